@@ -1,0 +1,57 @@
+// A small seeded generator: xoshiro256++ (Blackman and Vigna, 2019), seeded through splitmix64.
+// Not for secrets; those come from the kernel (see random_secret).
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+namespace drlnet {
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) {
+    for (auto& word : state_) {
+      seed += 0x9E3779B97F4A7C15u;
+      uint64_t z = seed;
+      z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+      z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+      word = z ^ (z >> 31);
+    }
+  }
+
+  uint64_t bits() {
+    const uint64_t result = std::rotl(state_[0] + state_[3], 23) + state_[0];
+    const uint64_t t = state_[1] << 17;
+    state_[2] ^= state_[0];
+    state_[3] ^= state_[1];
+    state_[1] ^= state_[2];
+    state_[0] ^= state_[3];
+    state_[2] ^= t;
+    state_[3] = std::rotl(state_[3], 45);
+    return result;
+  }
+
+  // Uniform in [0, 1), 53 bits.
+  double uniform() { return static_cast<double>(bits() >> 11) * 0x1.0p-53; }
+
+  // Uniform in [0, bound), bound > 0, without bias (Lemire 2019).
+  uint64_t below(uint64_t bound) {
+    auto product = static_cast<unsigned __int128>(bits()) * bound;
+    if (static_cast<uint64_t>(product) < bound) {
+      const uint64_t threshold = (0 - bound) % bound;
+      while (static_cast<uint64_t>(product) < threshold) {
+        product = static_cast<unsigned __int128>(bits()) * bound;
+      }
+    }
+    return static_cast<uint64_t>(product >> 64);
+  }
+
+ private:
+  std::array<uint64_t, 4> state_;
+};
+
+// 64 unpredictable bits from the kernel: tokens, connection numbers, boot identities.
+uint64_t random_secret();
+
+}  // namespace drlnet

@@ -1,0 +1,44 @@
+// Draws slots of a table. A sampler sees leaves (slots) and masses, never rows. Threading: one
+// thread. A new sampler is one file and one line in registry.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/random.h"
+#include "wire/table_spec.h"
+
+namespace drlnet {
+
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+
+  // The item at `slot` becomes drawable / changes priority / can no longer be drawn. priority is
+  // finite and >= 0 (the caller checked); insert is called on absent, the others on present leaves.
+  virtual void insert(uint32_t slot, float priority) = 0;
+  virtual void update(uint32_t slot, float priority) = 0;
+  virtual void remove(uint32_t slot) = 0;
+
+  // Fills slots and the probability with which each was really drawn, in shuffled order. Only
+  // called with size() > 0. O(slots.size() * log(leaves)) for trees.
+  virtual void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) = 0;
+
+  virtual uint64_t size() const = 0;  // drawable items
+  virtual double mass() const = 0;    // sum of stored priorities (size() where there are none)
+};
+
+struct SamplerKind {
+  std::string_view name;
+  // leaves: number of slots. Throws Error(config) on options it does not know.
+  std::unique_ptr<Sampler> (*make)(const SamplerSpec& spec, uint32_t leaves);
+};
+
+std::span<const SamplerKind> sampler_kinds();
+// Throws Error(config) with near names for an unknown one.
+std::unique_ptr<Sampler> make_sampler(const SamplerSpec& spec, uint32_t leaves);
+
+}  // namespace drlnet

@@ -1,0 +1,96 @@
+// Carries frames between endpoints: datagrams that may be lost, doubled or reordered, and nothing
+// more. Virtual calls are made once per burst, never per frame. Threading: one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace drlnet {
+
+// The largest frame that any link carries: a 9,000-byte Ethernet MTU less IPv4 and UDP headers.
+constexpr size_t kMaxFrameBytes = 8972;
+// Frame sizes that a client probes, largest first: jumbo, Ethernet, IPv6's minimum.
+constexpr std::array<size_t, 3> kFrameSizes = {8972, 1472, 1232};
+
+// Where a frame comes from or goes to; its bytes mean something only to the transport that made it.
+struct Endpoint {
+  std::array<std::byte, 32> bytes{};
+  bool operator==(const Endpoint&) const = default;
+};
+
+struct TxFrame {
+  Endpoint to;
+  std::byte* data = nullptr;  // room for kMaxFrameBytes
+  uint32_t length = 0;
+};
+
+struct RxFrame {
+  Endpoint from;
+  std::span<const std::byte> data;
+};
+
+// What to wait for before the next recv_burst can bring something: a readable descriptor (poll or
+// epoll it), or, where fd is -1, the time at which to look again.
+struct WaitPoint {
+  int fd = -1;
+  uint64_t look_again_ns = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Empty frames to fill, at most `count`, possibly fewer; none while the last reserved ones are
+  // unsent. They belong to the transport.
+  virtual std::span<TxFrame> reserve(size_t count) = 0;
+
+  // Sends the frames (a subspan, in order, of those last reserved, with `to` and `length` set) and
+  // returns how many the device took. Calling again with the rest is allowed; reserving again drops
+  // them. A frame that can never be sent (too long for the link) counts as taken and is dropped.
+  virtual size_t send_burst(std::span<const TxFrame> frames) = 0;
+
+  // Frames that have arrived, empty when none. Borrowed until the next call.
+  virtual std::span<const RxFrame> recv_burst() = 0;
+
+  virtual WaitPoint arm() = 0;
+
+  // The largest frame worth trying towards that endpoint (probing decides).
+  virtual size_t mtu(const Endpoint& to) = 0;
+  // Frames are neither lost nor reordered (in-memory).
+  virtual bool reliable() const = 0;
+  // Bytes that may be in flight towards us before the receive buffer overflows: what credits share.
+  virtual size_t receive_capacity_bytes() const = 0;
+
+  // "udp://127.0.0.1:7447": what a client types to reach this listener.
+  virtual std::string local_address() const = 0;
+  virtual std::string describe(const Endpoint& endpoint) const = 0;
+  virtual std::string_view kind() const = 0;  // the scheme: "udp"
+};
+
+// A client's transport comes with the endpoint that its address named.
+struct Connected {
+  std::unique_ptr<Transport> transport;
+  Endpoint server;
+};
+
+// One line per transport in registry.cc. Addresses are "scheme://rest"; both functions throw
+// Error(transport) with cause and remedy.
+struct TransportKind {
+  std::string_view scheme;
+  std::unique_ptr<Transport> (*listen)(const std::string& rest);
+  Connected (*connect)(const std::string& rest);
+};
+
+std::span<const TransportKind> transport_kinds();
+std::unique_ptr<Transport> listen(const std::string& address);
+Connected connect(const std::string& address);
+// True where only processes of this machine can reach a listener on that address.
+bool is_loopback(const std::string& address);
+
+}  // namespace drlnet
