@@ -1,0 +1,99 @@
+"""What no single setting can tell: derived defaults, and contradictions between settings.
+
+They run before any process starts, so that a run never hangs on settings that cannot work.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from drlnet.config.tree import Config
+from drlnet.errors import ConfigError, Deadlock
+
+
+def least_error_buffer(config: Config) -> float:
+    """The smallest error buffer, in draws, with which actors and learner cannot block each other.
+
+    The learner may be `batch_size` x (`prefetch` + 1) draws ahead and an append may add
+    `append_burst` items at once; the balance must have room for both at the same time.
+    """
+    replay = config.replay
+    outstanding = replay.batch_size * (replay.prefetch + 1)
+    return outstanding + replay.samples_per_insert * config.append_burst
+
+
+def derived(config: Config) -> Config:
+    """The same config with every default that follows from other settings filled in."""
+    if config.run.serial:
+        # A clock or a batch under way would make two runs differ: serial mode has neither.
+        config = replace(
+            config,
+            run=replace(config.run, max_seconds=None),
+            replay=replace(config.replay, prefetch=0),
+        )
+    if config.replay.error_buffer is None:
+        limited = config.replay.samples_per_insert > 0
+        # Twice the least: room to work in, not only to survive.
+        buffer = float(math.ceil(2 * least_error_buffer(config))) if limited else 0.0
+        config = replace(config, replay=replace(config.replay, error_buffer=buffer))
+    return config
+
+
+def check(config: Config) -> None:
+    """Raises ConfigError (Deadlock) for settings that contradict each other."""
+    _check_replay(config)
+    _check_budgets(config)
+    _check_evaluation(config)
+
+
+def _check_replay(config: Config) -> None:
+    replay = config.replay
+    if replay.min_size > replay.capacity:
+        raise Deadlock(
+            f"replay.min_size = {replay.min_size} exceeds replay.capacity = {replay.capacity}: "
+            "the learner would wait for ever",
+            "lower replay.min_size or raise replay.capacity",
+        )
+    least = least_error_buffer(config)
+    buffer = replay.error_buffer
+    if replay.samples_per_insert > 0 and buffer is not None and buffer < least:
+        raise Deadlock(
+            f"replay.error_buffer = {buffer:g} can deadlock: it is under batch_size x "
+            f"(prefetch + 1) + samples_per_insert x append burst = {least:g}",
+            f"set replay.error_buffer to {math.ceil(least)} or more, or leave it out",
+        )
+    streams = config.actor.num_actors * config.actor.envs_per_actor
+    window = 2 * config.algo.n_step
+    if replay.capacity < 2 * streams * window:
+        raise Deadlock(
+            f"replay.capacity = {replay.capacity} is too small for {streams} environments and "
+            f"n_step = {config.algo.n_step}: rows are overwritten before they make an item",
+            f"set replay.capacity to {2 * streams * window} or more",
+        )
+
+
+def _check_budgets(config: Config) -> None:
+    run = config.run
+    if run.max_env_steps is not None and run.max_env_steps < config.replay.min_size:
+        raise Deadlock(
+            f"run.max_env_steps = {run.max_env_steps} ends before replay.min_size = "
+            f"{config.replay.min_size} items exist: the learner would never start",
+            "raise run.max_env_steps or lower replay.min_size",
+        )
+    if run.serial and run.max_env_steps is None and run.max_learner_steps is None:
+        raise ConfigError(
+            "run.serial needs a budget in steps: a clock would end two runs at different points",
+            "give --max-env-steps or --max-learner-steps",
+        )
+
+
+def _check_evaluation(config: Config) -> None:
+    for name in ("gate_episodes", "report_episodes"):
+        episodes = getattr(config.eval, name)
+        if episodes % config.eval.num_envs:
+            raise ConfigError(
+                f"eval.{name} = {episodes} is no multiple of eval.num_envs = "
+                f"{config.eval.num_envs}: each environment must play the same number",
+                f"choose eval.num_envs that divides {episodes}",
+            )

@@ -1,0 +1,139 @@
+"""How a setting is declared: a dataclass field with a sentence of help and its limits."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, TypeVar
+
+from drlnet.errors import ConfigError, UnknownKey
+
+T = TypeVar("T")
+
+
+def setting(
+    default: T,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+) -> T:
+    """A dataclass field; low and high are inclusive limits, `above` an exclusive one."""
+    return dataclasses.field(
+        default=default,
+        metadata={"help": help, "low": low, "high": high, "above": above},
+    )
+
+
+def setting_from(factory: Callable[[], T], help: str) -> T:
+    """A dataclass field whose default is made anew each time (a dict, a section)."""
+    return dataclasses.field(default_factory=factory, metadata={"help": help})
+
+
+def field_types(section: type) -> dict[str, Any]:
+    """The resolved type of every field of a section."""
+    return typing.get_type_hints(section)
+
+
+def describe_type(kind: Any) -> str:
+    """A type as a person would say it: "an integer", "one of 'a', 'b'"."""
+    names = {
+        bool: "true or false", int: "an integer", float: "a number", str: "a text",
+        type(None): "none", dict: "a table",
+    }  # fmt: skip
+    origin = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
+    if origin is Literal:
+        return "one of " + ", ".join(repr(choice) for choice in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(describe_type(part) for part in arguments)
+    if origin is tuple:
+        return "a list, each " + describe_type(arguments[0])
+    return names.get(origin or kind, str(kind))
+
+
+def convert(key: str, value: Any, kind: Any) -> Any:
+    """`value` as `kind`, or ConfigError naming the key and what it expects.
+
+    An integer is taken for a float and a list for a tuple; nothing else is guessed.
+    """
+    converted = _converted(value, kind)
+    if converted is _WRONG:
+        raise ConfigError(
+            f"{key} = {value!r}: expected {describe_type(kind)}",
+            f"give {key} {describe_type(kind)}",
+        )
+    return converted
+
+
+_WRONG = object()
+
+
+def _converted(value: Any, kind: Any) -> Any:
+    origin = typing.get_origin(kind)
+    parts = typing.get_args(kind)
+    if origin is Literal:
+        same = any(value == choice and type(value) is type(choice) for choice in parts)
+        return value if same else _WRONG
+    if origin in (typing.Union, types.UnionType):
+        candidates = (_converted(value, part) for part in parts)
+        return next((found for found in candidates if found is not _WRONG), _WRONG)
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            return _WRONG
+        items = [_converted(item, parts[0]) for item in value]
+        return _WRONG if any(item is _WRONG for item in items) else tuple(items)
+    if origin is dict:
+        return dict(value) if isinstance(value, Mapping) else _WRONG
+    if kind in (int, float):
+        return _number(value, kind)
+    return value if isinstance(value, kind) else _WRONG
+
+
+def _number(value: Any, kind: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return _WRONG
+    if kind is int and isinstance(value, float) and not value.is_integer():
+        return _WRONG
+    return kind(value)  # 1e6 reads better than 1000000: an integer may be written so
+
+
+def check_limits(key: str, value: Any, metadata: Mapping[str, Any]) -> None:
+    """Raises ConfigError when a number lies outside the limits that its field declares."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return
+    low, high, above = (metadata.get(name) for name in ("low", "high", "above"))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{key} = {value}: expected a finite number", f"correct {key}")
+    if low is not None and value < low:
+        raise ConfigError(f"{key} = {value}: the least is {low:g}", f"raise {key}")
+    if high is not None and value > high:
+        raise ConfigError(f"{key} = {value}: the most is {high:g}", f"lower {key}")
+    if above is not None and value <= above:
+        raise ConfigError(f"{key} = {value}: must be above {above:g}", f"raise {key}")
+
+
+def walk(section: Any, prefix: str = "") -> Iterator[tuple[str, Any, dataclasses.Field[Any]]]:
+    """Every leaf of a config tree as (dotted key, value, field)."""
+    for field in dataclasses.fields(section):
+        value = getattr(section, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from walk(value, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name, value, field
+
+
+def unknown_key(key: str, known: list[str]) -> UnknownKey:
+    """The error for a key that does not exist, with the nearest one that does."""
+    near = difflib.get_close_matches(key, known, 1, cutoff=0.5)
+    if not near:  # a right name in a wrong section is the commonest slip
+        last = key.rsplit(".", 1)[-1]
+        by_leaf = {name.rsplit(".", 1)[-1]: name for name in known}
+        near = [by_leaf[leaf] for leaf in difflib.get_close_matches(last, list(by_leaf), 1)]
+    remedy = f"did you mean {near[0]}?" if near else "`drlnet run --help-config` lists the keys"
+    return UnknownKey(f"unknown config key {key}", remedy)

@@ -1,0 +1,177 @@
+"""What can go wrong, one tree: a cause, a remedy, and an exit code of its own for each.
+
+The command line alone catches these; everything below it lets them pass. Exit codes are part of the
+interface: scripts tell failures apart by them. Append new ones, never renumber. 0 is success, 1 an
+internal error, 2 wrong usage of a command, 130 an interruption.
+"""
+
+from __future__ import annotations
+
+
+class DrlnetError(Exception):
+    """The root: `cause` is one line that says what happened, `remedy` one that says what to do."""
+
+    exit_code = 10
+
+    def __init__(self, cause: str, remedy: str = "") -> None:
+        # Both go to Exception so that an error survives pickling between processes.
+        super().__init__(cause, remedy)
+        self.cause = cause
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.cause}\n{self.remedy}" if self.remedy else self.cause
+
+
+class ConfigError(DrlnetError):
+    """Settings that cannot work: a wrong value, a wrong type, two that contradict each other."""
+
+    exit_code = 3
+
+
+class TransportError(DrlnetError):
+    """The network: no such address, no route, a port in use, no answer within the deadline."""
+
+    exit_code = 4
+
+
+class ProtocolError(DrlnetError):
+    """Versions or bytes that do not fit together."""
+
+    exit_code = 5
+
+
+class ReplayTimeout(DrlnetError):
+    """A deadline passed; the cause says what was waited for: the limiter, server or network."""
+
+    exit_code = 6
+
+
+class TableMismatch(ConfigError):
+    """Columns, item or settings disagree with those of the table at the server."""
+
+    exit_code = 7
+
+
+class UnknownTable(DrlnetError):
+    """The server holds no table of that name."""
+
+    exit_code = 8
+
+
+class SampleExpired(DrlnetError):
+    """A sample's rows were overwritten before they had all been fetched."""
+
+    exit_code = 9
+
+
+class StreamGap(DrlnetError):
+    """An append did not start at the next step that the server expects of that stream."""
+
+    exit_code = 11
+
+
+class UnknownLease(DrlnetError):
+    """A stream's lease is not, or no longer, held by this client."""
+
+    exit_code = 12
+
+
+class BadPriority(DrlnetError):
+    """A priority that is NaN, infinite or negative."""
+
+    exit_code = 13
+
+
+class ServerFull(DrlnetError):
+    """The server has no room for another peer, table or stream."""
+
+    exit_code = 14
+
+
+class SessionLost(DrlnetError):
+    """The server restarted, or forgot this client: what it held for it is gone."""
+
+    exit_code = 15
+
+
+class BadRequest(ProtocolError):
+    """A request that a correct client does not send."""
+
+    exit_code = 16
+
+
+class CheckpointMismatch(DrlnetError):
+    """A checkpoint, or published params, of another architecture or format."""
+
+    exit_code = 17
+
+
+class UnknownEnvironment(ConfigError):
+    """No environment of that id is registered, or it cannot be used with this algorithm."""
+
+    exit_code = 18
+
+
+class UnknownKey(ConfigError):
+    """A config key that does not exist."""
+
+    exit_code = 19
+
+
+class Deadlock(ConfigError):
+    """Settings of the limiter with which actors and learner would wait for each other for ever."""
+
+    exit_code = 20
+
+
+class Insecure(ConfigError):
+    """Listening beyond this machine was not asked for with --insecure."""
+
+    exit_code = 21
+
+
+class RunFolderError(DrlnetError):
+    """A run's folder is missing, cut short, or cannot be written."""
+
+    exit_code = 22
+
+
+class RoleFailed(DrlnetError):
+    """A process that this one started ended before its time; the cause quotes its last words."""
+
+    exit_code = 23
+
+
+# Status numbers of native/src/base/error.h.
+_BY_STATUS: dict[int, type[DrlnetError]] = {
+    1: ConfigError,
+    2: TransportError,
+    3: ProtocolError,
+    4: ReplayTimeout,
+    5: TableMismatch,
+    6: UnknownTable,
+    7: SampleExpired,
+    8: StreamGap,
+    9: UnknownLease,
+    10: BadPriority,
+    11: ServerFull,
+    12: SessionLost,
+    13: BadRequest,
+}
+
+
+def from_status(status: int, cause: str, remedy: str = "") -> DrlnetError:
+    """The error of a native status number; DrlnetError itself for a number that is not known."""
+    return _BY_STATUS.get(status, DrlnetError)(cause, remedy)
+
+
+def all_errors() -> list[type[DrlnetError]]:
+    """Every class of the tree, by exit code."""
+    found: list[type[DrlnetError]] = []
+    pending: list[type[DrlnetError]] = [DrlnetError]
+    while pending:
+        current = pending.pop()
+        found.append(current)
+        pending.extend(current.__subclasses__())
+    return sorted(found, key=lambda error: error.exit_code)

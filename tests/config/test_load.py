@@ -1,0 +1,171 @@
+"""Config: later sources win, every mistake names its key, what is written loads back equal."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from drlnet.config import Config, dump, find_recipe, known_keys, load, load_file
+from drlnet.config.fields import walk
+from drlnet.errors import ConfigError, Deadlock, DrlnetError, UnknownKey, all_errors, from_status
+
+ID = "Unregistered-v0"  # has no recipe
+
+
+def test_set_wins_over_flags_over_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[replay]\nbatch_size = 16\ncapacity = 7_000\nmin_size = 500\n")
+    config = load(
+        ID,
+        file=file,
+        flags={"replay.capacity": 8_000, "replay.min_size": 600, "run.goal": None},
+        sets=["replay.min_size=700"],
+    )
+    assert config.env.id == ID
+    assert config.replay.batch_size == 16
+    assert config.replay.capacity == 8_000
+    assert config.replay.min_size == 700
+    assert config.run.goal is None
+
+
+def test_dump_loads_back_equal(tmp_path: Path) -> None:
+    config = load(
+        ID,
+        sets=[
+            'env.kwargs={size=3, names=["a", "b\\"c"], deep={x=1.5}}',
+            "algo.hidden_sizes=[64, 32]",
+            "algo.learning_rate=1e-9",
+            "replay.samples_per_insert=8",
+            "run.goal=-90",
+            "server.listen=['udp://[::1]:0']",
+            "run.folder=tab\there",
+        ],
+    )
+    file = tmp_path / "config.toml"
+    file.write_text(dump(config))
+    assert load_file(file) == config
+
+
+def test_none_and_bare_texts_on_the_command_line() -> None:
+    config = load(ID, sets=["run.goal=none", "learner.device=cuda:1", "replay.capacity=1e5"])
+    assert config.run.goal is None
+    assert config.learner.device == "cuda:1"
+    assert config.replay.capacity == 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("replay.capacty=3", "replay.capacity"),
+        ("batch_size=4", "replay.batch_size"),
+        ("learner.batch_size=4", "replay.batch_size"),
+        ("zzzz=4", "--help-config"),
+    ],
+)
+def test_unknown_key_suggests(text: str, suggestion: str) -> None:
+    with pytest.raises(UnknownKey) as caught:
+        load(ID, sets=[text])
+    assert suggestion in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("replay.capacity=many", "an integer"),
+        ("replay.capacity=true", "an integer"),
+        ("replay.capacity=1.5", "an integer"),
+        ("algo.double=1", "true or false"),
+        ("algo.hidden_sizes=[1, true]", "a list, each an integer"),
+        ("actor.ladder=apx", "one of 'radical', 'apex'"),
+        ("run.seed=-1", "the least is 0"),
+        ("learner.report_interval_s=0", "must be above 0"),
+        ("algo.gamma=nan", "finite"),
+        ("algo.name=dqm", "no such algorithm"),
+        ("replay", "key=value"),
+    ],
+)
+def test_wrong_value_names_key_and_expectation(text: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(ID, sets=[text])
+    assert text.partition("=")[0] in caught.value.cause
+    assert expected in caught.value.cause
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ["replay.samples_per_insert=8", "replay.error_buffer=10"],
+        ["replay.capacity=100", "replay.min_size=101"],
+        ["run.max_env_steps=10"],
+        ["replay.capacity=80", "replay.min_size=1", "actor.envs_per_actor=8"],
+    ],
+)
+def test_settings_that_would_hang_are_refused(sets: list[str]) -> None:
+    with pytest.raises(Deadlock):
+        load(ID, sets=sets)
+
+
+def test_derived_error_buffer_cannot_deadlock() -> None:
+    config = load(ID, sets=["replay.samples_per_insert=8", "replay.prefetch=4"])
+    least = config.replay.batch_size * 5 + 8 * config.append_burst
+    assert config.replay.error_buffer is not None
+    assert config.replay.error_buffer >= least
+
+
+def test_table_settings_do_not_depend_on_the_count_of_actors() -> None:
+    few = load(ID, sets=["replay.samples_per_insert=8", "actor.num_actors=1"])
+    many = load(ID, sets=["replay.samples_per_insert=8", "actor.num_actors=6"])
+    assert few.replay == many.replay
+
+
+def test_serial_needs_a_budget_in_steps() -> None:
+    with pytest.raises(ConfigError, match="budget in steps"):
+        load(ID, sets=["run.serial=true"])
+    config = load(ID, sets=["run.serial=true", "run.max_env_steps=5000", "run.max_seconds=9"])
+    assert config.run.max_seconds is None
+    assert config.replay.prefetch == 0
+
+
+def test_unreadable_files_are_config_errors(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        load(ID, file=tmp_path / "absent.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[replay\n")
+    with pytest.raises(ConfigError, match="not TOML"):
+        load(ID, file=broken)
+    broken.write_text("[reply]\ncapacity = 1\n")
+    with pytest.raises(UnknownKey) as caught:
+        load(ID, file=broken)
+    assert "replay" in caught.value.remedy
+
+
+def test_every_setting_has_help() -> None:
+    for key, _, field in walk(Config()):
+        assert field.metadata.get("help"), key
+    assert "replay.batch_size" in known_keys()
+
+
+def test_config_is_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Config().run.seed = 1  # type: ignore[misc]
+
+
+def test_no_recipe_for_an_unknown_environment() -> None:
+    assert find_recipe(ID) is None
+
+
+def test_exit_codes_are_distinct() -> None:
+    codes = [error.exit_code for error in all_errors()]
+    assert len(set(codes)) == len(codes)
+    assert not {0, 1, 2, 130} & set(codes)
+
+
+def test_status_numbers_become_errors() -> None:
+    error = from_status(5, "column 'obs' differs", "use the same columns")
+    assert type(error).__name__ == "TableMismatch"
+    assert isinstance(error, ConfigError)
+    assert str(error) == "column 'obs' differs\nuse the same columns"
+    assert type(from_status(9999, "?")) is DrlnetError
