@@ -1,0 +1,58 @@
+"""Facts about the machine and the process, read from the system itself."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import time
+from pathlib import Path
+
+_IMPORTED_AT = time.monotonic()
+
+
+def seconds_since_start() -> float:
+    """Seconds since this process was started, interpreter start-up and imports included."""
+    try:
+        # Field 22 of stat is the start in clock ticks since boot; the name before it may hold
+        # spaces and brackets, so count from the last bracket.
+        fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started_s)
+    except (OSError, AttributeError):  # no /proc: all but the interpreter's own start-up
+        return time.monotonic() - _IMPORTED_AT
+
+
+def host_facts() -> dict[str, str | int | float]:
+    """The machine as a result should name it: cpu, cores, memory_bytes, kernel, versions."""
+    facts: dict[str, str | int | float] = {
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count() or 0,
+        "cores_usable": _usable_cores(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+    # Asked of the package's metadata: importing torch for its version would cost seconds.
+    for package in ("torch", "numpy", "gymnasium"):
+        try:
+            facts[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            facts[package] = "not installed"
+    return facts
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 0
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:  # not Linux
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,60 @@
+"""The one JSON line that ends a run or an evaluation."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class EvalSummary:
+    """Greedy episodes, summed up. Returns are undiscounted; std is over episodes."""
+
+    mean: float
+    std: float
+    median: float
+    episodes: int
+
+    @staticmethod
+    def of(returns: Sequence[float]) -> EvalSummary:
+        """The summary of one return per episode; NaN for none."""
+        values = [float(value) for value in returns]
+        if not values:
+            return EvalSummary(math.nan, math.nan, math.nan, 0)
+        return EvalSummary(
+            statistics.fmean(values),
+            statistics.pstdev(values),
+            statistics.median(values),
+            len(values),
+        )
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What `run`, `learn` and `eval` end with."""
+
+    env: str
+    seed: int
+    eval_return_mean: float
+    eval_return_std: float
+    eval_return_median: float
+    eval_episodes: int
+    wall_clock_s: float  # from the start of the process to the result
+    env_steps: int
+    learner_steps: int
+    run_dir: str
+    stopped: str  # goal | budget | interrupted | evaluated
+
+    def to_json(self, **extra: Any) -> str:
+        """One line of JSON; a number that JSON has no name for becomes null."""
+        values = {**asdict(self), **extra}
+        return json.dumps(
+            {
+                key: None if isinstance(value, float) and not math.isfinite(value) else value
+                for key, value in values.items()
+            }
+        )

@@ -1,0 +1,120 @@
+"""The folder of a run: its config, the facts it was made under, its metrics, its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from drlnet import __version__
+from drlnet.config import Config, dump, load_file
+from drlnet.errors import RunFolderError
+from drlnet.metrics.host import host_facts
+
+
+class RunFolder:
+    """Paths and files of one run. Threading: one writer of metrics.jsonl."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_path = path / "config.toml"
+        self.facts_path = path / "facts.json"
+        self.metrics_path = path / "metrics.jsonl"
+        self.checkpoint_path = path / "checkpoint.safetensors"
+        self.result_path = path / "result.json"
+
+    @staticmethod
+    def plan(config: Config) -> Config:
+        """The config with `run.folder` filled in: a name that is not taken yet, absolute."""
+        if config.run.folder is not None:
+            path = Path(config.run.folder).absolute()
+        else:
+            env = config.env.id.replace("/", "-").replace(":", "-")
+            stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+            base = Path("runs").absolute() / f"{env}-{stamp}-{config.run.seed}"
+            path, count = base, 1
+            while path.exists():
+                count += 1
+                path = base.with_name(f"{base.name}-{count}")
+        return replace(config, run=replace(config.run, folder=str(path)))
+
+    @staticmethod
+    def create(config: Config) -> RunFolder:
+        """Makes the folder that `config.run.folder` names (see plan) and writes what is known.
+
+        A folder made for this very config is taken over: `run` makes it, its learner fills it.
+        Raises RunFolderError when it holds another run or cannot be written.
+        """
+        config = RunFolder.plan(config)
+        folder = RunFolder(Path(str(config.run.folder)))
+        if folder.checkpoint_path.exists() or (
+            folder.config_path.exists() and folder.read_config() != config
+        ):
+            raise RunFolderError(
+                f"{folder.path} already holds a run", "name another with --set run.folder=PATH"
+            )
+        facts = {
+            "seed": config.run.seed,
+            "version": __version__,
+            "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+            "host": host_facts(),
+        }
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            folder.config_path.write_text(dump(config), encoding="utf-8")
+            folder.facts_path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+            folder.metrics_path.touch()
+        except OSError as error:
+            raise RunFolderError(
+                f"cannot write the run's folder {folder.path}: {error.strerror}",
+                "choose another with --set run.folder=PATH",
+            ) from error
+        return folder
+
+    @staticmethod
+    def open(path: Path) -> RunFolder:
+        """The folder of a finished run. Raises RunFolderError when something of it is missing."""
+        folder = RunFolder(path)
+        for needed in (folder.config_path, folder.checkpoint_path):
+            if not needed.is_file():
+                raise RunFolderError(
+                    f"{path} is not the folder of a finished run: {needed.name} is missing",
+                    "name a folder that `drlnet run` or `drlnet learn` printed",
+                )
+        return folder
+
+    def read_config(self) -> Config:
+        """The resolved config of the run."""
+        return load_file(self.config_path)
+
+    def record(self, values: Mapping[str, Any]) -> None:
+        """Appends one reading to metrics.jsonl, with `time`, seconds since the epoch."""
+        line = json.dumps({"time": round(time.time(), 3), **values})
+        try:
+            with self.metrics_path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            raise RunFolderError(
+                f"cannot write {self.metrics_path}: {error.strerror}", "make room or check rights"
+            ) from error
+
+    def write_result(self, line: str) -> None:
+        """Keeps the result's JSON line beside the checkpoint."""
+        try:
+            self.result_path.write_text(line + "\n", encoding="utf-8")
+        except OSError as error:
+            raise RunFolderError(
+                f"cannot write {self.result_path}: {error.strerror}", "make room or check rights"
+            ) from error
+
+    def readings(self) -> Iterator[dict[str, Any]]:
+        """The readings recorded so far, in order; a line cut short ends them."""
+        with self.metrics_path.open(encoding="utf-8") as file:
+            for line in file:
+                if not line.endswith("\n"):
+                    return
+                yield json.loads(line)

@@ -1,0 +1,79 @@
+"""The run's folder: what is written is read back, another run's folder is left alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drlnet.config import Config
+from drlnet.errors import RunFolderError
+from drlnet.metrics import EvalSummary, RunFolder, RunResult, host_facts, seconds_since_start
+
+
+def config_in(path: Path) -> Config:
+    config = Config()
+    return replace(config, run=replace(config.run, folder=str(path), seed=7))
+
+
+def test_folder_holds_config_facts_and_metrics(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    folder = RunFolder.create(config)
+    assert folder.read_config() == config
+    facts = json.loads(folder.facts_path.read_text())
+    assert facts["seed"] == 7
+    assert {"cpu", "cores", "memory_bytes", "kernel", "python", "torch"} <= facts["host"].keys()
+    folder.record({"loss": 0.5})
+    folder.record({"loss": 0.25})
+    assert [reading["loss"] for reading in folder.readings()] == [0.5, 0.25]
+
+
+def test_same_config_takes_the_folder_over_another_does_not(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    RunFolder.create(config)
+    RunFolder.create(config)
+    other = replace(config, run=replace(config.run, seed=8))
+    with pytest.raises(RunFolderError, match="already holds a run"):
+        RunFolder.create(other)
+
+
+def test_folder_names_are_not_taken_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = RunFolder.create(Config())
+    second = RunFolder.create(Config())
+    assert first.path != second.path
+    assert first.path.parent == tmp_path / "runs"
+
+
+def test_a_metrics_file_cut_short_ends_at_its_last_whole_line(tmp_path: Path) -> None:
+    folder = RunFolder.create(config_in(tmp_path / "run"))
+    folder.record({"loss": 1})
+    with folder.metrics_path.open("a") as file:
+        file.write('{"loss": 2')
+    assert [reading["loss"] for reading in folder.readings()] == [1]
+
+
+def test_open_wants_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"config\.toml is missing"):
+        RunFolder.open(tmp_path)
+    RunFolder.create(config_in(tmp_path / "run"))
+    with pytest.raises(RunFolderError, match=r"checkpoint\.safetensors is missing"):
+        RunFolder.open(tmp_path / "run")
+
+
+def test_result_is_one_line_of_json() -> None:
+    summary = EvalSummary.of([1.0, 3.0])
+    assert (summary.mean, summary.std, summary.episodes) == (2.0, 1.0, 2)
+    result = RunResult("E-v0", 1, math.nan, 0.0, 0.0, 0, 1.5, 10, 2, "runs/x", "goal")
+    line = result.to_json()
+    assert "\n" not in line
+    assert json.loads(line)["eval_return_mean"] is None
+    assert json.loads(line)["wall_clock_s"] == 1.5
+
+
+def test_start_time_and_host_are_read() -> None:
+    assert 0 < seconds_since_start() < 3600
+    assert host_facts()["cores"]
