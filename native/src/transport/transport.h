@@ -15,6 +15,8 @@ namespace drlnet {
 
 // The largest frame that any link carries: a 9,000-byte Ethernet MTU less IPv4 and UDP headers.
 constexpr size_t kMaxFrameBytes = 8972;
+// What a frame takes of receive_capacity_bytes(), however short it is.
+constexpr size_t kMinFrameCharge = 1024;
 // Frame sizes that a client probes, largest first: jumbo, Ethernet, IPv6's minimum.
 constexpr std::array<size_t, 3> kFrameSizes = {8972, 1472, 1232};
 
@@ -36,18 +38,27 @@ struct RxFrame {
 };
 
 // What to wait for before the next recv_burst can bring something: a readable descriptor (poll or
-// epoll it), or, where fd is -1, the time at which to look again.
+// epoll it), or, where fd is -1, the time at which to look again. Good for one wait.
 struct WaitPoint {
   int fd = -1;
   uint64_t look_again_ns = 0;
+};
+
+// Frames that did not get through, by reason, since the transport was made.
+struct TransportCounters {
+  uint64_t refused = 0;           // the other host said that nothing listens there
+  uint64_t too_long = 0;          // sent, but longer than the link takes
+  uint64_t send_failed = 0;       // no route, no permission, ...
+  uint64_t receive_overflow = 0;  // arrived when the receive buffer was full
+  uint64_t receive_dropped = 0;   // arrived longer than kMaxFrameBytes
 };
 
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Empty frames to fill, at most `count`, possibly fewer; none while the last reserved ones are
-  // unsent. They belong to the transport.
+  // Empty frames to fill, at most `count`, possibly fewer (64 at least are there). They belong to
+  // the transport.
   virtual std::span<TxFrame> reserve(size_t count) = 0;
 
   // Sends the frames (a subspan, in order, of those last reserved, with `to` and `length` set) and
@@ -65,12 +76,14 @@ class Transport {
   // Frames are neither lost nor reordered (in-memory).
   virtual bool reliable() const = 0;
   // Bytes that may be in flight towards us before the receive buffer overflows: what credits share.
+  // A frame counts as kMinFrameCharge at least: a buffer holds bookkeeping beside the bytes.
   virtual size_t receive_capacity_bytes() const = 0;
 
   // "udp://127.0.0.1:7447": what a client types to reach this listener.
   virtual std::string local_address() const = 0;
   virtual std::string describe(const Endpoint& endpoint) const = 0;
   virtual std::string_view kind() const = 0;  // the scheme: "udp"
+  virtual TransportCounters counters() const = 0;
 };
 
 // A client's transport comes with the endpoint that its address named.
@@ -79,12 +92,13 @@ struct Connected {
   Endpoint server;
 };
 
-// One line per transport in registry.cc. Addresses are "scheme://rest"; both functions throw
-// Error(transport) with cause and remedy.
+// One line per transport in registry.cc. Addresses are "scheme://rest" or "scheme:rest"; the
+// functions throw Error(transport) with cause and remedy.
 struct TransportKind {
   std::string_view scheme;
   std::unique_ptr<Transport> (*listen)(const std::string& rest);
   Connected (*connect)(const std::string& rest);
+  bool (*is_loopback)(const std::string& rest);
 };
 
 std::span<const TransportKind> transport_kinds();

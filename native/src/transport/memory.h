@@ -1,0 +1,15 @@
+// Carries frames between endpoints of one process, for tests and the serial mode. A listener makes
+// a hub with a name of its own ("memory:1"); clients attach to it by that name. Threading: each
+// endpoint is used by one thread at a time; different endpoints may be on different threads.
+#pragma once
+
+#include "transport/transport.h"
+
+namespace drlnet::memory {
+
+// An empty `name` asks for a fresh one.
+std::unique_ptr<Transport> listen(const std::string& name);
+Connected connect(const std::string& name);
+bool is_loopback(const std::string& name);
+
+}  // namespace drlnet::memory

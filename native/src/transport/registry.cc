@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "transport/memory.h"
+#include "transport/transport.h"
+#include "transport/udp.h"
+
+namespace drlnet {
+namespace {
+
+constexpr TransportKind kKinds[] = {
+    {"udp", udp::listen, udp::connect, udp::is_loopback},
+    {"memory", memory::listen, memory::connect, memory::is_loopback},
+};
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replace = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+[[noreturn]] void throw_unknown(const std::string& address, std::string_view scheme) {
+  if (scheme == "dpdk") {
+    throw Error(Status::transport, "this build of drlnet has no DPDK transport (" + address + ")",
+                "Use udp://HOST:PORT.");
+  }
+  std::string near, all;
+  for (const TransportKind& kind : kKinds) {
+    if (edit_distance(scheme, kind.scheme) <= 2) near = kind.scheme;
+    all += (all.empty() ? "" : ", ") + std::string(kind.scheme);
+  }
+  throw Error(Status::transport,
+              scheme.empty() ? "\"" + address + "\" names no transport"
+                             : "no transport is called \"" + std::string(scheme) + "\"",
+              (near.empty() ? "" : "Did you mean \"" + near + "\"? ") + "Transports here: " + all +
+                  "; an address looks like udp://127.0.0.1:7447.");
+}
+
+struct Parsed {
+  const TransportKind& kind;
+  std::string rest;
+};
+
+Parsed parse(const std::string& address) {
+  const size_t colon = address.find(':');
+  const auto scheme = std::string_view(address).substr(0, colon == std::string::npos ? 0 : colon);
+  const auto* kind = std::ranges::find(kKinds, scheme, &TransportKind::scheme);
+  if (kind == std::end(kKinds)) throw_unknown(address, scheme);
+  const size_t slashes = address.compare(colon + 1, 2, "//") == 0 ? 2 : 0;
+  return {*kind, address.substr(colon + 1 + slashes)};
+}
+
+}  // namespace
+
+std::span<const TransportKind> transport_kinds() { return kKinds; }
+
+std::unique_ptr<Transport> listen(const std::string& address) {
+  const Parsed parsed = parse(address);
+  return parsed.kind.listen(parsed.rest);
+}
+
+Connected connect(const std::string& address) {
+  const Parsed parsed = parse(address);
+  return parsed.kind.connect(parsed.rest);
+}
+
+bool is_loopback(const std::string& address) {
+  const Parsed parsed = parse(address);
+  return parsed.kind.is_loopback(parsed.rest);
+}
+
+}  // namespace drlnet

@@ -1,0 +1,51 @@
+#include "transport/udp.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace drlnet::udp {
+
+UdpTransport::UdpTransport(Socket socket, bool connected)
+    : socket_(std::move(socket)), send_queue_(socket_.segmentation(), connected) {}
+
+std::unique_ptr<UdpTransport> UdpTransport::listen(const std::string& rest,
+                                                   const Options& options) {
+  return std::unique_ptr<UdpTransport>(
+      new UdpTransport(Socket::bound(resolve(rest), rest, options), false));
+}
+
+std::unique_ptr<UdpTransport> UdpTransport::connect(const std::string& rest,
+                                                    const Options& options) {
+  return std::unique_ptr<UdpTransport>(
+      new UdpTransport(Socket::connected(resolve(rest), rest, options), true));
+}
+
+size_t UdpTransport::receive_capacity_bytes() const {
+  return socket_.receive_buffer_bytes() * 3 / 8;
+}
+
+TransportCounters UdpTransport::counters() const {
+  TransportCounters sum = send_queue_.counters();
+  sum.refused += receive_queue_.counters().refused;
+  sum.send_failed += receive_queue_.counters().send_failed;
+  sum.receive_dropped = receive_queue_.counters().receive_dropped;
+  sum.receive_overflow = socket_.receive_drops();
+  return sum;
+}
+
+std::unique_ptr<Transport> listen(const std::string& rest) {
+  return UdpTransport::listen(rest, {});
+}
+
+Connected connect(const std::string& rest) {
+  auto transport = UdpTransport::connect(rest, {});
+  const Endpoint server = transport->peer();
+  return {std::move(transport), server};
+}
+
+bool is_loopback(const std::string& rest) {
+  return std::ranges::all_of(resolve(rest), &SocketAddress::loopback);
+}
+
+}  // namespace drlnet::udp

@@ -1,0 +1,104 @@
+// Kernel UDP over IPv4 and IPv6, in bursts: sendmmsg and recvmmsg, with segmentation offload (GSO)
+// and receive offload (GRO) where the kernel has them. Addresses: "HOST[:PORT]", "[V6][:PORT]".
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "transport/transport.h"
+#include "transport/udp_socket.h"
+
+namespace drlnet::udp {
+
+std::unique_ptr<Transport> listen(const std::string& rest);
+Connected connect(const std::string& rest);
+bool is_loopback(const std::string& rest);
+
+// Fills messages with runs of frames. Owns the frames that are reserved. No allocation per burst.
+class SendQueue {
+ public:
+  // A connected socket sends to its peer, whatever frames' `to` says.
+  SendQueue(bool segmentation, bool connected);
+  std::span<TxFrame> reserve(size_t count);
+  size_t send(int fd, std::span<const TxFrame> frames);
+  const TransportCounters& counters() const { return counters_; }
+
+ private:
+  static constexpr size_t kFrames = 64;
+  struct alignas(cmsghdr) Control {
+    std::byte bytes[CMSG_SPACE(sizeof(uint16_t))];
+  };
+
+  size_t fill_messages(std::span<const TxFrame> frames, size_t begin, size_t single_until);
+
+  std::unique_ptr<std::byte[]> arena_;
+  std::array<TxFrame, kFrames> frames_;
+  std::array<mmsghdr, kFrames> messages_{};
+  std::array<iovec, kFrames> parts_{};
+  std::array<Control, kFrames> controls_{};
+  bool segmentation_, connected_;
+  TransportCounters counters_;
+};
+
+// Splits received messages into frames, which stay until the next receive. No allocation per burst.
+class ReceiveQueue {
+ public:
+  ReceiveQueue();
+  std::span<const RxFrame> receive(int fd);
+  const TransportCounters& counters() const { return counters_; }
+
+ private:
+  // A message is as long as UDP allows, since GRO may have filled it.
+  static constexpr size_t kMessages = 64, kMessageBytes = 65536;
+  // 128: the most segments that a kernel puts into one message.
+  static constexpr size_t kMaxFrames = kMessages * 128;
+  struct alignas(cmsghdr) Control {
+    std::byte bytes[CMSG_SPACE(sizeof(int))];
+  };
+
+  void prepare(size_t index);
+  void split(const Endpoint& from, std::span<const std::byte> data, size_t segment);
+
+  std::unique_ptr<std::byte[]> arena_;
+  std::unique_ptr<RxFrame[]> frames_;
+  size_t count_ = 0;
+  size_t used_ = kMessages;  // messages whose headers the last receive has written over
+  std::array<mmsghdr, kMessages> messages_{};
+  std::array<iovec, kMessages> parts_{};
+  std::array<Endpoint, kMessages> names_{};
+  std::array<Control, kMessages> controls_{};
+  TransportCounters counters_;
+};
+
+class UdpTransport final : public Transport {
+ public:
+  static std::unique_ptr<UdpTransport> listen(const std::string& rest, const Options& options);
+  static std::unique_ptr<UdpTransport> connect(const std::string& rest, const Options& options);
+
+  Endpoint peer() const { return to_endpoint(socket_.peer()); }  // of a connected one
+
+  std::span<TxFrame> reserve(size_t count) override { return send_queue_.reserve(count); }
+  size_t send_burst(std::span<const TxFrame> frames) override {
+    return send_queue_.send(socket_.fd(), frames);
+  }
+  std::span<const RxFrame> recv_burst() override { return receive_queue_.receive(socket_.fd()); }
+  WaitPoint arm() override { return {socket_.fd(), 0}; }
+  size_t mtu(const Endpoint&) override { return kMaxFrameBytes; }
+  bool reliable() const override { return false; }
+  size_t receive_capacity_bytes() const override;
+  std::string local_address() const override { return "udp://" + socket_.local().text(); }
+  std::string describe(const Endpoint& endpoint) const override {
+    return "udp://" + from_endpoint(endpoint).text();
+  }
+  std::string_view kind() const override { return "udp"; }
+  TransportCounters counters() const override;
+
+ private:
+  UdpTransport(Socket socket, bool connected);
+
+  Socket socket_;
+  SendQueue send_queue_;
+  ReceiveQueue receive_queue_;
+};
+
+}  // namespace drlnet::udp

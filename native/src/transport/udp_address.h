@@ -1,0 +1,36 @@
+// IPv4 and IPv6 addresses: parsing, resolving, printing, and their place in an Endpoint.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace drlnet::udp {
+
+constexpr uint16_t kDefaultPort = 7447;
+
+// A socket address as the kernel has it; the same bytes are an Endpoint's.
+struct SocketAddress {
+  sockaddr_in6 storage{};  // large enough for sockaddr_in as well
+
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return get()->sa_family; }
+  socklen_t length() const { return family() == AF_INET ? sizeof(sockaddr_in) : sizeof storage; }
+  bool loopback() const;
+  std::string text() const;  // "127.0.0.1:7447", "[::1]:7447"
+};
+static_assert(sizeof(SocketAddress) <= sizeof(Endpoint::bytes));
+
+Endpoint to_endpoint(const SocketAddress& address);
+SocketAddress from_endpoint(const Endpoint& endpoint);
+
+// Everything that "HOST", "HOST:PORT" or "[V6]:PORT" stands for, in the resolver's order; never
+// empty. Throws Error(transport).
+std::vector<SocketAddress> resolve(const std::string& host_and_port);
+
+}  // namespace drlnet::udp

@@ -1,0 +1,109 @@
+#include <netinet/udp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/assert.h"
+#include "transport/udp.h"
+
+namespace drlnet::udp {
+namespace {
+
+// Of one message: an IPv4 datagram is below 65,507 bytes, whatever it is cut into.
+constexpr size_t kMaxRunBytes = 65000;
+
+// Frames that one message can carry: to one endpoint, of one length, the last perhaps shorter.
+size_t run_length(std::span<const TxFrame> frames) {
+  size_t bytes = frames[0].length, run = 1;
+  for (; run < frames.size(); ++run) {
+    const TxFrame &previous = frames[run - 1], &next = frames[run];
+    bytes += next.length;
+    if (previous.length != frames[0].length || next.length > previous.length ||
+        bytes > kMaxRunBytes || next.to != previous.to) {
+      break;
+    }
+  }
+  return run;
+}
+
+}  // namespace
+
+SendQueue::SendQueue(bool segmentation, bool connected)
+    : arena_(std::make_unique_for_overwrite<std::byte[]>(kFrames * kMaxFrameBytes)),
+      segmentation_(segmentation),
+      connected_(connected) {
+  for (size_t i = 0; i < kFrames; ++i) frames_[i].data = arena_.get() + i * kMaxFrameBytes;
+}
+
+std::span<TxFrame> SendQueue::reserve(size_t count) {
+  return std::span(frames_).first(std::min(count, kFrames));
+}
+
+// One message per run; up to frame `single_until` one per frame.
+size_t SendQueue::fill_messages(std::span<const TxFrame> frames, size_t begin,
+                                size_t single_until) {
+  size_t count = 0;
+  for (size_t done = begin; done < frames.size(); ++count) {
+    const bool single = !segmentation_ || done < single_until;
+    const size_t run = single ? 1 : run_length(frames.subspan(done));
+    for (size_t i = done; i < done + run; ++i) {
+      DRLNET_ASSERT(frames[i].length > 0 && frames[i].length <= kMaxFrameBytes);
+      parts_[i] = {frames[i].data, frames[i].length};
+    }
+    msghdr& header = messages_[count].msg_hdr;
+    header = {};
+    header.msg_iov = &parts_[done];
+    header.msg_iovlen = run;
+    if (!connected_) {
+      header.msg_name = const_cast<std::byte*>(frames[done].to.bytes.data());
+      header.msg_namelen = from_endpoint(frames[done].to).length();
+    }
+    if (run > 1) {
+      header.msg_control = &controls_[count];
+      header.msg_controllen = sizeof(Control);
+      cmsghdr* control = CMSG_FIRSTHDR(&header);
+      control->cmsg_level = SOL_UDP;
+      control->cmsg_type = UDP_SEGMENT;
+      control->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+      const auto segment = static_cast<uint16_t>(frames[done].length);
+      std::memcpy(CMSG_DATA(control), &segment, sizeof segment);
+    }
+    done += run;
+  }
+  return count;
+}
+
+size_t SendQueue::send(int fd, std::span<const TxFrame> frames) {
+  DRLNET_ASSERT(frames.size() <= kFrames);
+  size_t done = 0, single_until = 0;
+  bool offload_suspect = false;
+  while (done < frames.size()) {
+    const size_t count = fill_messages(frames, done, single_until);
+    const int sent = sendmmsg(fd, messages_.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
+    if (sent > 0) {
+      for (int i = 0; i < sent; ++i) done += messages_[i].msg_hdr.msg_iovlen;
+      // Frames that were refused as one message and pass alone: it is the offload that is missing.
+      if (offload_suspect) segmentation_ = false;
+      offload_suspect = false;
+      continue;
+    }
+    const int code = errno;
+    const size_t run = messages_[0].msg_hdr.msg_iovlen;
+    if (code == EAGAIN || code == ENOBUFS || code == ENOMEM) break;  // no room: the rest is later
+    if (code == EINTR) continue;
+    if (code == ECONNREFUSED) {  // an earlier frame's fate, which this call only reports
+      ++counters_.refused;
+    } else if (run > 1) {
+      single_until = done + run;
+      offload_suspect = code == EINVAL || code == EIO;
+    } else {
+      ++(code == EMSGSIZE ? counters_.too_long : counters_.send_failed);
+      ++done;
+      offload_suspect = false;
+    }
+  }
+  return done;
+}
+
+}  // namespace drlnet::udp
