@@ -49,7 +49,7 @@ struct TransportCounters {
   uint64_t refused = 0;           // the other host said that nothing listens there
   uint64_t too_long = 0;          // sent, but longer than the link takes
   uint64_t send_failed = 0;       // no route, no permission, ...
-  uint64_t receive_overflow = 0;  // arrived when the receive buffer was full
+  uint64_t receive_overflow = 0;  // messages (of one frame or more) that found our buffer full
   uint64_t receive_dropped = 0;   // arrived longer than kMaxFrameBytes
 };
 

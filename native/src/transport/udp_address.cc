@@ -71,13 +71,12 @@ std::string SocketAddress::text() const {
   if (family() == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
     inet_ntop(AF_INET, &v4.sin_addr, host, sizeof host);
-    return std::string(host) + ":" + std::to_string(ntohs(v4.sin_port));
+    return std::string(host) + ":" + std::to_string(port());
   }
   inet_ntop(AF_INET6, &storage.sin6_addr, host, sizeof host);
   char zone[IF_NAMESIZE] = "";
   const bool scoped = storage.sin6_scope_id && if_indextoname(storage.sin6_scope_id, zone);
-  return std::string("[") + host + (scoped ? "%" : "") + zone +
-         "]:" + std::to_string(ntohs(storage.sin6_port));
+  return std::string("[") + host + (scoped ? "%" : "") + zone + "]:" + std::to_string(port());
 }
 
 Endpoint to_endpoint(const SocketAddress& address) {

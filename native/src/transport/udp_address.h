@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,11 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   int family() const { return get()->sa_family; }
   socklen_t length() const { return family() == AF_INET ? sizeof(sockaddr_in) : sizeof storage; }
+  uint16_t port() const { return ntohs(storage.sin6_port); }  // where sockaddr_in has it too
   bool loopback() const;
   std::string text() const;  // "127.0.0.1:7447", "[::1]:7447"
 };
+static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
 static_assert(sizeof(SocketAddress) <= sizeof(Endpoint::bytes));
 
 Endpoint to_endpoint(const SocketAddress& address);

@@ -89,6 +89,10 @@ Socket Socket::bound(const std::vector<SocketAddress>& addresses, const std::str
 
 Socket Socket::connected(const std::vector<SocketAddress>& addresses, const std::string& given,
                          const Options& options) {
+  if (addresses[0].port() == 0) {
+    throw Error(Status::transport, "udp://" + given + ": nothing can listen on port 0",
+                "Pass the address that the server printed when it was ready.");
+  }
   int code = 0;
   for (const SocketAddress& address : addresses) {
     Socket socket(address.family(), options);

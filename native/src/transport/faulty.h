@@ -1,0 +1,85 @@
+// A transport that behaves as a bad network, for tests: it wraps any other one and drops, doubles,
+// reorders and delays frames by a seeded schedule. The schedule depends only on the seed and on the
+// frames' order, so that over the in-memory transport a failure can be repeated from its seed.
+#pragma once
+
+#include <deque>
+
+#include "base/random.h"
+#include "transport/transport.h"
+
+namespace drlnet {
+
+// Probabilities are per frame.
+struct FaultPlan {
+  double drop = 0.0, duplicate = 0.0;
+  double reorder = 0.0;   // falls behind the next frame, or the next look at the line
+  uint64_t delay_ns = 0;  // of every frame
+  uint64_t seed = 1;
+};
+
+struct FaultCounts {
+  uint64_t passed = 0, dropped = 0, duplicated = 0, reordered = 0;
+};
+
+// One direction. Frames go in by offer() and come out by ready() and pop().
+class FaultyLine {
+ public:
+  struct Held {
+    Endpoint peer;
+    std::vector<std::byte> data;
+    uint64_t release_ns;
+  };
+
+  explicit FaultyLine(const FaultPlan& plan) : plan_(plan), random_(plan.seed) {}
+  void offer(const Endpoint& peer, std::span<const std::byte> data);
+  // What is to go on now, oldest first; call pop() once it has. Null when there is nothing.
+  const Held* front() const;
+  Held pop();
+  // A look at the line: what was reordered before the last look no longer waits for a next frame.
+  void look();
+  uint64_t next_release_ns() const;  // UINT64_MAX when it holds nothing
+  const FaultCounts& counts() const { return counts_; }
+
+ private:
+  FaultPlan plan_;
+  Random random_;
+  std::deque<Held> line_, overtaken_;
+  size_t overtaken_before_look_ = 0;
+  FaultCounts counts_;
+};
+
+class FaultyTransport final : public Transport {
+ public:
+  FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& outgoing,
+                  const FaultPlan& incoming);
+
+  std::span<TxFrame> reserve(size_t count) override;
+  size_t send_burst(std::span<const TxFrame> frames) override;
+  std::span<const RxFrame> recv_burst() override;
+  WaitPoint arm() override;
+  size_t mtu(const Endpoint& to) override { return inner_->mtu(to); }
+  bool reliable() const override { return false; }
+  size_t receive_capacity_bytes() const override { return inner_->receive_capacity_bytes(); }
+  std::string local_address() const override { return inner_->local_address(); }
+  std::string describe(const Endpoint& endpoint) const override {
+    return inner_->describe(endpoint);
+  }
+  std::string_view kind() const override { return inner_->kind(); }
+  TransportCounters counters() const override { return inner_->counters(); }
+
+  const FaultCounts& outgoing() const { return outgoing_.counts(); }
+  const FaultCounts& incoming() const { return incoming_.counts(); }
+
+ private:
+  void flush();
+
+  std::unique_ptr<Transport> inner_;
+  FaultyLine outgoing_, incoming_;
+  std::unique_ptr<std::byte[]> arena_;
+  std::vector<TxFrame> tx_frames_;
+  std::vector<FaultyLine::Held> lent_;
+  std::vector<RxFrame> rx_frames_;
+};
+
+}  // namespace drlnet

@@ -1,0 +1,124 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "base/histogram.h"
+#include "base/metrics.h"
+#include "base/random.h"
+
+namespace drlnet::test {
+namespace {
+
+constexpr double kQuantiles[] = {0.0, 0.01, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0};
+
+void expect_percentiles(const std::function<double(Random&)>& draw) {
+  Random random(4);
+  Histogram histogram;
+  std::vector<uint64_t> exact;
+  for (int i = 0; i < 200'000; ++i) {
+    exact.push_back(static_cast<uint64_t>(draw(random)));
+    histogram.record(exact.back());
+  }
+  std::ranges::sort(exact);
+  Metrics metrics;
+  metrics.set("reading", histogram);
+  const auto& reading = std::get<HistogramReading>(metrics.list()[0].second);
+  for (const double q : kQuantiles) {
+    CAPTURE(q);
+    const size_t rank = std::min(exact.size() - 1, static_cast<size_t>(q * exact.size()));
+    const auto expected = static_cast<double>(exact[rank]);
+    CHECK(std::abs(static_cast<double>(histogram.percentile_ns(q)) - expected) <= expected * 0.01);
+    CHECK(std::abs(reading.percentile_ns(q) - expected) <= expected * 0.01);
+  }
+  CHECK(histogram.count() == exact.size());
+  CHECK(histogram.max_ns() == exact.back());
+}
+
+}  // namespace
+
+TEST_CASE("percentiles are within 1% of the exact ones") {
+  SUBCASE("constant") {
+    expect_percentiles([](Random&) { return 12345.0; });
+  }
+  SUBCASE("small integers") {
+    expect_percentiles([](Random& r) { return r.uniform() * 100; });
+  }
+  SUBCASE("uniform") {
+    expect_percentiles([](Random& r) { return 1e3 + r.uniform() * 1e6; });
+  }
+  SUBCASE("exponential") {
+    expect_percentiles([](Random& r) { return -5e4 * std::log1p(-r.uniform()); });
+  }
+  SUBCASE("heavy tail") {
+    expect_percentiles([](Random& r) { return 1e3 * std::pow(1 - r.uniform(), -1.2); });
+  }
+  SUBCASE("two modes") {
+    expect_percentiles([](Random& r) { return (r.uniform() < 0.7 ? 3e3 : 8e6) + r.below(500); });
+  }
+}
+
+TEST_CASE("an empty histogram reads 0, and a value beyond its range is clamped") {
+  Histogram histogram;
+  CHECK(histogram.percentile_ns(0.5) == 0);
+  histogram.record(UINT64_MAX);
+  CHECK(histogram.bucket(Histogram::kBuckets - 1) == 1);
+  CHECK(histogram.max_ns() == UINT64_MAX);
+}
+
+TEST_CASE("buckets are in order, without gaps, and hold their own middle") {
+  uint32_t previous = 0;
+  for (uint64_t value = 0; value < (1u << 20); ++value) {
+    const uint32_t bucket = Histogram::bucket_of(value);
+    REQUIRE((bucket == previous || bucket == previous + 1));
+    previous = bucket;
+  }
+  for (uint32_t bucket = 0; bucket < Histogram::kBuckets; ++bucket) {
+    REQUIRE(Histogram::bucket_of(Histogram::middle_of(bucket)) == bucket);
+  }
+}
+
+TEST_CASE("random numbers stay below their bound and are uniform in it") {
+  Random random(9);
+  for (const uint64_t bound : {1ull, 2ull, 3ull, 10ull, (1ull << 63) + 1, ~0ull}) {
+    for (int i = 0; i < 1000; ++i) REQUIRE(random.below(bound) < bound);
+  }
+  std::array<double, 7> counts{};
+  constexpr int kDraws = 70'000;
+  for (int i = 0; i < kDraws; ++i) ++counts[random.below(counts.size())];
+  double chi_square = 0;
+  for (const double count : counts) chi_square += (count - 1e4) * (count - 1e4) / 1e4;
+  CHECK(chi_square < 22.5);  // 6 degrees of freedom, p = 0.001
+  double sum = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    const double value = random.uniform();
+    REQUIRE((value >= 0 && value < 1));
+    sum += value;
+  }
+  CHECK(sum / kDraws == doctest::Approx(0.5).epsilon(0.01));
+}
+
+TEST_CASE("equal seeds give equal numbers, other seeds others, and secrets differ") {
+  Random a(1), b(1), c(2);
+  CHECK(a.bits() == b.bits());
+  CHECK(a.bits() != c.bits());
+  CHECK(random_secret() != random_secret());
+}
+
+TEST_CASE("every status has a name of its own, also unknown ones") {
+  std::set<std::string_view> names;
+  for (uint16_t code = 0; code <= 13; ++code) names.insert(status_name(static_cast<Status>(code)));
+  CHECK(names.size() == 14);
+  CHECK_FALSE(status_name(static_cast<Status>(9999)).empty());
+}
+
+TEST_CASE("an error shows its cause and its remedy on lines of their own") {
+  CHECK(std::string(Error(Status::config, "cause", "remedy").what()) == "cause\nremedy");
+  CHECK(std::string(Error(Status::config, "cause", "").what()) == "cause");
+}
+
+}  // namespace drlnet::test

@@ -1,0 +1,90 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "transport/variants.h"
+
+namespace drlnet::test {
+namespace {
+
+Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    CHECK(error.status() == Status::transport);
+    CHECK_FALSE(error.remedy().empty());
+    return error;
+  }
+  FAIL("no error was thrown");
+  return {Status::ok, "", ""};
+}
+
+void expect_listen_error(const std::string& address, const std::string& cause_part) {
+  CAPTURE(address);
+  const Error error = error_of([&] { listen(address); });
+  CAPTURE(error.cause());
+  CHECK(error.cause().find(cause_part) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "every registered transport listens, is reached by the address it reports, and is named") {
+  for_each_variant(bare_variants(), [](const Variant& variant) {
+    Link link = make_link(variant);
+    const std::string address = link.server->local_address();
+    CHECK(address.starts_with(std::string(link.server->kind()) + ":"));
+    CHECK(address != variant.listen_address);  // a port or a name was picked
+    CHECK(link.client->describe(link.server_endpoint) == address);
+    CHECK(is_loopback(address));
+  });
+}
+
+TEST_CASE("an address in use is refused, and free again when its listener is gone") {
+  for_each_variant(bare_variants(), [](const Variant& variant) {
+    auto first = start_listener(variant);
+    const std::string address = first->local_address();
+    expect_listen_error(address, "in use");
+    first.reset();
+    CHECK(listen(address)->local_address() == address);
+  });
+}
+
+TEST_CASE("unknown transports are refused with the nearest name") {
+  const Error near = error_of([] { connect("upd://127.0.0.1:1"); });
+  CHECK(near.cause().find("\"upd\"") != std::string::npos);
+  CHECK(near.remedy().find("Did you mean \"udp\"?") != std::string::npos);
+  const Error far = error_of([] { connect("127.0.0.1:7447"); });
+  CHECK(far.remedy().find("udp, memory") != std::string::npos);
+  expect_listen_error("", "names no transport");
+  expect_listen_error("localhost", "names no transport");
+  expect_listen_error("dpdk:local", "has no DPDK transport");
+}
+
+TEST_CASE("malformed and impossible addresses are refused") {
+  expect_listen_error("udp://", "no host");
+  expect_listen_error("udp://:7447", "no host");
+  expect_listen_error("udp://[::1", "without");
+  expect_listen_error("udp://[::1]7447", ":PORT");
+  expect_listen_error("udp://::1", "brackets");
+  expect_listen_error("udp://127.0.0.1:", "is no port");
+  expect_listen_error("udp://127.0.0.1:65536", "is no port");
+  expect_listen_error("udp://127.0.0.1:-1", "is no port");
+  expect_listen_error("udp://127.0.0.1:80x", "is no port");
+  expect_listen_error("udp://no-such-host.invalid:0", "cannot resolve \"no-such-host.invalid\"");
+  expect_listen_error("udp://192.0.2.1:0", "cannot listen");  // TEST-NET-1: nobody's address
+  error_of([] { connect("udp://127.0.0.1:0"); });
+  error_of([] { connect("memory:nobody"); });
+}
+
+TEST_CASE("loopback addresses are those that only this machine reaches") {
+  CHECK(is_loopback("udp://127.0.0.1:7447"));
+  CHECK(is_loopback("udp://127.9.9.9"));
+  CHECK(is_loopback("udp://localhost:0"));
+  CHECK(is_loopback("memory:"));
+  CHECK_FALSE(is_loopback("udp://0.0.0.0:7447"));
+  CHECK_FALSE(is_loopback("udp://192.0.2.1:7447"));
+  CHECK_FALSE(is_loopback("udp://[::]:7447"));
+  CHECK_FALSE(is_loopback("udp://[::ffff:192.0.2.1]:7447"));
+}
+
+}  // namespace drlnet::test

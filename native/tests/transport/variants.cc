@@ -1,0 +1,131 @@
+#include "transport/variants.h"
+
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+
+namespace drlnet::test {
+namespace {
+
+// 5% each way of each fault, so that about one frame in three meets one.
+std::unique_ptr<Transport> wrap(const Variant& variant, std::unique_ptr<Transport> transport,
+                                uint64_t seed) {
+  if (!variant.faulty) return transport;
+  FaultPlan plan{.drop = 0.05, .duplicate = 0.05, .reorder = 0.05, .delay_ns = 0, .seed = seed};
+  FaultPlan other = plan;
+  other.seed = ~seed;
+  return std::make_unique<FaultyTransport>(std::move(transport), plan, other);
+}
+
+}  // namespace
+
+const std::vector<Variant>& bare_variants() {
+  static const std::vector<Variant> variants = [] {
+    std::vector<Variant> list;
+    for (const TransportKind& kind : transport_kinds()) {
+      const std::string scheme(kind.scheme);
+      if (scheme == "udp") {
+        list.push_back({"udp v4", "udp://127.0.0.1:0"});
+        list.push_back({"udp v6", "udp://[::1]:0"});
+      } else {
+        list.push_back({scheme, scheme + ":"});
+      }
+    }
+    return list;
+  }();
+  return variants;
+}
+
+std::vector<Variant> all_variants() {
+  std::vector<Variant> list = bare_variants();
+  for (Variant variant : bare_variants()) {
+    variant.name += " faulty";
+    variant.faulty = true;
+    list.push_back(variant);
+  }
+  return list;
+}
+
+bool available(const Variant& variant) {
+  try {
+    listen(variant.listen_address);
+    return true;
+  } catch (const Error& error) {
+    if (variant.listen_address.find("[::1]") == std::string::npos) throw;
+    MESSAGE("SKIPPED " << variant.name << ": " << error.cause());
+    return false;
+  }
+}
+
+std::unique_ptr<Transport> start_listener(const Variant& variant) {
+  return wrap(variant, listen(variant.listen_address), 1);
+}
+
+Connected start_client(const Variant& variant, const std::string& address) {
+  Connected connected = connect(address);
+  connected.transport = wrap(variant, std::move(connected.transport), 2);
+  return connected;
+}
+
+Link make_link(const Variant& variant) {
+  Link link;
+  link.server = start_listener(variant);
+  Connected client = start_client(variant, link.server->local_address());
+  link.client = std::move(client.transport);
+  link.server_endpoint = client.server;
+  return link;
+}
+
+bool wait_readable(Transport& transport, uint64_t deadline_ns) {
+  for (uint64_t now = now_ns(); now < deadline_ns; now = now_ns()) {
+    const WaitPoint point = transport.arm();
+    if (point.fd < 0) {
+      if (point.look_again_ns <= now) return true;
+      continue;
+    }
+    pollfd entry{point.fd, POLLIN, 0};
+    const auto left_ms = static_cast<int>((deadline_ns - now) / 1'000'000) + 1;
+    if (poll(&entry, 1, left_ms) == 1) return true;
+  }
+  return false;
+}
+
+size_t receive(Transport& transport, size_t count, const OnFrame& on_frame) {
+  const uint64_t deadline_ns = now_ns() + kPatienceNs;
+  size_t received = 0;
+  while (received < count && wait_readable(transport, deadline_ns)) {
+    for (const RxFrame& frame : transport.recv_burst()) {
+      ++received;
+      on_frame(frame);
+    }
+  }
+  return received;
+}
+
+void fill(std::span<std::byte> data, uint64_t tag) {
+  Random random(tag * kMaxFrameBytes + data.size());
+  for (size_t offset = 0; offset < data.size(); offset += sizeof(uint64_t)) {
+    const uint64_t word = random.bits();
+    std::memcpy(&data[offset], &word, std::min(sizeof word, data.size() - offset));
+  }
+}
+
+bool holds(std::span<const std::byte> data, uint64_t tag) {
+  std::array<std::byte, kMaxFrameBytes> expected;
+  const auto same = std::span(expected).first(data.size());
+  fill(same, tag);
+  return std::ranges::equal(data, same);
+}
+
+void send_one(Transport& transport, const Endpoint& to, uint64_t tag, size_t length) {
+  const std::span<TxFrame> frame = transport.reserve(1);
+  REQUIRE(frame.size() == 1);
+  frame[0].to = to;
+  frame[0].length = static_cast<uint32_t>(length);
+  fill({frame[0].data, length}, tag);
+  REQUIRE(transport.send_burst(frame) == 1);
+}
+
+}  // namespace drlnet::test
