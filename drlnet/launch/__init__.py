@@ -1,0 +1,1 @@
+"""Starts and supervises roles as processes of this machine."""

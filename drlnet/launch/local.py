@@ -1,0 +1,125 @@
+"""A whole run on this machine: server, learner and actors as processes, watched until the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drlnet.client import Client
+from drlnet.config import Config
+from drlnet.errors import RoleFailed, TransportError
+from drlnet.launch.actors import actor_args
+from drlnet.launch.process import Process
+from drlnet.launch.signals import Stop
+from drlnet.launch.supervisor import Ended, Said, Supervisor
+from drlnet.metrics import RunFolder
+
+READING_INTERVAL_S = 0.5
+READY_DEADLINE_S = 30.0
+# A listener for this machine alone, its port picked by the kernel.
+LISTEN = {"udp": "udp://127.0.0.1:0"}
+
+Show = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass
+class LocalRun:
+    """One run. `show` is given flat readings: the server's, plus "run.phase".
+
+    Threading: main thread only (see guard).
+    """
+
+    config: Config
+    folder: RunFolder
+    stop: Stop
+    show: Show
+    grace_s: float = 5.0
+    _actors: list[Process] = field(default_factory=list)
+    _phase: str = "starting"
+    _reading: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> dict[str, Any]:
+        """Runs to the goal or a budget; the learner's result, empty when stopped by a signal.
+
+        Raises the error of a role that fails; every process has ended when this returns.
+        """
+        with Supervisor(self.stop, log_folder=self.folder.path, grace_s=self.grace_s) as group:
+            self._tell(phase="starting the server")
+            address = self._start_server(group)
+            if self.stop.is_set():
+                return {}
+            learner = self._start_roles(group, address)
+            with Client(address, name="run") as client:
+                return self._watch(group, learner, client)
+
+    def _start_server(self, group: Supervisor) -> str:
+        transport = self.config.server.transport
+        server = group.start(
+            "server",
+            [
+                *("serve", "--json", "--config", str(self.folder.config_path)),
+                *("--listen", LISTEN.get(transport, transport)),
+            ],
+        )
+        ready = group.wait_for_line(server, "ready", READY_DEADLINE_S)
+        return str(ready.get("addresses", [""])[0])
+
+    def _start_roles(self, group: Supervisor, address: str) -> Process:
+        config_path = self.folder.config_path
+        self._tell(phase="starting the learner and actors")
+        # The learner first: it has the most to import, and opens the table.
+        learner = group.start(
+            "learner",
+            [
+                *("learn", self.config.env.id, "--server", address),
+                *("--config", str(config_path), "--json"),
+            ],
+        )
+        for index in range(self.config.actor.num_actors):
+            args = actor_args(self.config, config_path, address, index)
+            self._actors.append(group.start(f"actor-{index}", args))
+        return learner
+
+    def _watch(self, group: Supervisor, learner: Process, client: Client) -> dict[str, Any]:
+        next_reading = time.monotonic()
+        while not self.stop.is_set():
+            for event in group.wait(max(0.0, next_reading - time.monotonic())):
+                if isinstance(event, Said) and event.process is learner:
+                    self._heed(event.values, group)
+                elif isinstance(event, Ended) and not event.process.stopping:
+                    if event.returncode != 0 or event.process.name == "server":
+                        raise event.process.failure()
+                    if event.process is learner:
+                        return self._result(learner)
+            if time.monotonic() >= next_reading:
+                next_reading = time.monotonic() + READING_INTERVAL_S
+                self._read(client)
+        return {}
+
+    def _heed(self, said: Mapping[str, Any], group: Supervisor) -> None:
+        if said.get("event") == "trained":
+            # The evaluation needs no experience: the actors' cores are the learner's now.
+            self._tell(phase="evaluating")
+            group.end(self._actors)
+
+    def _read(self, client: Client) -> None:
+        try:
+            self._reading = dict(client.stats())
+        except TransportError:
+            # The server's end, if that is the reason, is the supervisor's to tell.
+            self._reading = {}
+        self._tell()
+
+    def _tell(self, phase: str | None = None) -> None:
+        self._phase = phase or self._phase
+        self.show({**self._reading, "run.phase": self._phase})
+
+    def _result(self, learner: Process) -> dict[str, Any]:
+        if "eval_return_mean" not in learner.last_object:
+            raise RoleFailed(
+                "the learner ended without a result",
+                f"see {self.folder.path}/learner.log",
+            )
+        return learner.last_object

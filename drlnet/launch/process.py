@@ -1,0 +1,149 @@
+"""One role's process: its pipes, its last words, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from drlnet.errors import DrlnetError, RoleFailed, all_errors
+from drlnet.launch.guard import child_environment
+
+# The command by its file: see there why not by `-m`.
+DRLNET = (sys.executable, str(Path(__file__).resolve().parents[1] / "__main__.py"))
+_TAIL_LINES = 12
+_READ_BYTES = 65536
+
+
+class Process:
+    """A role started as `drlnet ARGS`, in a session of its own.
+
+    Of its own, so that Ctrl-C in the terminal reaches only the process that supervises; it tells
+    the others in its order. Both pipes are drained without blocking. Threading: the thread that
+    started it, which must be the main one (see guard).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        args: Sequence[str],
+        log_path: Path | None = None,
+        program: Sequence[str] = DRLNET,
+    ) -> None:
+        self.name = name
+        self.args = list(args)
+        self.stopping = False  # it was told to end: any exit code will do
+        self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self.last_object: dict[str, Any] = {}  # the last JSON line of its standard output
+        self._rest = {"stdout": b"", "stderr": b""}
+        self._log: IO[str] | None = log_path.open("a", encoding="utf-8") if log_path else None
+        self._popen = subprocess.Popen(
+            [*program, *self.args],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=child_environment(),
+            start_new_session=True,
+        )
+        self.pid = self._popen.pid
+        self.pid_fd = os.pidfd_open(self.pid)
+        for stream in self.streams.values():
+            os.set_blocking(stream.fileno(), False)
+
+    @property
+    def streams(self) -> dict[str, IO[bytes]]:
+        """Its open pipes by name."""
+        named = {"stdout": self._popen.stdout, "stderr": self._popen.stderr}
+        return {name: pipe for name, pipe in named.items() if pipe is not None and not pipe.closed}
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative is a signal's number."""
+        return self._popen.poll()
+
+    def read(self, name: str) -> tuple[list[dict[str, Any]], bool]:
+        """Takes what has arrived in one pipe: JSON objects of whole lines, and "still open"."""
+        pipe = self.streams.get(name)
+        if pipe is None:
+            return [], False
+        objects: list[dict[str, Any]] = []
+        while True:
+            try:
+                data = os.read(pipe.fileno(), _READ_BYTES)
+            except BlockingIOError:
+                return objects, True
+            if not data:
+                if self._rest[name]:
+                    objects += self._take(name, [self._rest[name]])
+                    self._rest[name] = b""
+                return objects, False
+            *lines, self._rest[name] = (self._rest[name] + data).split(b"\n")
+            objects += self._take(name, lines)
+
+    def _take(self, name: str, lines: Sequence[bytes]) -> list[dict[str, Any]]:
+        objects = []
+        for raw in lines:
+            line = raw.decode("utf-8", "replace").rstrip()
+            if self._log is not None:
+                self._log.write(line + "\n")
+                self._log.flush()
+            parsed = _json_object(line) if name == "stdout" else None
+            if parsed is not None:
+                self.last_object = parsed
+                objects.append(parsed)
+            elif line:
+                self.tail.append(line)
+        return objects
+
+    def signal(self, number: int) -> None:
+        """Sends a signal unless it has ended. The pidfd cannot hit a recycled process id."""
+        if self.returncode is None:
+            signal.pidfd_send_signal(self.pid_fd, number)
+
+    def close(self) -> None:
+        """Kills and reaps it if it still runs, and closes its pipes."""
+        self.signal(signal.SIGKILL)
+        self._popen.wait()
+        for name, pipe in self.streams.items():
+            self.read(name)
+            pipe.close()
+        if self.pid_fd >= 0:
+            os.close(self.pid_fd)
+            self.pid_fd = -1
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def failure(self) -> DrlnetError:
+        """Its end as an error: its own one if it could still say it, else its last words."""
+        own = self.last_object.get("error")
+        if isinstance(own, dict):
+            kinds = {error.__name__: error for error in all_errors()}
+            kind = kinds.get(str(own.get("type")), RoleFailed)
+            return kind(f"{self.name}: {own.get('cause', '')}", str(own.get("remedy", "")))
+        code = self.returncode
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        else:
+            how = f"ended with exit code {code}"
+        words = "; its last words:\n  " + "\n  ".join(self.tail) if self.tail else ""
+        remedy = "if memory ran out, lower replay.capacity or actor.num_actors"
+        if code is None or code >= 0:
+            remedy = f"run it by hand with --debug: drlnet {' '.join(self.args)}"
+        return RoleFailed(f"{self.name} {how}{words}", remedy)
+
+
+def _json_object(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        parsed = json.loads(line)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, dict) else None

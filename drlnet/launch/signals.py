@@ -1,0 +1,72 @@
+"""Signals as a flag to look at, and a descriptor to wait on."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from types import FrameType, TracebackType
+from typing import Any
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stop:
+    """Set by SIGINT, SIGTERM or SIGHUP while entered; a second signal ends the process at once.
+
+    It has the methods of threading.Event that loops need. An Event itself will not do: setting
+    it in a handler can deadlock with the very wait that the handler interrupts.
+    Threading: enter it in the main thread; is_set and wait may be called anywhere.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._set = False
+        self._saved: list[tuple[int, Any]] = []
+        self._read_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def __enter__(self) -> Stop:
+        self._saved = [(number, signal.getsignal(number)) for number in _STOP_SIGNALS]
+        for number in _STOP_SIGNALS:
+            signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._saved:
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            os._exit(128 + number)
+        self.signal = number
+        self.set()
+
+    def set(self) -> None:
+        """Asks for the end without a signal."""
+        if not self._set:
+            self._set = True
+            os.write(self._write_fd, b"x")
+
+    def is_set(self) -> bool:
+        """True once the end was asked for."""
+        return self._set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until set, or `timeout` seconds; returns is_set()."""
+        if not self._set:
+            select.select([self._read_fd], [], [], timeout)
+        return self._set
+
+    def fileno(self) -> int:
+        """Readable once set: for selectors."""
+        return self._read_fd
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell expects of a process that ended by that signal."""
+        return 128 + (self.signal or signal.SIGINT)

@@ -1,0 +1,166 @@
+"""Watches a group of roles: what they say, when they end; stops them all when it ends itself."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from drlnet.errors import RoleFailed
+from drlnet.launch.process import DRLNET, Process
+from drlnet.launch.signals import Stop
+
+
+@dataclass(frozen=True)
+class Said:
+    """A JSON line on a role's standard output."""
+
+    process: Process
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A role's end."""
+
+    process: Process
+    returncode: int
+
+
+Event = Said | Ended
+
+
+class Supervisor:
+    """A group of processes that live no longer than this object.
+
+    One thread, one selector over their pipes, their pidfds and the stop flag: nothing is polled.
+    Leaving it stops every process: SIGTERM, then SIGKILL for those that have not ended after
+    `grace_s` seconds. Threading: main thread only.
+    """
+
+    def __init__(
+        self,
+        stop: Stop,
+        *,
+        log_folder: Path | None = None,
+        grace_s: float = 5.0,
+        program: Sequence[str] = DRLNET,
+    ) -> None:
+        self._stop = stop
+        self._log_folder = log_folder
+        self._grace_s = grace_s
+        self._program = program
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(stop.fileno(), selectors.EVENT_READ, None)
+        self.processes: list[Process] = []
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.end(self.processes)
+        finally:
+            for process in self.processes:
+                process.close()
+            self._selector.close()
+
+    def start(self, name: str, args: Sequence[str]) -> Process:
+        """Starts `drlnet ARGS`; its output is kept as NAME.log in the log folder."""
+        log_path = self._log_folder / f"{name}.log" if self._log_folder else None
+        process = Process(name, args, log_path, self._program)
+        self.processes.append(process)
+        for pipe, stream in process.streams.items():
+            self._selector.register(stream, selectors.EVENT_READ, (process, pipe))
+        self._selector.register(process.pid_fd, selectors.EVENT_READ, (process, "end"))
+        return process
+
+    def wait(self, timeout: float) -> list[Event]:
+        """What happens within `timeout` seconds; returns at the first event, or once stopped."""
+        deadline = time.monotonic() + timeout
+        while True:
+            left = deadline - time.monotonic()
+            ready = self._selector.select(max(0.0, left))
+            events: list[Event] = []
+            for key, _ in ready:
+                if key.data is not None:
+                    events += self._take(*key.data)
+            if events or left <= 0 or self._stop.is_set():
+                return events
+
+    def _take(self, process: Process, what: str) -> list[Event]:
+        if what != "end":
+            return list(self._drain(process, what))
+        if process.returncode is None:
+            return []
+        self._selector.unregister(process.pid_fd)
+        events: list[Event] = []
+        for pipe in tuple(process.streams):  # its last words come before its end
+            events += self._drain(process, pipe)
+        return [*events, Ended(process, process.returncode)]
+
+    def _drain(self, process: Process, pipe: str) -> list[Event]:
+        stream = process.streams.get(pipe)
+        objects, is_open = process.read(pipe)
+        if not is_open and stream is not None:
+            self._selector.unregister(stream)
+            stream.close()
+        return [Said(process, values) for values in objects]
+
+    def wait_for_line(self, process: Process, event: str, deadline_s: float) -> dict[str, Any]:
+        """The line {"event": EVENT, ...} of a role; empty when stopped before.
+
+        Raises what the role died of, or RoleFailed when it says nothing in time.
+        """
+        deadline = time.monotonic() + deadline_s
+        while not self._stop.is_set():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise RoleFailed(
+                    f"{process.name} was not ready within {deadline_s:g} s",
+                    f"run it by hand: drlnet {' '.join(process.args)}",
+                )
+            for happened in self.wait(left):
+                if isinstance(happened, Ended) and not happened.process.stopping:
+                    raise happened.process.failure()
+                if (
+                    isinstance(happened, Said)
+                    and happened.process is process
+                    and happened.values.get("event") == event
+                ):
+                    return happened.values
+        return {}
+
+    def end(self, processes: Sequence[Process]) -> None:
+        """Stops these roles and waits for them; SIGKILL for those that take too long."""
+        waiting = [process for process in processes if process.returncode is None]
+        for process in waiting:
+            process.stopping = True
+            process.signal(signal.SIGTERM)
+        deadline = time.monotonic() + self._grace_s
+        with selectors.DefaultSelector() as selector:
+            for process in waiting:
+                selector.register(process.pid_fd, selectors.EVENT_READ, (process, "end"))
+                # Drained meanwhile: a role that blocks on a full pipe could not end.
+                for pipe, stream in process.streams.items():
+                    selector.register(stream, selectors.EVENT_READ, (process, pipe))
+            while any(process.returncode is None for process in waiting):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                for key, _ in selector.select(left):
+                    process, pipe = key.data
+                    if pipe == "end" or not process.read(pipe)[1]:
+                        selector.unregister(key.fileobj)
+        for process in waiting:
+            process.signal(signal.SIGKILL)
