@@ -5,11 +5,13 @@ They run before any process starts, so that a run never hangs on settings that c
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from drlnet.config.tree import Config
-from drlnet.errors import ConfigError, Deadlock
+from drlnet.errors import ConfigError, Deadlock, Insecure
 
 
 def least_error_buffer(config: Config) -> float:
@@ -45,6 +47,7 @@ def check(config: Config) -> None:
     _check_replay(config)
     _check_budgets(config)
     _check_evaluation(config)
+    _check_listen(config)
 
 
 def _check_replay(config: Config) -> None:
@@ -97,3 +100,33 @@ def _check_evaluation(config: Config) -> None:
                 f"{config.eval.num_envs}: each environment must play the same number",
                 f"choose eval.num_envs that divides {episodes}",
             )
+
+
+def _check_listen(config: Config) -> None:
+    if config.server.insecure:
+        return
+    for address in config.server.listen:
+        if not is_local(address):
+            raise Insecure(
+                f"{address} can be reached from other machines, and nothing is authenticated yet",
+                "listen on udp://127.0.0.1:7447, or add --insecure on a network that you trust",
+            )
+
+
+def is_local(address: str) -> bool:
+    """Whether only this machine can reach a listener there; a name counts as what it may become.
+
+    Addresses without a host (shared memory) are local.
+    """
+    if "://" not in address:
+        return True
+    try:
+        host = urlsplit(address).hostname
+    except ValueError:  # not an address at all: the transport says so, and better
+        return True
+    if host in {None, "localhost"}:
+        return True
+    try:
+        return ipaddress.ip_address(str(host)).is_loopback
+    except ValueError:
+        return False

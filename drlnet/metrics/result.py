@@ -43,6 +43,7 @@ class RunResult:
     eval_return_std: float
     eval_return_median: float
     eval_episodes: int
+    eval_never_ended: int  # of them: cut by a time limit
     wall_clock_s: float  # from the start of the process to the result
     env_steps: int
     learner_steps: int

@@ -111,6 +111,18 @@ class RunFolder:
                 f"cannot write {self.result_path}: {error.strerror}", "make room or check rights"
             ) from error
 
+    def read_result(self) -> dict[str, Any]:
+        """What write_result kept; empty when the run was interrupted."""
+        if not self.result_path.is_file():
+            return {}
+        try:
+            values = json.loads(self.result_path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RunFolderError(
+                f"{self.result_path} is cut short or not JSON", "remove that file"
+            ) from error
+        return dict(values)
+
     def readings(self) -> Iterator[dict[str, Any]]:
         """The readings recorded so far, in order; a line cut short ends them."""
         with self.metrics_path.open(encoding="utf-8") as file:

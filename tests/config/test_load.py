@@ -9,7 +9,15 @@ import pytest
 
 from drlnet.config import Config, dump, find_recipe, known_keys, load, load_file
 from drlnet.config.fields import walk
-from drlnet.errors import ConfigError, Deadlock, DrlnetError, UnknownKey, all_errors, from_status
+from drlnet.errors import (
+    ConfigError,
+    Deadlock,
+    DrlnetError,
+    Insecure,
+    UnknownKey,
+    all_errors,
+    from_status,
+)
 
 ID = "Unregistered-v0"  # has no recipe
 
@@ -127,6 +135,22 @@ def test_serial_needs_a_budget_in_steps() -> None:
     config = load(ID, sets=["run.serial=true", "run.max_env_steps=5000", "run.max_seconds=9"])
     assert config.run.max_seconds is None
     assert config.replay.prefetch == 0
+
+
+@pytest.mark.parametrize(
+    "address", ["udp://0.0.0.0:7447", "udp://[::]:7447", "udp://10.0.0.1:0", "udp://host:1"]
+)
+def test_listening_beyond_this_machine_must_be_asked_for(address: str) -> None:
+    with pytest.raises(Insecure):
+        load(ID, flags={"server.listen": [address]})
+    load(ID, flags={"server.listen": [address], "server.insecure": True})
+
+
+@pytest.mark.parametrize(
+    "address", ["udp://127.0.0.1:0", "udp://127.9.9.9:1", "udp://[::1]:0", "udp://localhost:7447"]
+)
+def test_loopback_is_local(address: str) -> None:
+    load(ID, flags={"server.listen": [address]})
 
 
 def test_unreadable_files_are_config_errors(tmp_path: Path) -> None:

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from drlnet.config import Config
+from drlnet.config import Config, load
 from drlnet.errors import RunFolderError
 from drlnet.metrics import EvalSummary, RunFolder, RunResult, host_facts, seconds_since_start
 
 
 def config_in(path: Path) -> Config:
-    config = Config()
-    return replace(config, run=replace(config.run, folder=str(path), seed=7))
+    return load("Unregistered-v0", flags={"run.folder": str(path), "run.seed": 7})
 
 
 def test_folder_holds_config_facts_and_metrics(tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_open_wants_a_checkpoint(tmp_path: Path) -> None:
 def test_result_is_one_line_of_json() -> None:
     summary = EvalSummary.of([1.0, 3.0])
     assert (summary.mean, summary.std, summary.episodes) == (2.0, 1.0, 2)
-    result = RunResult("E-v0", 1, math.nan, 0.0, 0.0, 0, 1.5, 10, 2, "runs/x", "goal")
+    result = RunResult("E-v0", 1, math.nan, 0.0, 0.0, 0, 0, 1.5, 10, 2, "runs/x", "goal")
     line = result.to_json()
     assert "\n" not in line
     assert json.loads(line)["eval_return_mean"] is None

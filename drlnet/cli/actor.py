@@ -1,0 +1,85 @@
+"""`drlnet actor`: processes that play and send what they see."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from drlnet.cli.options import (
+    DEFAULT_ADDRESS,
+    ConfigOption,
+    DebugOption,
+    EnvArgument,
+    EnvsPerActorOption,
+    HelpConfigOption,
+    JsonOption,
+    NumActorsOption,
+    SeedOption,
+    ServerOption,
+    SetOption,
+)
+from drlnet.cli.output import Output
+
+IndexOption = Annotated[
+    int, typer.Option("--index", hidden=True, help="this actor's number among its siblings")
+]
+MaxStepsOption = Annotated[
+    int | None,
+    typer.Option("--max-env-steps", help="stop each actor after so many steps"),
+]
+
+
+def actor(
+    env: EnvArgument,
+    server: ServerOption = DEFAULT_ADDRESS,
+    num_actors: NumActorsOption = None,
+    envs_per_actor: EnvsPerActorOption = None,
+    max_env_steps: MaxStepsOption = None,
+    seed: SeedOption = None,
+    index: IndexOption = 0,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+    help_config: HelpConfigOption = False,
+) -> None:
+    """Play an environment and send every step to a replay server.
+
+    Each of N processes steps M environments with its own copy of the newest params. Actors may join
+    and leave at any time: each environment explores by the number that the server leases to it.
+
+    [bold]Examples[/bold]
+
+    drlnet actor CartPole-v1
+
+    drlnet actor CartPole-v1 --server udp://10.0.0.2:7447 --num-actors 4 --envs-per-actor 16
+    """
+    from drlnet.config import load
+
+    flags = {
+        "actor.num_actors": num_actors,
+        "actor.envs_per_actor": envs_per_actor,
+        "actor.max_env_steps": max_env_steps,
+        "run.seed": seed,
+    }
+    settings = load(env, file=config, flags=flags, sets=set_ or ())
+    output = Output(json)
+
+    from drlnet.launch.signals import Stop
+
+    with Stop() as stop:
+        if settings.actor.num_actors > 1:
+            from drlnet.envs import find_spaces
+            from drlnet.launch.actors import supervise_actors
+
+            find_spaces(settings.env.id, settings.env.kwargs)  # one clear error, not one each
+            supervise_actors(settings, server, stop, output.note)
+        else:
+            from drlnet.roles.actor import act
+
+            act(settings, server, index, stop)
+    output.note("actor ended" if settings.actor.num_actors == 1 else "actors ended")
+    output.event("ended", env=settings.env.id)
+    if stop.signal is not None:
+        raise typer.Exit(stop.exit_code)

@@ -1,0 +1,28 @@
+"""Every setting with its default and meaning, as `--help-config` prints them."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from drlnet.config import Config
+from drlnet.config.fields import walk
+
+
+def print_config_help() -> None:
+    """A table of all keys, 80 columns wide on a narrow terminal."""
+    table = Table(box=None, pad_edge=False, show_header=True)
+    table.add_column("key", no_wrap=True, style="cyan")
+    table.add_column("default", overflow="fold", max_width=18)
+    table.add_column("meaning")
+    section = ""
+    for key, value, field in walk(Config()):
+        if key.partition(".")[0] != section:
+            section = key.partition(".")[0]
+            table.add_section()
+        shown = "none" if value is None else str(value)
+        table.add_row(key, shown, field.metadata["help"])
+    console = Console()
+    console.print(table, markup=False)
+    console.print("\nIn a TOML file:  \\[replay]\n                 batch_size = 256")
+    console.print("On the command line:  --set replay.batch_size=256")

@@ -1,0 +1,75 @@
+"""`drlnet eval`: plays the saved policy of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drlnet.cli.options import DebugOption, JsonOption, SetOption
+from drlnet.cli.output import Output
+
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="the folder of a run, as `drlnet run` printed it")
+]
+EpisodesOption = Annotated[
+    int | None, typer.Option("--episodes", min=1, help="how many [dim](default 100)[/dim]")
+]
+EvalSeedOption = Annotated[
+    int | None, typer.Option("--seed", min=0, help="another seed than the run's")
+]
+
+
+def evaluate(
+    run: RunArgument,
+    episodes: EpisodesOption = None,
+    seed: EvalSeedOption = None,
+    set_: SetOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Play the saved policy of a run greedily; print mean, standard deviation and episodes.
+
+    [bold]Examples[/bold]
+
+    drlnet eval runs/CartPole-v1-20260101-120000-0
+
+    drlnet eval runs/CartPole-v1-20260101-120000-0 --episodes 20 --seed 7 --json
+    """
+    from drlnet.cli.training import announce
+    from drlnet.config import load
+    from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
+
+    folder = RunFolder.open(run)
+    settings = load(
+        file=folder.config_path,
+        flags={"eval.report_episodes": episodes, "run.seed": seed},
+        sets=set_ or (),
+    )
+    if episodes is not None and episodes < settings.eval.num_envs:
+        settings = replace(settings, eval=replace(settings.eval, num_envs=episodes))
+
+    from drlnet.roles.evaluate import evaluate_checkpoint
+
+    played = evaluate_checkpoint(settings, folder.checkpoint_path, settings.eval.report_episodes)
+    summary = EvalSummary.of(played.returns)
+    made_by = folder.read_result()
+    announce(
+        RunResult(
+            env=settings.env.id,
+            seed=settings.run.seed,
+            eval_return_mean=summary.mean,
+            eval_return_std=summary.std,
+            eval_return_median=summary.median,
+            eval_episodes=summary.episodes,
+            eval_never_ended=played.never_ended,
+            wall_clock_s=round(seconds_since_start(), 2),
+            env_steps=int(made_by.get("env_steps") or 0),
+            learner_steps=int(made_by.get("learner_steps") or 0),
+            run_dir=str(folder.path),
+            stopped="evaluated",
+        ),
+        Output(json),
+    )

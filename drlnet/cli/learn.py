@@ -1,0 +1,73 @@
+"""`drlnet learn`: the learner."""
+
+from __future__ import annotations
+
+import typer
+
+from drlnet.cli.options import (
+    DEFAULT_ADDRESS,
+    ConfigOption,
+    DebugOption,
+    EnvArgument,
+    GoalOption,
+    HelpConfigOption,
+    JsonOption,
+    MaxEnvStepsOption,
+    MaxLearnerStepsOption,
+    MaxSecondsOption,
+    SeedOption,
+    ServerOption,
+    SetOption,
+    budget_flags,
+)
+from drlnet.cli.output import Output
+
+
+def learn(
+    env: EnvArgument,
+    server: ServerOption = DEFAULT_ADDRESS,
+    seed: SeedOption = None,
+    goal: GoalOption = None,
+    max_seconds: MaxSecondsOption = None,
+    max_env_steps: MaxEnvStepsOption = None,
+    max_learner_steps: MaxLearnerStepsOption = None,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+    help_config: HelpConfigOption = False,
+) -> None:
+    """Train on what actors send to a replay server, until a goal or a budget.
+
+    Draws prioritized batches, sends priorities back, publishes params for the actors. At the end it
+    plays greedy episodes, prints their mean, and keeps config, metrics and checkpoint in a folder
+    under runs/. Ctrl-C ends it early and keeps the checkpoint.
+
+    [bold]Examples[/bold]
+
+    drlnet learn CartPole-v1
+
+    drlnet learn CartPole-v1 --server udp://10.0.0.2:7447 --goal 475 --max-seconds 300
+    """
+    from drlnet.cli.training import finish, learn_view
+    from drlnet.config import load
+    from drlnet.envs import find_spaces
+    from drlnet.launch.signals import Stop
+    from drlnet.metrics import RunFolder
+
+    flags = budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps)
+    settings = load(env, file=config, flags=flags, sets=set_ or ())
+    find_spaces(settings.env.id, settings.env.kwargs)
+    output = Output(json)
+    with Stop() as stop:
+        from drlnet.roles.learn import learn as learn_role
+
+        folder = RunFolder.create(settings)
+        settings = folder.read_config()
+        with learn_view(settings, server, output):
+            result = learn_role(settings, server, folder, stop)
+        output.event("trained", stopped=result.stopped, learner_steps=result.learner_steps)
+        if stop.signal is not None:
+            output.note(f"interrupted; the checkpoint is in {folder.path}")
+            raise typer.Exit(stop.exit_code)
+        finish(settings, folder, result, output)

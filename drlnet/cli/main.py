@@ -1,0 +1,70 @@
+"""The `drlnet` command: collects the commands and turns errors into words and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from drlnet import __version__
+from drlnet.cli import actor, evaluate, learn, run, serve, stats
+from drlnet.cli.output import report_and_exit
+
+app = typer.Typer(
+    name="drlnet",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"drlnet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="and exit"),
+    ] = False,
+) -> None:
+    """Deep Q-learning with many actors, one learner, and the replay in the network.
+
+    [bold]Start here[/bold]
+
+    drlnet run CartPole-v1            [dim]# all of it, on this machine[/dim]
+
+    [bold]The same by hand, in four shells (or on four machines)[/bold]
+
+    drlnet serve                      [dim]# the replay server[/dim]
+
+    drlnet learn CartPole-v1          [dim]# the learner[/dim]
+
+    drlnet actor CartPole-v1          [dim]# actors; more may join and leave[/dim]
+
+    drlnet stats                      [dim]# throughput and latency, live[/dim]
+    """
+
+
+app.command("run")(run.run)
+app.command("serve")(serve.serve)
+app.command("actor")(actor.actor)
+app.command("learn")(learn.learn)
+app.command("stats")(stats.stats)
+app.command("eval")(evaluate.evaluate)
+
+
+def main() -> None:
+    """Runs the command line; every error of the program ends here."""
+    # Looked for by hand: an error may come before the options are parsed.
+    as_json, debug = "--json" in sys.argv, "--debug" in sys.argv
+    try:
+        app(prog_name="drlnet")
+    except Exception as error:
+        report_and_exit(error, as_json=as_json, debug=debug)

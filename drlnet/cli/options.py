@@ -1,0 +1,103 @@
+"""Options that several commands share, declared once so that they read and behave the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+DEFAULT_ADDRESS = "udp://127.0.0.1:7447"
+
+
+def _print_config_help(asked: bool) -> None:
+    if asked:
+        from drlnet.cli.config_help import print_config_help
+
+        print_config_help()
+        raise typer.Exit
+
+
+EnvArgument = Annotated[
+    str, typer.Argument(metavar="ENV", help="gymnasium id of the environment, e.g. CartPole-v1")
+]
+ServerOption = Annotated[
+    str, typer.Option("--server", metavar="ADDRESS", help="address of the replay server")
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="TOML file of settings, in place of the environment's recipe",
+        rich_help_panel="Settings",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="any one setting, e.g. replay.batch_size=256; wins over all else; repeatable",
+        rich_help_panel="Settings",
+    ),
+]
+HelpConfigOption = Annotated[
+    bool,
+    typer.Option(
+        "--help-config",
+        callback=_print_config_help,
+        is_eager=True,
+        help="list every setting with its default, and exit",
+        rich_help_panel="Settings",
+    ),
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="progress to stderr; the last line of stdout is one JSON object",
+        rich_help_panel="Output",
+    ),
+]
+DebugOption = Annotated[
+    bool,
+    typer.Option("--debug", help="a traceback with every error", rich_help_panel="Output"),
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="every random number follows")]
+GoalOption = Annotated[
+    float | None, typer.Option("--goal", help="stop when the mean greedy return reaches it")
+]
+MaxSecondsOption = Annotated[
+    float | None, typer.Option("--max-seconds", help="stop training after so many seconds")
+]
+MaxEnvStepsOption = Annotated[
+    int | None, typer.Option("--max-env-steps", help="stop after so many steps of all actors")
+]
+MaxLearnerStepsOption = Annotated[
+    int | None, typer.Option("--max-learner-steps", help="stop after so many learner steps")
+]
+NumActorsOption = Annotated[
+    int | None, typer.Option("--num-actors", metavar="N", help="actor processes")
+]
+EnvsPerActorOption = Annotated[
+    int | None,
+    typer.Option("--envs-per-actor", metavar="M", help="environments that one actor steps"),
+]
+
+
+def budget_flags(
+    seed: int | None,
+    goal: float | None,
+    max_seconds: float | None,
+    max_env_steps: int | None,
+    max_learner_steps: int | None,
+) -> dict[str, Any]:
+    """These options as config keys."""
+    return {
+        "run.seed": seed,
+        "run.goal": goal,
+        "run.max_seconds": max_seconds,
+        "run.max_env_steps": max_env_steps,
+        "run.max_learner_steps": max_learner_steps,
+    }

@@ -1,0 +1,59 @@
+"""Where a command's words go: people read lines, scripts read the last line of stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, NoReturn, TextIO
+
+from drlnet.errors import DrlnetError
+
+
+class Output:
+    """Results on standard output; notes there too, or on standard error with --json."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.notes: TextIO = sys.stderr if as_json else sys.stdout
+
+    def note(self, line: str) -> None:
+        """A line for a person."""
+        print(line, file=self.notes, flush=True)
+
+    def event(self, name: str, **values: Any) -> None:
+        """A JSON line for the process that watches this one; nothing without --json."""
+        if self.as_json:
+            print(json.dumps({"event": name, **values}), flush=True)
+
+    def result(self, line: str) -> None:
+        """The JSON object that ends the command; nothing without --json."""
+        if self.as_json:
+            print(line, flush=True)
+
+
+def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoReturn:
+    """One line of cause, one of remedy on stderr (and as JSON on stdout), its own exit code."""
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, DrlnetError):
+        cause, remedy, code = error.cause, error.remedy, error.exit_code
+    else:
+        cause = f"internal error: {type(error).__name__}: {error}"
+        remedy, code = "this is a fault of drlnet itself; --debug shows where", 1
+    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    label = "\x1b[1;31merror:\x1b[0m" if colour else "error:"
+    print(f"{label} {cause}", file=sys.stderr)
+    if remedy:
+        print(f"  try: {remedy}", file=sys.stderr, flush=True)
+    if as_json:
+        said = {
+            "type": type(error).__name__,
+            "cause": cause,
+            "remedy": remedy,
+            "exit_code": code,
+        }
+        print(json.dumps({"error": said}), flush=True)
+    sys.exit(code)

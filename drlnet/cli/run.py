@@ -1,0 +1,134 @@
+"""`drlnet run`: server, actors and learner on this machine, from nothing to a result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drlnet.cli.options import (
+    ConfigOption,
+    DebugOption,
+    EnvArgument,
+    EnvsPerActorOption,
+    GoalOption,
+    HelpConfigOption,
+    JsonOption,
+    MaxEnvStepsOption,
+    MaxLearnerStepsOption,
+    MaxSecondsOption,
+    NumActorsOption,
+    SeedOption,
+    SetOption,
+    budget_flags,
+)
+from drlnet.cli.output import Output
+
+if TYPE_CHECKING:
+    from drlnet.config import Config
+    from drlnet.launch.signals import Stop
+    from drlnet.metrics import RunFolder
+
+TransportOption = Annotated[
+    str | None,
+    typer.Option("--transport", help="what its processes talk over [dim](default udp)[/dim]"),
+]
+SerialOption = Annotated[
+    bool,
+    typer.Option(
+        "--serial", help="all in one process, reproducible bit by bit; wants a budget in steps"
+    ),
+]
+
+
+def run(
+    env: EnvArgument,
+    seed: SeedOption = None,
+    goal: GoalOption = None,
+    max_seconds: MaxSecondsOption = None,
+    max_env_steps: MaxEnvStepsOption = None,
+    max_learner_steps: MaxLearnerStepsOption = None,
+    num_actors: NumActorsOption = None,
+    envs_per_actor: EnvsPerActorOption = None,
+    transport: TransportOption = None,
+    serial: SerialOption = False,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+    help_config: HelpConfigOption = False,
+) -> None:
+    """Train on this machine: starts a server, actors and a learner, and shows them in one view.
+
+    It stops at the goal or a budget, plays 100 greedy episodes, prints their mean and the run's
+    folder. No process survives it, however it ends.
+
+    [bold]Examples[/bold]
+
+    drlnet run CartPole-v1
+
+    drlnet run Acrobot-v1 --seed 3 --num-actors 2 --max-seconds 180
+
+    drlnet run CartPole-v1 --set algo.n_step=5 --set replay.capacity=1e5 --json
+
+    drlnet run CartPole-v1 --serial --max-env-steps 20000
+    """
+    from drlnet.config import load
+    from drlnet.launch.signals import Stop
+    from drlnet.metrics import RunFolder
+
+    if serial and max_seconds is not None:
+        from drlnet.errors import ConfigError
+
+        raise ConfigError(
+            "--serial with --max-seconds: a clock would end two runs at different points",
+            "give --max-env-steps or --max-learner-steps instead",
+        )
+    flags = {
+        **budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps),
+        "actor.num_actors": num_actors,
+        "actor.envs_per_actor": envs_per_actor,
+        "server.transport": transport,
+        "run.serial": serial or None,
+    }
+    settings = load(env, file=config, flags=flags, sets=set_ or ())
+
+    from drlnet.envs import find_spaces
+
+    find_spaces(settings.env.id, settings.env.kwargs)
+    output = Output(json)
+    with Stop() as stop:
+        folder = RunFolder.create(settings)
+        settings = folder.read_config()
+        train = _run_serial if settings.run.serial else _run_processes
+        train(settings, folder, stop, output)
+    if stop.signal is not None:
+        output.note(f"interrupted; what there is lies in {folder.path}")
+        raise typer.Exit(stop.exit_code)
+
+
+def _run_processes(config: Config, folder: RunFolder, stop: Stop, output: Output) -> None:
+    from drlnet.cli.training import announce
+    from drlnet.dashboard import ProgressView
+    from drlnet.launch.local import LocalRun
+    from drlnet.metrics import RunResult, seconds_since_start
+
+    title = f"drlnet run {config.env.id} · seed {config.run.seed}"
+    with ProgressView(title, goal=config.run.goal, file=output.notes) as view:
+        values = LocalRun(config, folder, stop, view.show).run()
+    if not values:
+        return
+    result = replace(RunResult(**values), wall_clock_s=round(seconds_since_start(), 2))
+    folder.write_result(result.to_json())
+    announce(result, output)
+
+
+def _run_serial(config: Config, folder: RunFolder, stop: Stop, output: Output) -> None:
+    from drlnet.cli.training import finish
+    from drlnet.roles.serial import serial
+
+    output.note(f"training {config.env.id} in one process; metrics in {folder.metrics_path}")
+    learned = serial(config, folder, stop)
+    if stop.signal is None:
+        finish(config, folder, learned, output)

@@ -1,0 +1,78 @@
+"""`drlnet serve`: the replay server."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from drlnet.cli.options import (
+    ConfigOption,
+    DebugOption,
+    HelpConfigOption,
+    JsonOption,
+    SetOption,
+)
+from drlnet.cli.output import Output
+
+ListenOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--listen",
+        metavar="ADDRESS",
+        help="where to listen; repeatable; port 0 picks a free one "
+        "[dim](default udp://127.0.0.1:7447)[/dim]",
+    ),
+]
+PollOption = Annotated[
+    Literal["busy", "adaptive", "block"] | None,
+    typer.Option("--poll", help="spin for packets, spin briefly then sleep, or sleep"),
+]
+InsecureOption = Annotated[
+    bool,
+    typer.Option("--insecure", help="allow addresses that other machines can reach"),
+]
+
+
+def serve(
+    listen: ListenOption = None,
+    poll: PollOption = None,
+    insecure: InsecureOption = False,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+    help_config: HelpConfigOption = False,
+) -> None:
+    """Bring up the replay server; Ctrl-C or SIGTERM stops it.
+
+    It stores what actors send, draws prioritized batches for learners, and hands out params. Tables
+    are made by the first client that opens them. One ready line says where it listens.
+
+    [bold]Examples[/bold]
+
+    drlnet serve
+
+    drlnet serve --listen udp://127.0.0.1:0 --json
+
+    drlnet serve --listen udp://0.0.0.0:7447 --insecure
+    """
+    from drlnet.config import load
+
+    flags = {
+        "server.listen": listen or None,
+        "server.poll": poll,
+        "server.insecure": insecure or None,
+    }
+    settings = load(file=config, flags=flags, sets=set_ or ()).server
+
+    from drlnet.roles.serve import serve as serve_role
+
+    output = Output(json)
+
+    def ready(addresses: list[str]) -> None:
+        output.event("ready", addresses=addresses)
+        if not json:
+            output.note(f"ready: listening on {', '.join(addresses)}")
+
+    serve_role(settings, ready)

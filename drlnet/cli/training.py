@@ -1,0 +1,87 @@
+"""What `learn` and `run` share: the progress view and the final evaluation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from drlnet.cli.output import Output
+from drlnet.dashboard import ProgressView
+from drlnet.errors import DrlnetError
+from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
+
+if TYPE_CHECKING:
+    from drlnet.config import Config
+    from drlnet.roles.learn import LearnResult
+
+READING_INTERVAL_S = 0.5
+
+
+@contextmanager
+def learn_view(config: Config, server: str, output: Output) -> Iterator[None]:
+    """Shows the progress of a learner while it runs, by readings of its server.
+
+    A client of its own on a thread of its own: the learner's loop knows nothing of it.
+    """
+    from drlnet.client import Client
+
+    ended = threading.Event()
+    title = f"drlnet learn {config.env.id} · seed {config.run.seed}"
+    view = ProgressView(title, goal=config.run.goal, file=output.notes)
+
+    def follow() -> None:
+        try:
+            with Client(server, name="view") as client:
+                while not ended.wait(READING_INTERVAL_S):
+                    view.show({**client.stats(), "run.phase": "training"})
+        except DrlnetError:
+            return  # the learner meets the same error, and it is the one to report it
+
+    thread = threading.Thread(target=follow, name="view", daemon=True)
+    with view:
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join(timeout=5.0)
+
+
+def finish(config: Config, folder: RunFolder, learned: LearnResult, output: Output) -> RunResult:
+    """Plays the report's episodes with the saved params, prints and keeps the result."""
+    from drlnet.roles.evaluate import evaluate_checkpoint
+
+    episodes = config.eval.report_episodes
+    output.note(f"evaluating {episodes} greedy episodes")
+    played = evaluate_checkpoint(config, folder.checkpoint_path, episodes)
+    summary = EvalSummary.of(played.returns)
+    result = RunResult(
+        env=config.env.id,
+        seed=config.run.seed,
+        eval_return_mean=summary.mean,
+        eval_return_std=summary.std,
+        eval_return_median=summary.median,
+        eval_episodes=summary.episodes,
+        eval_never_ended=played.never_ended,
+        wall_clock_s=round(seconds_since_start(), 2),
+        env_steps=learned.env_steps,
+        learner_steps=learned.learner_steps,
+        run_dir=str(folder.path),
+        stopped=learned.stopped,
+    )
+    folder.write_result(result.to_json())
+    announce(result, output)
+    return result
+
+
+def announce(result: RunResult, output: Output) -> None:
+    """The result, for people and for scripts."""
+    spread = f"{result.eval_return_mean:.1f} +- {result.eval_return_std:.1f}"
+    output.note(
+        f"{result.env} seed {result.seed}: greedy return {spread} over {result.eval_episodes} "
+        f"episodes ({result.stopped}, {result.wall_clock_s:.1f} s)"
+    )
+    output.note(f"run folder: {result.run_dir}")
+    output.result(result.to_json())

@@ -1,0 +1,161 @@
+"""The progress of a run: a live panel on a terminal, a line at intervals anywhere else."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from drlnet.dashboard.reading import (
+    clients,
+    clock,
+    count,
+    duration,
+    mean,
+    number,
+    short,
+    sparkline,
+    total,
+)
+
+_LINE_INTERVAL_S = 5.0
+_MAX_WIDTH = 100
+
+
+class ProgressView:
+    """Shows one run. Feed it readings; it knows nothing of where they come from.
+
+    Threading: one thread at a time.
+    """
+
+    def __init__(self, title: str, *, goal: float | None, file: TextIO) -> None:
+        self._title = title
+        self._goal = goal
+        self._console = Console(file=file, highlight=False)
+        self._started = time.monotonic()
+        self._next_line_s = 0.0
+        self._phase = ""
+        self._curve: list[float] = []
+        self._last: Mapping[str, Any] = {}
+        live = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._live = Live(console=self._console, auto_refresh=False) if live else None
+
+    def __enter__(self) -> ProgressView:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()  # brings the cursor back
+
+    def show(self, reading: Mapping[str, Any]) -> None:
+        """Draws a reading. A reading without figures keeps the last ones on the screen."""
+        if any(key.startswith("client.") for key in reading):
+            self._last = reading
+        merged = {**self._last, **reading}
+        value = mean(_actors(merged), "return_mean")
+        if not math.isnan(value) and (not self._curve or self._curve[-1] != value):
+            self._curve.append(value)
+        if self._live is not None:
+            self._live.update(self.panel(merged), refresh=True)
+        else:
+            self._lines(merged)
+
+    def panel(self, reading: Mapping[str, Any]) -> Panel:
+        """The reading as a panel that fits 80 columns."""
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="bold", no_wrap=True)
+        grid.add_column(no_wrap=True, overflow="ellipsis")
+        for name, text in self._rows(reading):
+            grid.add_row(name, text)
+        elapsed = clock(time.monotonic() - self._started)
+        phase = str(reading.get("run.phase", ""))
+        return Panel(
+            grid,
+            title=Text(f"{self._title} · {elapsed}"),
+            title_align="left",
+            subtitle=Text(phase) if phase else None,
+            subtitle_align="left",
+            width=min(_MAX_WIDTH, self._console.width),
+        )
+
+    def _rows(self, reading: Mapping[str, Any]) -> list[tuple[str, Text]]:
+        actors, learner = _actors(reading), clients(reading).get("learner", {})
+        goal = "" if self._goal is None else f" of {self._goal:g}"
+        greedy = number(learner.get("eval_return"))
+        reached = self._goal is not None and greedy >= self._goal
+        returns = Text(f"{short(mean(actors, 'return_mean'))} exploring   ")
+        returns.append(f"{short(greedy)}{goal} greedy   ", style="green" if reached else "")
+        returns.append(sparkline(self._curve, 24), style="cyan")
+        wait = number(learner.get("sample_wait_share")) * 100
+        rows = [
+            ("return", returns),
+            (
+                "actors",
+                Text(
+                    f"{len(actors)} playing   {count(total(actors, 'env_steps_per_s'))} steps/s   "
+                    f"{count(total(actors, 'env_steps'))} steps   "
+                    f"{count(total(actors, 'episodes'))} episodes"
+                ),
+            ),
+            (
+                "learner",
+                Text(
+                    f"{count(number(learner.get('learner_steps_per_s')))} steps/s   "
+                    f"{count(number(learner.get('learner_steps')))} steps   "
+                    f"loss {short(number(learner.get('loss')), 4)}   waits {count(wait)}%"
+                ),
+            ),
+        ]
+        return [*rows, ("server", _server_line(reading))]
+
+    def _lines(self, reading: Mapping[str, Any]) -> None:
+        phase = str(reading.get("run.phase", ""))
+        elapsed = time.monotonic() - self._started
+        if phase == self._phase and elapsed < self._next_line_s:
+            return
+        actors, learner = _actors(reading), clients(reading).get("learner", {})
+        parts = [f"{elapsed:6.1f}s {phase}" if phase else f"{elapsed:6.1f}s"]
+        if actors or learner:
+            parts += [
+                f"env_steps {count(total(actors, 'env_steps'))}",
+                f"({count(total(actors, 'env_steps_per_s'))}/s)",
+                f"learner_steps {count(number(learner.get('learner_steps')))}",
+                f"({count(number(learner.get('learner_steps_per_s')))}/s)",
+                f"return {short(mean(actors, 'return_mean'))}",
+                f"greedy {short(number(learner.get('eval_return')))}",
+            ]
+        self._console.print("  ".join(parts), soft_wrap=True, markup=False)
+        self._phase, self._next_line_s = phase, elapsed + _LINE_INTERVAL_S
+
+
+def _actors(reading: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [values for name, values in clients(reading).items() if name.startswith("actor")]
+
+
+def _server_line(reading: Mapping[str, Any]) -> Text:
+    items, capacity = number(reading.get("table.replay.items")), math.nan
+    for key in ("table.replay.capacity", "table.replay.rows_capacity"):
+        if key in reading:
+            capacity = number(reading[key])
+    parts = [f"{count(items)} items" if math.isnan(capacity) else
+             f"{count(items)} of {count(capacity)} items"]  # fmt: skip
+    for name, label in (("op.sample.latency", "sample"), ("op.append.latency", "append")):
+        histogram = reading.get(name)
+        if histogram is not None and hasattr(histogram, "percentile_us"):
+            parts.append(f"{label} p50 {duration(histogram.percentile_us(0.5))}")
+    return Text("   ".join(parts))

@@ -1,0 +1,146 @@
+"""A server's throughput and latency: live on a terminal, plain tables elsewhere, or JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from drlnet.dashboard.reading import Histogram, clients, count, duration, number, rates, short
+
+_PERCENTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
+
+
+def as_json(reading: Mapping[str, Any]) -> str:
+    """One line of JSON; a histogram becomes its count, mean, percentiles and maximum."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Histogram):
+            return {
+                "count": value.count,
+                "mean_us": value.mean_us,
+                **{name: value.percentile_us(q) for name, q in _PERCENTILES.items()},
+                "max_us": value.max_us,
+            }
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return value
+
+    return json.dumps({key: plain(value) for key, value in reading.items()})
+
+
+class StatsView:
+    """Shows one server. Feed it readings with their times; rates come from two of them.
+
+    Threading: one thread.
+    """
+
+    def __init__(self, address: str, *, file: TextIO) -> None:
+        self._address = address
+        self._console = Console(file=file, highlight=False)
+        self._previous: tuple[Mapping[str, Any], float] | None = None
+        live = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._live = Live(console=self._console, auto_refresh=False, screen=False) if live else None
+
+    def __enter__(self) -> StatsView:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()  # brings the cursor back
+
+    def show(self, reading: Mapping[str, Any], time_s: float) -> None:
+        """Draws a reading taken at `time_s`, on a clock that only moves forward."""
+        before, then = self._previous or ({}, time_s)
+        self._previous = (reading, time_s)
+        self._draw(self.render(reading, rates(before, reading, time_s - then)))
+
+    def gone(self, why: str) -> None:
+        """Says that the server does not answer; the view stays."""
+        self._previous = None
+        self._draw(Text(f"{self._address} does not answer: {why}", style="bold red"))
+
+    def _draw(self, what: RenderableType) -> None:
+        if self._live is not None:
+            self._live.update(what, refresh=True)
+        else:
+            self._console.print(what)
+
+    def render(self, reading: Mapping[str, Any], per_second: Mapping[str, float]) -> Group:
+        """The reading as tables that fit 80 columns."""
+        title = Text(f"drlnet server {self._address}", style="bold")
+        parts: list[RenderableType] = [title, _latency_table(reading, per_second)]
+        for build in (_tables_table, _clients_table):
+            table = build(reading, per_second)
+            if table.row_count:
+                parts.append(table)
+        return Group(*parts)
+
+
+def _table(first: str, *rest: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    table.add_column(first, no_wrap=True, min_width=12)
+    for name in rest:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _latency_table(reading: Mapping[str, Any], per_second: Mapping[str, float]) -> Table:
+    table = _table("\noperation", "\ntotal", "\nper second", "\np50", "\np99", "\nmax")
+    for key, value in reading.items():
+        if isinstance(value, Histogram) and value.count:
+            name = key.removesuffix(".latency").removesuffix("_latency")
+            table.add_row(
+                Text(name),
+                count(value.count),
+                short(per_second.get(key, 0.0)),
+                duration(value.percentile_us(0.5)),
+                duration(value.percentile_us(0.99)),
+                duration(value.max_us),
+            )
+    return table
+
+
+def _tables_table(reading: Mapping[str, Any], per_second: Mapping[str, float]) -> Table:
+    table = _table("\ntable", "\nitems", "\nsteps/s", "\ndraws/s", "\nwaits for")
+    names = sorted({key.split(".")[1] for key in reading if key.startswith("table.")})
+    for name in names:
+        prefix = f"table.{name}."
+        table.add_row(
+            Text(name),
+            count(number(reading.get(prefix + "items"))),
+            short(per_second.get(prefix + "env_steps", 0.0)),
+            short(per_second.get(prefix + "items_drawn", 0.0)),
+            Text(str(reading.get(prefix + "waits_for", "-"))),
+        )
+    return table
+
+
+def _clients_table(reading: Mapping[str, Any], per_second: Mapping[str, float]) -> Table:
+    table = _table("\nclient", "\nsteps", "\nsteps/s", "\nreturn", "\nparams", "\nwaits")
+    for name, values in sorted(clients(reading).items()):
+        kind = "learner" if "learner_steps" in values else "env"
+        wait = number(values.get("sample_wait_share")) * 100
+        table.add_row(
+            Text(name),
+            count(number(values.get(f"{kind}_steps"))),
+            short(number(values.get(f"{kind}_steps_per_s"))),
+            short(number(values.get("return_mean", values.get("eval_return")))),
+            count(number(values.get("params_version"))),
+            "-" if math.isnan(wait) else f"{wait:.0f}%",
+        )
+    return table
