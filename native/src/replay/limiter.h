@@ -21,7 +21,9 @@ class Limiter {
  public:
   explicit Limiter(const LimiterSpec& spec) : spec_(spec) {}
 
-  bool may_insert(uint64_t items) const;
+  // Always true while a draw would wait for min_size: items that retired or that still wait for
+  // rows count as created, and would otherwise hold both sides up for ever.
+  bool may_insert(uint64_t items, uint64_t live_items) const;
   Wait may_sample(uint64_t batch, uint64_t live_items) const;
   void inserted(uint64_t items) { created_ += items; }
   void sampled(uint64_t draws) { drawn_ += draws; }
@@ -29,6 +31,9 @@ class Limiter {
   uint64_t items_drawn() const { return drawn_; }
 
  private:
+  // r * (items_created + inserts - min_size) - (items_drawn + draws).
+  double balance(uint64_t inserts, uint64_t draws) const;
+
   LimiterSpec spec_;
   uint64_t created_ = 0, drawn_ = 0;
 };

@@ -1,14 +1,14 @@
 // The streams of a table: leased identities, independent of any connection. An ordinal is small and
-// reused after release; its epoch grows with each lease, so that late appends of a former holder are
-// recognised. Threading: one thread.
+// reused after release; its epoch grows with each lease, so that late appends of a former holder
+// are recognised. Threading: one thread.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <limits>
 #include <vector>
 
 #include "base/error.h"
-#include "base/metrics.h"
 
 namespace drlnet {
 
@@ -20,22 +20,36 @@ struct Lease {  // travels as it is
 };
 static_assert(sizeof(Lease) == 24);
 
-constexpr uint32_t kNoSlot = 0xFFFFFFFF;
+constexpr uint64_t kNoNumber = std::numeric_limits<uint64_t>::max();
 
 struct Stream {
   uint32_t epoch = 0;
   bool leased = false;
   uint64_t token = 0;
   uint64_t next_step = 0;
-  uint32_t last_slot = kNoSlot;  // of its newest row, kNoSlot when it has none that the ring holds
-  uint64_t holder = 0;           // the session that leased it last, 0: orphaned
+  uint64_t holder = 0;  // the session that leased it last, 0: orphaned
   uint64_t orphaned_at_ns = 0;
+
+  // The table's, of this lease's rows.
+  uint64_t first_number = kNoNumber;  // of step 0
+  uint64_t last_number = kNoNumber;   // of step next_step - 1
+  uint64_t oldest_step = 0;           // the steps before it are evicted
+  uint32_t since_first = 0;           // of the newest row
+  bool open = false;                  // the newest row is not LAST: its episode goes on
+
+  // While an append is checked: what next_step and open would be after it.
+  uint64_t staged_append = 0;  // which append the two belong to
+  uint64_t staged_step = 0;
+  bool staged_open = false;
 };
 
 class Streams {
  public:
+  static constexpr uint64_t kOrphanGraceNs = 60'000'000'000;
+
   // maximum: how many may be leased at once (capacity / (2 * window), the deadlock rule).
-  explicit Streams(uint32_t maximum);
+  // ended: called with a stream whose lease ends, before it is forgotten.
+  Streams(uint32_t maximum, std::function<void(Stream&)> ended);
 
   // Lowest free ordinal first, then new ones, then those orphaned for longer than the grace.
   // Throws Error(server_full) with the reason. O(number of ordinals).
@@ -48,9 +62,25 @@ class Streams {
   // All streams of a session that is gone become orphans.
   void orphan(uint64_t holder, uint64_t now_ns);
 
-  // The stream if that lease is held, else nullptr. Adopts orphans whose token fits. O(1).
-  Stream* find(uint32_t ordinal, uint32_t epoch, uint64_t token);
+  // The stream if that lease is held, else nullptr. An orphan whose token fits is adopted by
+  // `holder` (0: stays an orphan). O(1).
+  Stream* find(uint32_t ordinal, uint32_t epoch, uint64_t token, uint64_t holder = 0);
+  // The same for who has shown the token before.
+  Stream* find(uint32_t ordinal, uint32_t epoch);
+  // By ordinal alone, leased or not; the ordinal exists.
+  Stream& at(uint32_t ordinal) { return streams_[ordinal]; }
+
+  uint32_t maximum() const { return maximum_; }
   uint32_t leased_count() const;
+  uint32_t orphaned_count() const;
+
+ private:
+  Stream* choose(uint64_t now_ns);
+  Lease describe(const Stream& stream) const;
+
+  uint32_t maximum_;
+  std::function<void(Stream&)> ended_;
+  std::vector<Stream> streams_;  // by ordinal
 };
 
 }  // namespace drlnet

@@ -1,7 +1,7 @@
-// A table: a ring of rows shared by its streams, the items anchored in it, their priorities, and the
-// limiter between insertion and sampling. It knows no session and no algorithm.
-// Threading: one thread (its server's poll loop). Errors of the data path are Status values; nothing
-// here throws after construction, and nothing allocates but lease() and a DrawnBatch that grows.
+// A table: a ring of rows shared by its streams, the items anchored in it, their priorities, and
+// the limiter between insertion and sampling. It knows no session and no algorithm. Threading: one
+// thread (its server's poll loop). Errors of the data path are Status values; nothing here throws
+// after construction, and nothing allocates but lease() and a DrawnBatch that grows.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@
 namespace drlnet {
 
 // A key: shard (8 bits) | epoch (16) | number (40). Numbers only grow; slot = number mod ring size.
-// The table's epoch (its server's start) lies above the number, so that keys grow over restarts too.
+// The table's epoch (its server's start) lies above the number, so that keys grow over restarts
+// too.
 constexpr uint64_t kKeyNumberBits = 40;
 
 // What a sample request drew. The reply's bytes are a function of this and of immutable rows.
@@ -39,6 +40,8 @@ class Table {
  public:
   // Checks the specification; throws Error(config).
   Table(TableSpec spec, uint8_t shard, uint16_t epoch);
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
 
   const TableSpec& spec() const { return spec_; }
   const SampleLayout& layout() const { return layout_; }
@@ -46,30 +49,75 @@ class Table {
 
   Streams& streams() { return streams_; }
 
-  // All or nothing: on a Status other than ok (stream_gap, unknown_lease, bad_priority, bad_request)
-  // nothing was applied. Rows that are stored already are ignored. O(rows + items).
+  // All or nothing: on a Status other than ok (stream_gap, unknown_lease, bad_priority,
+  // bad_request) nothing was applied. Rows that are stored already are ignored. A FIRST row in an
+  // open episode breaks it: what still waits for its rows retires. O(rows + items).
   Status append(const Append& append, AppendResult& result);
   // Whether the limiter lets these many items in now.
-  bool may_insert(uint64_t items) const { return limiter_.may_insert(items); }
+  bool may_insert(uint64_t items) const { return limiter_.may_insert(items, live_items()); }
 
-  // True when `batch` draws are allowed now; else why not.
-  Wait may_sample(uint64_t batch) const;
+  // Wait::none when `batch` draws are allowed now; else why not.
+  Wait may_sample(uint64_t batch) const { return limiter_.may_sample(batch, live_items()); }
   // Draws `batch` items with replacement and counts them. may_sample(batch) must be Wait::none.
   void draw(uint32_t batch, DrawnBatch& drawn);
-  // Writes bytes [offset, offset + out.size()) of the reply. False when a row that it needs has been
-  // overwritten (SampleExpired). O(rows touched).
+  // Writes bytes [offset, offset + out.size()) of the reply. False when a row that it needs has
+  // been overwritten (SampleExpired). O(rows touched).
   bool gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out) const;
 
-  // Live items get the priority; others are counted as stale and ignored. bad_priority applies none.
+  // Live items get the priority; others are counted as stale and ignored. bad_priority applies
+  // none.
   Status update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities,
                            uint64_t& applied, uint64_t& stale);
 
-  uint64_t rows() const;         // logical: at most capacity
+  uint64_t rows() const { return ring_.head() - ring_.oldest(); }  // logical: at most capacity
   uint64_t live_items() const { return sampler_->size(); }
   uint64_t env_steps() const { return env_steps_; }
   void read_metrics(const std::string& prefix, Metrics& metrics) const;
   // Recomputes every invariant from scratch: states, links, masses, counts. For tests. O(capacity).
   bool consistent() const;
+
+ private:
+  struct ItemPlace;  // of the item that an append placed last, see table_append.cc
+
+  // table_append.cc
+  Status check_append(const Append& append, AppendResult& result);
+  Status check_segment(const Append& append, const AppendSegment& segment,
+                       std::span<const uint8_t> flags, AppendResult& result);
+  void store_rows(const Append& append, const AppendSegment& segment, size_t first_row,
+                  size_t rows);
+  void store_piece(const Append& append, Stream& stream, uint32_t ordinal, size_t first_row,
+                   size_t rows);
+  void evict(RowPlace place);
+  bool add_item(const AppendItem& item, ItemPlace& latest);
+  void settle(const Stream& stream, uint64_t new_rows, bool broken);
+  uint64_t back_of(const Row& row) const;
+  void go_live(uint32_t slot, float priority, uint32_t length);
+  void retire(uint32_t slot);
+
+  // table_gather.cc
+  bool gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
+                     std::span<std::byte> out) const;
+  bool gather_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
+                   std::span<std::byte> out) const;
+  void prefetch(const Window& window, uint64_t key) const;
+
+  TableSpec spec_;
+  SampleLayout layout_;
+  uint32_t back_, horizon_;
+  bool stop_;  // Boundary::stop
+  uint64_t key_base_;
+  Ring ring_;
+  Streams streams_;
+  Limiter limiter_;
+  std::unique_ptr<Sampler> sampler_;
+  Random random_;
+  float maximum_priority_ = 1;  // of all raw priorities so far
+  uint64_t append_count_ = 0;
+  uint64_t env_steps_ = 0;
+  uint64_t pending_items_ = 0;
+  uint64_t items_ignored_ = 0, items_retired_ = 0, rows_ignored_ = 0;
+  uint64_t applied_updates_ = 0, stale_updates_ = 0;
+  std::vector<uint32_t> drawn_slots_;  // scratch of draw()
 };
 
 }  // namespace drlnet

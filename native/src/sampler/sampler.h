@@ -17,14 +17,16 @@ class Sampler {
  public:
   virtual ~Sampler() = default;
 
-  // The item at `slot` becomes drawable / changes priority / can no longer be drawn. priority is
-  // finite and >= 0 (the caller checked); insert is called on absent, the others on present leaves.
+  // The item at `slot` becomes drawable / can no longer be drawn / items change priority.
+  // Priorities are finite and >= 0 (the caller checked); insert is called on an absent leaf, the
+  // others on present ones. Of a slot that is named twice in an update the later priority holds.
   virtual void insert(uint32_t slot, float priority) = 0;
-  virtual void update(uint32_t slot, float priority) = 0;
   virtual void remove(uint32_t slot) = 0;
+  virtual void update(std::span<const uint32_t> slots, std::span<const float> priorities) = 0;
 
-  // Fills slots and the probability with which each was really drawn, in shuffled order. Only
-  // called with size() > 0. O(slots.size() * log(leaves)) for trees.
+  // Fills slots and the probability with which each was really drawn; the order tells nothing about
+  // slots (but fifo's, which is its meaning). Only called with size() > 0.
+  // O(slots.size() * log(leaves)) for trees.
   virtual void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) = 0;
 
   virtual uint64_t size() const = 0;  // drawable items
@@ -40,5 +42,8 @@ struct SamplerKind {
 std::span<const SamplerKind> sampler_kinds();
 // Throws Error(config) with near names for an unknown one.
 std::unique_ptr<Sampler> make_sampler(const SamplerSpec& spec, uint32_t leaves);
+
+// For samplers without options of their own. Throws Error(config) naming the first one given.
+void refuse_options(const SamplerSpec& spec);
 
 }  // namespace drlnet

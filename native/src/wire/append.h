@@ -41,6 +41,7 @@ struct Append {
   std::span<const uint8_t> row_flags;
   std::vector<std::span<const std::byte>>& columns;
   std::span<const AppendItem> items;
+  uint64_t holder = 0;  // the session that sends it: adopts orphaned streams whose token it knows
 };
 
 // What became of it; travels as the reply.

@@ -1,0 +1,126 @@
+// The rows of a table: per row 32 bytes of metadata, and one array per column. Rows are numbered as
+// they come; number n lies at slot n mod size. The newest `capacity` rows are held, the `reserve`
+// behind them are gone for everyone but the replies that were drawn while they were held.
+// Threading: one thread. Everything is O(1) after construction.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/mapping.h"
+#include "wire/append.h"
+#include "wire/table_spec.h"
+
+namespace drlnet {
+
+constexpr uint32_t kNoSlot = 0xFFFFFFFF;
+
+enum class ItemState : uint8_t {
+  none = 0,     // no item anchors here
+  pending = 1,  // its window is not complete yet
+  live = 2,     // can be drawn
+  retired = 3,  // a row that it needs is evicted, or will never come
+};
+
+struct Row {
+  uint64_t step;
+  uint32_t ordinal;   // of its stream
+  uint32_t previous;  // slots of the neighbours in its stream, kNoSlot where there is none
+  uint32_t next;
+  uint32_t since_first;  // steps since its episode's FIRST
+  union {
+    float priority;   // while pending: what the item becomes live with
+    uint32_t length;  // while live: its true number of steps
+  };
+  uint8_t flags;
+  ItemState state;
+  uint16_t reserved;
+};
+static_assert(sizeof(Row) == 32);
+
+// A row that is still stored, by number and by slot.
+struct RowPlace {
+  uint64_t number;
+  uint32_t slot;
+};
+
+class Ring {
+ public:
+  explicit Ring(const TableSpec& spec);
+
+  static uint64_t slots(const TableSpec& spec);
+  static uint64_t memory_bytes(const TableSpec& spec);
+
+  uint32_t size() const { return size_; }
+  uint64_t capacity() const { return capacity_; }
+  uint64_t bytes() const { return memory_.bytes(); }
+  uint64_t head() const { return head_; }  // the number that the next row gets
+  uint32_t head_slot() const { return head_slot_; }
+  uint64_t oldest() const { return head_ > capacity_ ? head_ - capacity_ : 0; }  // that is held
+
+  // Whether the row's bytes are still there: held, or in the reserve.
+  bool stored(uint64_t number) const { return number < head_ && head_ - number <= size_; }
+  RowPlace place(uint64_t number) const {  // stored(number)
+    const uint64_t age = head_ - number;
+    return {number,
+            static_cast<uint32_t>(age <= head_slot_ ? head_slot_ - age : head_slot_ + size_ - age)};
+  }
+  uint64_t number_at(uint32_t slot) const {  // of a slot that holds a row
+    return head_ - (slot < head_slot_ ? head_slot_ - slot : head_slot_ + size_ - slot);
+  }
+
+  // The neighbours in the row's stream; false when there is none or it is no longer stored.
+  bool step_back(RowPlace& place) const {
+    const uint32_t slot = rows_[place.slot].previous;
+    if (slot == kNoSlot) return false;
+    const uint64_t number = place.number - distance(slot, place.slot);
+    if (!stored(number)) return false;
+    place = {number, slot};
+    return true;
+  }
+  bool step_on(RowPlace& place) const {
+    const uint32_t slot = rows_[place.slot].next;
+    if (slot == kNoSlot) return false;
+    place = {place.number + distance(place.slot, slot), slot};
+    return true;
+  }
+
+  Row& row(uint32_t slot) { return rows_[slot]; }
+  const Row& row(uint32_t slot) const { return rows_[slot]; }
+  std::byte* column(size_t index) { return columns_[index]; }
+  const std::byte* column(size_t index) const { return columns_[index]; }
+  uint64_t row_bytes(size_t index) const { return row_bytes_[index]; }
+
+  // How many of `wanted` rows can be written at the head in one piece, so that no row is
+  // overwritten that is held before its eviction.
+  uint64_t piece(uint64_t wanted) const {
+    return std::min(
+        {wanted, static_cast<uint64_t>(size_ - head_slot_), size_ - capacity_, capacity_});
+  }
+  // Rows that stop being held when `rows` more come: [oldest(), oldest_after(rows)).
+  uint64_t oldest_after(uint64_t rows) const {
+    return head_ + rows > capacity_ ? head_ + rows - capacity_ : 0;
+  }
+  void advance(uint64_t rows) {
+    head_ += rows;
+    head_slot_ = static_cast<uint32_t>((head_slot_ + rows) % size_);
+  }
+
+ private:
+  uint32_t distance(uint32_t from, uint32_t to) const {
+    return to > from ? to - from : to + size_ - from;
+  }
+
+  uint64_t capacity_;
+  uint32_t size_;
+  uint32_t head_slot_ = 0;
+  uint64_t head_ = 0;
+  Mapping memory_;
+  Row* rows_;
+  std::vector<std::byte*> columns_;
+  std::vector<uint64_t> row_bytes_;
+};
+
+}  // namespace drlnet

@@ -1,0 +1,122 @@
+#include "replay/table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/assert.h"
+
+namespace drlnet {
+namespace {
+
+TableSpec checked(TableSpec spec) {
+  check(spec);
+  return spec;
+}
+
+}  // namespace
+
+Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch)
+    : spec_(checked(std::move(spec))),
+      layout_(spec_),
+      back_(spec_.item.back()),
+      horizon_(spec_.item.horizon()),
+      stop_(spec_.item.boundary == Boundary::stop),
+      key_base_(uint64_t{shard} << 56 | uint64_t{epoch} << kKeyNumberBits),
+      ring_(spec_),
+      streams_(static_cast<uint32_t>(spec_.capacity / (2 * uint64_t{spec_.item.window()})),
+               [this](Stream& stream) { settle(stream, 0, true); }),
+      limiter_(spec_.limiter),
+      sampler_(make_sampler(spec_.sampler, ring_.size())),
+      random_(spec_.seed) {}
+
+uint64_t Table::memory_bytes(const TableSpec& spec) {
+  constexpr uint64_t kSamplerBytesPerSlot = 8;  // every sampler of ours takes less or just that
+  return Ring::memory_bytes(spec) + kSamplerBytesPerSlot * Ring::slots(spec);
+}
+
+Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities,
+                                uint64_t& applied, uint64_t& stale) {
+  applied = stale = 0;
+  if (keys.size() != priorities.size()) return Status::bad_request;
+  for (const float priority : priorities) {
+    if (!std::isfinite(priority) || priority < 0) return Status::bad_priority;
+  }
+  std::array<uint32_t, 256> slots;
+  std::array<float, 256> live;
+  for (size_t begin = 0; begin < keys.size(); begin += slots.size()) {
+    const size_t end = std::min(keys.size(), begin + slots.size());
+    size_t n = 0;
+    for (size_t i = begin; i < end; ++i) {
+      const uint64_t number = keys[i] - key_base_;  // of a foreign key: beyond the head
+      if (!ring_.stored(number)) continue;
+      const uint32_t slot = ring_.place(number).slot;
+      if (ring_.row(slot).state != ItemState::live) continue;
+      slots[n] = slot;
+      live[n++] = priorities[i];
+      maximum_priority_ = std::max(maximum_priority_, priorities[i]);
+    }
+    sampler_->update({slots.data(), n}, {live.data(), n});
+    applied += n;
+    stale += end - begin - n;
+  }
+  applied_updates_ += applied;
+  stale_updates_ += stale;
+  return Status::ok;
+}
+
+void Table::draw(uint32_t batch, DrawnBatch& drawn) {
+  drawn.header = {.batch = batch,
+                  .reserved = 0,
+                  .item_count = live_items(),
+                  .head = ring_.head(),
+                  .env_steps = env_steps_,
+                  .items_created = limiter_.items_created(),
+                  .items_drawn = limiter_.items_drawn() + batch,
+                  .priority_mass = sampler_->mass(),
+                  .reserved2 = 0};
+  limiter_.sampled(batch);
+  drawn.keys.resize(batch);
+  drawn.probabilities.resize(batch);
+  drawn.lengths.resize(batch);
+  drawn_slots_.resize(batch);
+  if (batch == 0) return;
+  sampler_->draw(drawn_slots_, drawn.probabilities, random_);
+  constexpr size_t kAhead = 16;
+  for (size_t i = 0; i < batch; ++i) {
+    if (i + kAhead < batch) __builtin_prefetch(&ring_.row(drawn_slots_[i + kAhead]));
+    const uint32_t slot = drawn_slots_[i];
+    const Row& row = ring_.row(slot);
+    DRLNET_ASSERT(row.state == ItemState::live);
+    drawn.keys[i] = key_base_ + ring_.number_at(slot);
+    drawn.lengths[i] = row.length;
+  }
+}
+
+void Table::read_metrics(const std::string& prefix, Metrics& metrics) const {
+  const auto count = [&](const char* name, uint64_t value) { metrics.set(prefix + name, value); };
+  const auto figure = [&](const char* name, double value) { metrics.set(prefix + name, value); };
+  const uint64_t created = limiter_.items_created(), drawn = limiter_.items_drawn();
+  count("rows", rows());
+  count("capacity", spec_.capacity);
+  figure("fill", static_cast<double>(rows()) / static_cast<double>(spec_.capacity));
+  count("ring_bytes", ring_.bytes());
+  count("env_steps", env_steps_);
+  count("rows_ignored", rows_ignored_);
+  count("streams_leased", streams_.leased_count());
+  count("streams_orphaned", streams_.orphaned_count());
+  count("live_items", live_items());
+  count("pending_items", pending_items_);
+  count("items_created", created);
+  count("items_drawn", drawn);
+  count("items_ignored", items_ignored_);
+  count("items_retired", items_retired_);
+  figure("samples_per_insert",
+         created == 0 ? 0 : static_cast<double>(drawn) / static_cast<double>(created));
+  figure("priority_mass", sampler_->mass());
+  figure("priority_maximum", static_cast<double>(maximum_priority_));
+  count("applied_updates", applied_updates_);
+  count("stale_updates", stale_updates_);
+}
+
+}  // namespace drlnet

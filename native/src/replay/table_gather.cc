@@ -1,0 +1,198 @@
+// A reply's bytes out of the rows: any range of it, as often as it is pulled.
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.h"
+#include "replay/table.h"
+
+namespace drlnet {
+namespace {
+
+// Most rows of vector environments are a few bytes: a call to memcpy for each costs more than the
+// bytes do.
+inline void copy(std::byte* to, const std::byte* from, size_t bytes) {
+  switch (bytes) {
+    case 1:
+      std::memcpy(to, from, 1);
+      return;
+    case 4:
+      std::memcpy(to, from, 4);
+      return;
+    case 8:
+      std::memcpy(to, from, 8);
+      return;
+    case 12:
+      std::memcpy(to, from, 12);
+      return;
+    case 16:
+      std::memcpy(to, from, 16);
+      return;
+    case 32:
+      std::memcpy(to, from, 32);
+      return;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
+// Writes a range of a stream of bytes that is offered from its start: skips, then fills out.
+class Filler {
+ public:
+  Filler(uint64_t skip, std::span<std::byte> out)
+      : skip_(skip), next_(out.data()), left_(out.size()) {}
+
+  bool full() const { return left_ == 0; }
+
+  void put(const std::byte* from, uint64_t bytes) {
+    if (!clip(bytes)) return;
+    copy(next_, from + skipped_, clipped_);
+    step();
+  }
+  void zero(uint64_t bytes) {
+    if (!clip(bytes)) return;
+    std::memset(next_, 0, clipped_);
+    step();
+  }
+
+ private:
+  bool clip(uint64_t bytes) {
+    if (skip_ >= bytes) {
+      skip_ -= bytes;
+      return false;
+    }
+    skipped_ = skip_;
+    clipped_ = std::min<uint64_t>(bytes - skip_, left_);
+    skip_ = 0;
+    return clipped_ > 0;
+  }
+  void step() {
+    next_ += clipped_;
+    left_ -= clipped_;
+  }
+
+  uint64_t skip_;
+  std::byte* next_;
+  uint64_t left_;
+  uint64_t skipped_ = 0, clipped_ = 0;
+};
+
+}  // namespace
+
+bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out) const {
+  const uint64_t n = drawn.keys.size();
+  DRLNET_ASSERT(offset + out.size() <= layout_.total_bytes(n));
+  // Fills the part of out that lies in [begin, begin + bytes) of the reply.
+  const auto part = [&](uint64_t begin, uint64_t bytes, auto&& fill) {
+    const uint64_t from = std::max(offset, begin);
+    const uint64_t to = std::min(offset + out.size(), begin + bytes);
+    return from >= to || fill(from - begin, out.subspan(from - offset, to - from));
+  };
+  uint64_t end = 0;  // of the section before
+  const auto section = [&](uint64_t begin, uint64_t bytes, auto&& fill) {
+    part(end, begin - end, [](uint64_t, std::span<std::byte> gap) {
+      std::memset(gap.data(), 0, gap.size());
+      return true;
+    });
+    end = begin + bytes;
+    return part(begin, bytes, fill);
+  };
+  const auto flat = [&](uint64_t begin, const void* bytes, uint64_t size) {
+    section(begin, size, [&](uint64_t from, std::span<std::byte> to) {
+      std::memcpy(to.data(), static_cast<const std::byte*>(bytes) + from, to.size());
+      return true;
+    });
+  };
+  flat(0, &drawn.header, sizeof drawn.header);
+  flat(layout_.keys(n), drawn.keys.data(), 8 * n);
+  flat(layout_.probabilities(n), drawn.probabilities.data(), 4 * n);
+  flat(layout_.lengths(n), drawn.lengths.data(), 4 * n);
+  uint64_t begin = layout_.window(n, 0);
+  for (const Window& window : layout_.windows()) {
+    const uint64_t bytes = n * window.item_bytes();
+    if (!section(begin, bytes, [&](uint64_t from, std::span<std::byte> to) {
+          return gather_window(drawn, window, from, to);
+        })) {
+      return false;
+    }
+    begin = SampleLayout::align64(begin + bytes);
+  }
+  flat(begin, nullptr, 0);
+  return true;
+}
+
+bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
+                          std::span<std::byte> out) const {
+  constexpr size_t kAhead = 8;
+  const uint64_t item_bytes = window.item_bytes();
+  size_t i = offset / item_bytes;
+  uint64_t skip = offset % item_bytes;
+  for (size_t next = i; next < std::min(drawn.keys.size(), i + kAhead); ++next) {
+    prefetch(window, drawn.keys[next]);
+  }
+  for (; !out.empty(); ++i, skip = 0) {
+    if (out.size() > kAhead * item_bytes) prefetch(window, drawn.keys[i + kAhead]);
+    const size_t bytes = std::min<uint64_t>(item_bytes - skip, out.size());
+    if (!gather_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes))) return false;
+    out = out.subspan(bytes);
+  }
+  return true;
+}
+
+void Table::prefetch(const Window& window, uint64_t key) const {
+  const uint64_t number = key - key_base_;
+  if (!ring_.stored(number)) return;
+  const uint32_t slot = ring_.place(number).slot;
+  __builtin_prefetch(&ring_.row(slot));
+  __builtin_prefetch(ring_.column(window.column) + slot * window.row_bytes);
+}
+
+// The window's rows are lo to hi, as seen from the anchor; what lies before the stream's
+// (episode's) start and after the item's end is padded.
+bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
+                        std::span<std::byte> out) const {
+  const uint64_t number = key - key_base_;
+  if (!ring_.stored(number)) return false;
+  RowPlace place = ring_.place(number);
+  const std::byte* column = ring_.column(window.column);
+  const uint64_t row_bytes = window.row_bytes;
+  if (window.lo == 0 && window.hi == 0) {  // the anchor alone: no need to look at links
+    copy(out.data(), column + place.slot * row_bytes + offset, out.size());
+    return true;
+  }
+  const int64_t shift = window.align == Align::end ? int64_t{horizon_} - length : 0;
+  const int64_t lo = window.lo - shift, hi = window.hi - shift;
+  const auto end = static_cast<int64_t>(length);
+  const int64_t start = lo < 0 ? -static_cast<int64_t>(back_of(ring_.row(place.slot))) : 0;
+  const int64_t first = std::clamp(lo, start, end), last = std::clamp(hi, start, end);
+  for (int64_t at = 0; at > first; --at) {
+    if (!ring_.step_back(place)) return false;
+  }
+  for (int64_t at = 0; at < first; ++at) DRLNET_ASSERT(ring_.step_on(place));
+
+  Filler filler(offset, out);
+  const auto pad = [&](int64_t rows) {
+    for (; rows > 0 && !filler.full(); --rows) {
+      if (window.pad == Pad::zero)
+        filler.zero(row_bytes);
+      else
+        filler.put(column + place.slot * row_bytes, row_bytes);
+    }
+  };
+  pad(std::min(hi + 1, first) - lo);
+  // Rows that lie together go together.
+  const int64_t from = std::max(lo, first), to = std::min(hi, last);
+  for (int64_t at = from; at <= to && !filler.full();) {
+    const uint32_t slot = place.slot;
+    uint32_t rows = 1;
+    for (; at + rows <= to; ++rows) {
+      DRLNET_ASSERT(ring_.step_on(place));
+      if (place.slot != slot + rows) break;
+    }
+    filler.put(column + slot * row_bytes, rows * row_bytes);
+    at += rows;
+  }
+  pad(hi - std::max(lo - 1, last));
+  return true;
+}
+
+}  // namespace drlnet

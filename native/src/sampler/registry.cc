@@ -1,0 +1,63 @@
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "base/error.h"
+#include "sampler/sampler.h"
+
+namespace drlnet {
+
+std::unique_ptr<Sampler> make_prioritized(const SamplerSpec& spec, uint32_t leaves);
+std::unique_ptr<Sampler> make_uniform(const SamplerSpec& spec, uint32_t leaves);
+std::unique_ptr<Sampler> make_fifo(const SamplerSpec& spec, uint32_t leaves);
+
+namespace {
+
+constexpr SamplerKind kKinds[] = {
+    {"prioritized", make_prioritized},
+    {"uniform", make_uniform},
+    {"fifo", make_fifo},
+};
+
+// Levenshtein's.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::span<const SamplerKind> sampler_kinds() { return kKinds; }
+
+std::unique_ptr<Sampler> make_sampler(const SamplerSpec& spec, uint32_t leaves) {
+  for (const SamplerKind& kind : kKinds) {
+    if (kind.name == spec.name) return kind.make(spec, leaves);
+  }
+  std::string near, all;
+  for (const SamplerKind& kind : kKinds) {
+    (all += all.empty() ? "" : ", ") += kind.name;
+    if (edit_distance(spec.name, kind.name) > 1 + kind.name.size() / 3) continue;
+    ((near += near.empty() ? "did you mean '" : "' or '") += kind.name);
+  }
+  throw Error(Status::config, "no sampler is named '" + spec.name + "'",
+              (near.empty() ? "choose" : near + "'? There are") + (" " + all));
+}
+
+void refuse_options(const SamplerSpec& spec) {
+  if (spec.options.empty()) return;
+  throw Error(Status::config,
+              "sampler '" + spec.name + "' has no option '" + spec.options.begin()->first + "'",
+              "leave it out");
+}
+
+}  // namespace drlnet
