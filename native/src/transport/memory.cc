@@ -47,13 +47,13 @@ uint64_t id_of(const Endpoint& endpoint) {
 // the receiver, which nobody else touches.
 class Mailbox {
  public:
-  Mailbox() : arena_(kQueueFrames), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  Mailbox() : arena_(kArenaFrames), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     if (wake_fd_ < 0) {
       throw Error(Status::transport, std::string("eventfd: ") + std::strerror(errno),
                   "Raise the limit on open files (ulimit -n).");
     }
     // A stack: the frame freed last is the one still in the cache.
-    for (size_t i = kQueueFrames; i > 0; --i) free_.push_back(static_cast<uint32_t>(i - 1));
+    for (size_t i = kArenaFrames; i > 0; --i) free_.push_back(static_cast<uint32_t>(i - 1));
     lent_.reserve(kBurstFrames);
   }
   ~Mailbox() { close(wake_fd_); }
@@ -61,7 +61,7 @@ class Mailbox {
   Mailbox& operator=(const Mailbox&) = delete;
 
   bool push(uint64_t from, std::span<const std::byte> data) {
-    if (free_.empty()) {
+    if (size_ == kQueueFrames) {
       ++overflow_;
       return false;
     }
@@ -97,6 +97,8 @@ class Mailbox {
   uint64_t overflow() const { return overflow_; }
 
  private:
+  static constexpr size_t kArenaFrames = kQueueFrames + kBurstFrames;  // queued, and lent
+
   struct Entry {
     uint64_t from;
     uint32_t frame;

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -84,17 +85,18 @@ TEST_CASE("runs of frames are the same with and without each offload") {
       CAPTURE(segmentation);
       CAPTURE(receive_offload);
       Link link = udp_link({.receive_offload = receive_offload}, {.segmentation = segmentation});
+      const size_t count = std::min<size_t>(64, link.server->receive_capacity_bytes() / 8972);
       for (const size_t length : {1u, 999u, 1472u, 8972u}) {
         for (const size_t last : {size_t{1}, length}) {
-          const auto frames = equal_frames(*link.client, link.server_endpoint, 64, length);
+          const auto frames = equal_frames(*link.client, link.server_endpoint, count, length);
           frames.back().length = static_cast<uint32_t>(last);
-          fill({frames.back().data, last}, 63);
-          REQUIRE(link.client->send_burst(frames) == 64);
+          fill({frames.back().data, last}, count - 1);
+          REQUIRE(link.client->send_burst(frames) == count);
           size_t next = 0;
-          CHECK(receive(*link.server, 64, [&](const RxFrame& frame) {
-                  CHECK(frame.data.size() == (next == 63 ? last : length));
+          CHECK(receive(*link.server, count, [&](const RxFrame& frame) {
+                  CHECK(frame.data.size() == frames[next].length);
                   CHECK(holds(frame.data, next++));
-                }) == 64);
+                }) == count);
         }
       }
     }
