@@ -13,12 +13,13 @@
 
 namespace drlnet {
 
-// The largest frame that any link carries: a 9,000-byte Ethernet MTU less IPv4 and UDP headers.
-constexpr size_t kMaxFrameBytes = 8972;
+// The largest frame that any link carries: a 9,000-byte Ethernet MTU less IPv4 and UDP headers, in
+// whole 8-byte words so that the frames of a coalesced burst stay aligned.
+constexpr size_t kMaxFrameBytes = 8968;
 // What a frame takes of receive_capacity_bytes(), however short it is.
 constexpr size_t kMinFrameCharge = 1024;
 // Frame sizes that a client probes, largest first: jumbo, Ethernet, IPv6's minimum.
-constexpr std::array<size_t, 3> kFrameSizes = {8972, 1472, 1232};
+constexpr std::array<size_t, 3> kFrameSizes = {8968, 1472, 1232};
 
 // Where a frame comes from or goes to; its bytes mean something only to the transport that made it.
 struct Endpoint {

@@ -1,0 +1,200 @@
+// The client's calls, one after another as PROTOCOL.md lists them.
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "client/client.h"
+#include "wire/codec.h"
+
+namespace drlnet {
+namespace {
+
+template <typename Record>
+Record read(std::span<const std::byte> reply) {
+  Reader reader(reply);
+  const auto record = reader.get<Record>();
+  if (!reader.ok()) {
+    throw Error(Status::protocol, "a reply is too short", "install the same drlnet on both sides");
+  }
+  return record;
+}
+
+std::vector<Lease> read_leases(std::span<const std::byte> reply) {
+  std::vector<Lease> leases(reply.size() / sizeof(Lease));
+  std::memcpy(leases.data(), reply.data(), leases.size() * sizeof(Lease));
+  return leases;
+}
+
+void fill_names(std::vector<std::byte>& body, uint32_t table, std::span<const StreamName> names) {
+  Writer writer(body);
+  writer.put(StreamRequest{table, static_cast<uint32_t>(names.size())});
+  writer.raw(std::as_bytes(names));
+}
+
+void check_update(std::span<const uint64_t> keys, std::span<const float> priorities) {
+  if (keys.size() != priorities.size()) {
+    throw Error(Status::config,
+                std::to_string(keys.size()) + " keys and " + std::to_string(priorities.size()) +
+                    " priorities",
+                "send one priority for each key");
+  }
+  for (size_t i = 0; i < priorities.size(); ++i) {
+    if (!std::isfinite(priorities[i]) || priorities[i] < 0) {
+      throw Error(Status::bad_priority,
+                  "priority " + std::to_string(i) + " of an update is " +
+                      std::to_string(priorities[i]),
+                  "send finite priorities of 0 or more; none of this update was applied");
+    }
+  }
+}
+
+// Keys per request: what fits into the largest one.
+constexpr size_t kUpdateKeys = (kMaxRequestBytes - sizeof(UpdateHeader)) / 12 / 2 * 2;
+
+void fill_update(std::vector<std::byte>& body, uint32_t table, std::span<const uint64_t> keys,
+                 std::span<const float> priorities) {
+  Writer writer(body);
+  writer.put(UpdateHeader{table, static_cast<uint32_t>(keys.size())});
+  writer.raw(std::as_bytes(keys));
+  writer.raw(std::as_bytes(priorities));
+}
+
+}  // namespace
+
+uint64_t Client::ping_ns(std::span<const std::byte> payload) {
+  const uint64_t start = now_ns();
+  call(Operation::ping, [&](auto& body) { Writer(body).raw(payload); }, [](auto) {});
+  return now_ns() - start;
+}
+
+uint32_t Client::open_table(const TableSpec& spec) {
+  check(spec);
+  uint32_t table = 0;
+  call(Operation::open_table, [&](auto& body) { encode(spec, body); },
+       [&](auto reply) { table = read<OpenTableReply>(reply).table; });
+  return table;
+}
+
+std::vector<Lease> Client::lease(uint32_t table, uint32_t count) {
+  std::vector<Lease> leases;
+  call(Operation::lease, [&](auto& body) { Writer(body).put(LeaseRequest{table, count}); },
+       [&](auto reply) { leases = read_leases(reply); });
+  return leases;
+}
+
+std::vector<Lease> Client::resume(uint32_t table, std::span<const StreamName> names) {
+  std::vector<Lease> leases;
+  call(Operation::resume, [&](auto& body) { fill_names(body, table, names); },
+       [&](auto reply) { leases = read_leases(reply); });
+  return leases;
+}
+
+void Client::release(uint32_t table, std::span<const StreamName> names) {
+  call(Operation::release, [&](auto& body) { fill_names(body, table, names); }, [](auto) {});
+}
+
+void Client::sample(uint32_t table, uint32_t batch, std::span<std::byte> destination,
+                    Deadline deadline) {
+  const CallId id = start(
+      Operation::sample, deadline,
+      [&](auto& body) { Writer(body).put(SampleRequest{table, batch}); }, destination);
+  collect(id, deadline, [](Status status, auto reply) { throw_if_refused(status, reply); });
+}
+
+UpdateResult Client::update_priorities(uint32_t table, std::span<const uint64_t> keys,
+                                       std::span<const float> priorities) {
+  check_update(keys, priorities);
+  UpdateResult total{};
+  for (size_t at = 0; at < keys.size(); at += kUpdateKeys) {
+    const size_t n = std::min(kUpdateKeys, keys.size() - at);
+    call(Operation::update_priorities,
+         [&](auto& body) {
+           fill_update(body, table, keys.subspan(at, n), priorities.subspan(at, n));
+         },
+         [&](auto reply) {
+           const auto part = read<UpdateResult>(reply);
+           total.applied += part.applied;
+           total.stale += part.stale;
+         });
+  }
+  return total;
+}
+
+void Client::update_priorities_async(uint32_t table, std::span<const uint64_t> keys,
+                                     std::span<const float> priorities) {
+  check_update(keys, priorities);
+  const auto looked_at = [](Status status, auto reply) { throw_if_refused(status, reply); };
+  while (!updates_.empty() && finished(updates_.front())) {
+    const CallId id = updates_.front();
+    updates_.erase(updates_.begin());
+    collect(id, now_ns(), looked_at);
+  }
+  for (size_t at = 0; at < keys.size(); at += kUpdateKeys) {
+    const size_t n = std::min(kUpdateKeys, keys.size() - at);
+    const Deadline deadline = deadline_in(options_.timeout_ns);
+    if (updates_.size() == kLaneWindow[static_cast<size_t>(Lane::update)]) {
+      const CallId id = updates_.front();
+      updates_.erase(updates_.begin());
+      collect(id, deadline, looked_at);
+    }
+    updates_.push_back(start(Operation::update_priorities, deadline, [&](auto& body) {
+      fill_update(body, table, keys.subspan(at, n), priorities.subspan(at, n));
+    }));
+  }
+}
+
+uint64_t Client::publish(std::span<const std::byte> params) {
+  constexpr size_t kChunk = kMaxRequestBytes - sizeof(PublishHeader);
+  uint64_t version = 0;
+  size_t at = 0;
+  do {
+    const size_t n = std::min(kChunk, params.size() - at);
+    call(Operation::publish,
+         [&](auto& body) {
+           Writer writer(body);
+           writer.put(PublishHeader{params.size(), at});
+           writer.raw(params.subspan(at, n));
+         },
+         [&](auto reply) { version = read<PublishReply>(reply).version; });
+    at += n;
+  } while (at < params.size());
+  return version;
+}
+
+uint64_t Client::fetch(uint64_t newer_than, std::vector<std::byte>& bytes) {
+  uint64_t version = 0;
+  call(Operation::fetch, [&](auto& body) { Writer(body).put(FetchRequest{newer_than}); },
+       [&](auto reply) {
+         const auto head = read<FetchReply>(reply);
+         if (head.version <= newer_than) return;
+         version = head.version;
+         const auto params = reply.subspan(sizeof head);
+         bytes.assign(params.begin(), params.end());
+       });
+  return version;
+}
+
+Metrics Client::stats() {
+  Metrics metrics;
+  call(Operation::stats, [](auto&) {},
+       [&](auto reply) {
+         if (!decode(reply, metrics)) {
+           throw Error(Status::protocol, "the server's statistics do not parse",
+                       "install the same drlnet on both sides");
+         }
+       });
+  return metrics;
+}
+
+void Client::report(const Metrics& metrics) {
+  call(Operation::report, [&](auto& body) { encode(metrics, body); }, [](auto) {});
+}
+
+Metrics Client::own_metrics() {
+  std::unique_lock lock(mutex_);
+  Metrics metrics;
+  connection_.read_metrics(metrics);
+  return metrics;
+}
+
+}  // namespace drlnet

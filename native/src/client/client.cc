@@ -1,0 +1,224 @@
+#include "client/client.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/clock.h"
+
+namespace drlnet {
+namespace {
+
+constexpr uint64_t kInterruptNs = 50'000'000;
+
+std::string seconds(uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g s", static_cast<double>(ns) / 1e9);
+  return text;
+}
+
+void sleep_on(const WaitPoint& point, int other_fd, uint64_t until) {
+  const uint64_t now = now_ns();
+  if (point.fd < 0) until = std::min(until, point.look_again_ns);
+  if (until <= now) return;
+  pollfd fds[2] = {{point.fd, POLLIN, 0}, {other_fd, POLLIN, 0}};
+  const uint64_t left = until - now;
+  const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
+                         static_cast<long>(left % 1'000'000'000)};
+  ::ppoll(fds, 2, &timeout, nullptr);  // a negative descriptor is passed over
+}
+
+}  // namespace
+
+Deadline deadline_in(uint64_t ns) { return now_ns() + ns; }
+
+void throw_if_refused(Status status, std::span<const std::byte> reply) {
+  if (status == Status::ok) return;
+  std::string cause, remedy;
+  if (!decode_error(reply, cause, remedy) || cause.empty()) {
+    cause = "the server answered " + std::string(status_name(status));
+  }
+  throw Error(status, cause, remedy);
+}
+
+Client::Client(const ClientOptions& options)
+    : options_(options), connection_(connect(options.address), options.name) {
+  open();
+}
+
+Client::Client(const ClientOptions& options, std::function<bool()> run_server)
+    : options_(options),
+      run_server_(std::move(run_server)),
+      connection_(connect(options.address), options.name) {
+  open();
+}
+
+Client::~Client() {
+  if (!mover_.joinable()) return;
+  const uint64_t one = 1;
+  DRLNET_ASSERT(write(stop_fd_, &one, sizeof one) == sizeof one);
+  mover_.join();
+  close(stop_fd_);
+}
+
+void Client::open() {
+  Lock lock(mutex_);
+  run_until(
+      lock, deadline_in(options_.timeout_ns),
+      [&] { return connection_.state() == Connection::State::open; },
+      [&] { return "the server's first answer"; });
+}
+
+void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()>& condition,
+                       const std::function<std::string()>& waited_for) {
+  const uint64_t started = now_ns();
+  uint64_t spin_until = started + (options_.poll == Poll::block ? 0 : kSpinNs);
+  uint64_t interrupt_at = started + kInterruptNs;
+  for (;;) {
+    if (condition()) return;
+    if (connection_.state() == Connection::State::lost) throw *connection_.failure();
+    const bool moved = connection_.progress();
+    if (run_server_) {
+      if (run_server_() || moved) continue;
+    } else if (moved) {
+      continue;
+    }
+    const uint64_t now = now_ns();
+    if (now >= deadline) {
+      throw Error(connection_.state() == Connection::State::hello ? Status::transport
+                                                                  : Status::timeout,
+                  options_.address + ": waited " + seconds(now - started) + " for " + waited_for(),
+                  connection_.state() == Connection::State::hello
+                      ? "start it with `drlnet serve --listen " + options_.address +
+                            "`, or correct the address"
+                      : "look at `drlnet stats --server " + options_.address +
+                            "`, or allow more time");
+    }
+    if (interrupt_ && now >= interrupt_at) {
+      lock.unlock();
+      interrupt_();
+      lock.lock();
+      interrupt_at = now + kInterruptNs;
+    }
+    if (options_.poll == Poll::busy || now < spin_until) {
+      spin_pause();
+      continue;
+    }
+    sleep(lock, std::min({connection_.next_deadline_ns(), deadline, interrupt_at}));
+  }
+}
+
+void Client::sleep(Lock& lock, uint64_t until) {
+  const WaitPoint point = connection_.arm();
+  lock.unlock();
+  sleep_on(point, -1, until);
+  lock.lock();
+}
+
+std::string Client::explain(const Call& call) const {
+  const std::string operation = operation_name(call.operation);
+  switch (call.state) {
+    case Call::State::pending:
+      switch (static_cast<Wait>(call.wait)) {
+        case Wait::min_size:
+          return operation + ": the limiter: the table has fewer items than min_size";
+        case Wait::samples_limit:
+          return operation + ": the limiter: draws are ahead of insertions (samples_per_insert)";
+        case Wait::inserts_limit:
+          return operation + ": the limiter: insertions are ahead of draws (samples_per_insert)";
+        default: return operation + ": the server holds the request";
+      }
+    case Call::State::accepted:
+      return operation + ": the server: it has the request and has not answered";
+    default:
+      return operation + ": the network: " +
+             (call.heard_ns ? "the server fell silent in mid-reply" : "no answer from the server");
+  }
+}
+
+CallId Client::start(Operation operation, Deadline deadline,
+                     const std::function<void(std::vector<std::byte>&)>& fill,
+                     std::span<std::byte> destination) {
+  Lock lock(mutex_);
+  run_until(
+      lock, deadline, [&] { return connection_.has_room(operation); },
+      [&] { return std::string(operation_name(operation)) + ": room for another request"; });
+  Call& call = connection_.begin(operation);
+  fill(call.body);
+  call.destination = destination;
+  return connection_.submit(call);
+}
+
+bool Client::finished(CallId id) {
+  Lock lock(mutex_);
+  if (!connection_.done(id)) connection_.progress();
+  if (run_server_) run_server_();
+  return connection_.done(id);
+}
+
+void Client::wait(CallId id, Deadline deadline) {
+  Lock lock(mutex_);
+  run_until(
+      lock, deadline, [&] { return connection_.done(id); },
+      [&] { return explain(connection_.call(id)); });
+}
+
+void Client::collect(CallId id, Deadline deadline,
+                     const std::function<void(Status, std::span<const std::byte>)>& visit) {
+  try {
+    wait(id, deadline);
+  } catch (...) {
+    abandon(id);
+    throw;
+  }
+  Lock lock(mutex_);
+  struct Release {
+    Connection& connection;
+    CallId id;
+    ~Release() { connection.release(id); }
+  } release{connection_, id};
+  const Call& call = connection_.call(id);
+  visit(call.status, call.result());
+}
+
+void Client::abandon(CallId id) {
+  Lock lock(mutex_);
+  connection_.abandon(id);
+}
+
+void Client::call(Operation operation, const std::function<void(std::vector<std::byte>&)>& fill,
+                  const std::function<void(std::span<const std::byte>)>& visit) {
+  const Deadline deadline = deadline_in(options_.timeout_ns);
+  const CallId id = start(operation, deadline, fill);
+  collect(id, deadline, [&](Status status, std::span<const std::byte> reply) {
+    throw_if_refused(status, reply);
+    visit(reply);
+  });
+}
+
+void Client::keep_moving() {
+  if (mover_.joinable() || run_server_) return;
+  stop_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  DRLNET_ASSERT(stop_fd_ >= 0);
+  mover_ = std::thread([this] { background(); });
+}
+
+void Client::background() {
+  // Timers of calls that other threads begin are seen at the next round at the latest.
+  constexpr uint64_t kRoundNs = 20'000'000;
+  pollfd stop{stop_fd_, POLLIN, 0};
+  while (::poll(&stop, 1, 0) == 0) {
+    Lock lock(mutex_);
+    while (connection_.progress()) {
+    }
+    const WaitPoint point = connection_.arm();
+    const uint64_t until = std::min(connection_.next_deadline_ns(), now_ns() + kRoundNs);
+    lock.unlock();
+    sleep_on(point, stop_fd_, until);
+  }
+}
+
+}  // namespace drlnet

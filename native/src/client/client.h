@@ -1,0 +1,105 @@
+// A client of a replay server: calls that wait with a deadline, on one session.
+// Threading: all methods may be called from several threads; one lock serialises them, held while
+// the session makes progress and never while sleeping. A writer or stream belongs to one thread.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/poll.h"
+#include "replay/streams.h"
+#include "session/connection.h"
+#include "wire/messages.h"
+#include "wire/sample_layout.h"
+
+namespace drlnet {
+
+struct ClientOptions {
+  std::string address;
+  std::string name = "client";
+  uint64_t timeout_ns = 10'000'000'000;  // of control calls
+  Poll poll = Poll::adaptive;
+};
+
+// Absolute, on base/clock.h's clock.
+using Deadline = uint64_t;
+Deadline deadline_in(uint64_t ns);
+
+class Client {
+ public:
+  // Connects and opens the session, or throws Error(transport, protocol, timeout).
+  explicit Client(const ClientOptions& options);
+  // In one process and one thread with its server: waiting runs a round of it (true: it was busy).
+  Client(const ClientOptions& options, std::function<bool()> run_server);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Called without the lock about every 50 ms of waiting; throws to give up (Ctrl-C).
+  void set_interrupt(std::function<void()> interrupt) { interrupt_ = std::move(interrupt); }
+
+  uint64_t ping_ns(std::span<const std::byte> payload = {});
+  uint32_t open_table(const TableSpec& spec);
+  std::vector<Lease> lease(uint32_t table, uint32_t count);
+  std::vector<Lease> resume(uint32_t table, std::span<const StreamName> names);
+  void release(uint32_t table, std::span<const StreamName> names);
+  // destination.size() must be the layout's total for the batch.
+  void sample(uint32_t table, uint32_t batch, std::span<std::byte> destination, Deadline deadline);
+  UpdateResult update_priorities(uint32_t table, std::span<const uint64_t> keys,
+                                 std::span<const float> priorities);
+  // Does not wait for the answer; an error of an earlier one is thrown by a later call.
+  void update_priorities_async(uint32_t table, std::span<const uint64_t> keys,
+                               std::span<const float> priorities);
+  uint64_t publish(std::span<const std::byte> params);
+  // Version 0 when there is none newer; else bytes holds it.
+  uint64_t fetch(uint64_t newer_than, std::vector<std::byte>& bytes);
+  Metrics stats();
+  void report(const Metrics& metrics);
+  Metrics own_metrics();
+  const std::string& address() const { return options_.address; }
+
+  // For writer and sample stream. Each takes the lock.
+  // Begins a call when its lane has room (waits for it until the deadline), fills and submits it.
+  CallId start(Operation operation, Deadline deadline,
+               const std::function<void(std::vector<std::byte>&)>& fill,
+               std::span<std::byte> destination = {});
+  bool finished(CallId id);
+  void wait(CallId id, Deadline deadline);
+  // Waits, and throws the server's error if it refused; else visits the reply, then frees the call.
+  void collect(CallId id, Deadline deadline,
+               const std::function<void(Status, std::span<const std::byte>)>& visit);
+  void abandon(CallId id);
+  // A thread that keeps the session moving while nobody calls: prefetched replies arrive meanwhile.
+  void keep_moving();
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  void open();
+  // Runs the session until the condition holds. what: named in the error at the deadline.
+  void run_until(Lock& lock, Deadline deadline, const std::function<bool()>& condition,
+                 const std::function<std::string()>& waited_for);
+  void sleep(Lock& lock, uint64_t until_ns);
+  void call(Operation operation, const std::function<void(std::vector<std::byte>&)>& fill,
+            const std::function<void(std::span<const std::byte>)>& visit);
+  std::string explain(const Call& call) const;
+  void background();
+
+  ClientOptions options_;
+  std::function<bool()> run_server_;
+  std::function<void()> interrupt_;
+  std::mutex mutex_;
+  Connection connection_;
+  std::vector<CallId> updates_;  // not yet looked at
+  int stop_fd_ = -1;
+  std::thread mover_;
+};
+
+// Throws the error that a reply with this status holds.
+void throw_if_refused(Status status, std::span<const std::byte> reply);
+
+}  // namespace drlnet

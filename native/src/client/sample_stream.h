@@ -1,0 +1,39 @@
+// Batches drawn ahead of their use: `depth` requests are always under way, each into a buffer of the
+// caller's. Threading: one thread; the client's background thread receives meanwhile.
+#pragma once
+
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "client/client.h"
+
+namespace drlnet {
+
+class SampleStream {
+ public:
+  // buffers: depth + 1 of them, each of the layout's total bytes for `batch`. They must outlive us.
+  SampleStream(Client& client, uint32_t table, uint32_t batch,
+               std::vector<std::span<std::byte>> buffers);
+  ~SampleStream();
+  SampleStream(const SampleStream&) = delete;
+  SampleStream& operator=(const SampleStream&) = delete;
+
+  // The index of the buffer that holds the next batch; it is ours again at the following call.
+  size_t next(Deadline deadline);
+
+ private:
+  struct Ahead {
+    CallId id;
+    size_t buffer;
+  };
+  void ask(size_t buffer, Deadline deadline);
+
+  Client& client_;
+  uint32_t table_, batch_;
+  std::vector<std::span<std::byte>> buffers_;
+  std::deque<Ahead> ahead_;
+  std::vector<size_t> idle_;  // buffers without a request
+};
+
+}  // namespace drlnet

@@ -1,0 +1,178 @@
+#include "client/writer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "wire/codec.h"
+
+namespace drlnet {
+
+StreamWriter::StreamWriter(Client& client, uint32_t table, const TableSpec& spec,
+                           std::vector<Lease> leases, WriterOptions options)
+    : client_(client), table_(table), leases_(std::move(leases)), options_(options) {
+  for (const ColumnSpec& column : spec.columns) {
+    column_bytes_.push_back(static_cast<uint32_t>(column.bytes()));
+  }
+  row_columns_.resize(column_bytes_.size());
+}
+
+void StreamWriter::append(std::span<const std::byte* const> columns, std::span<const uint8_t> first,
+                          std::span<const uint8_t> last, std::span<const uint8_t> mask,
+                          std::span<int64_t> steps) {
+  for (uint32_t stream = 0; stream < leases_.size(); ++stream) {
+    if (!mask.empty() && !mask[stream]) {
+      steps[stream] = -1;
+      continue;
+    }
+    if (staged_bytes(1, 0) > kMaxRequestBytes) send();
+    if (row_stream_.empty() && items_.empty()) oldest_ns_ = now_ns();
+    steps[stream] = static_cast<int64_t>(leases_[stream].next_step++);
+    row_stream_.push_back(stream);
+    row_flags_.push_back(static_cast<uint8_t>((first[stream] ? kFirst : 0) |
+                                              (last[stream] ? kLast : 0)));
+    for (size_t c = 0; c < column_bytes_.size(); ++c) {
+      const std::byte* row = columns[c] + size_t{stream} * column_bytes_[c];
+      row_columns_[c].insert(row_columns_[c].end(), row, row + column_bytes_[c]);
+    }
+  }
+  if (due()) send();
+}
+
+void StreamWriter::add_items(std::span<const int64_t> streams, std::span<const int64_t> steps,
+                             std::span<const float> priorities) {
+  for (size_t i = 0; i < streams.size(); ++i) {
+    if (streams[i] < 0 || static_cast<size_t>(streams[i]) >= leases_.size() || steps[i] < 0) {
+      throw Error(Status::config, "item " + std::to_string(i) + " names no row of this writer",
+                  "use the writer's stream indices and the steps that append() returned");
+    }
+    if (!priorities.empty() && (!std::isfinite(priorities[i]) || priorities[i] < 0)) {
+      throw Error(Status::bad_priority,
+                  "priority " + std::to_string(i) + " is " + std::to_string(priorities[i]),
+                  "send finite priorities of 0 or more; no item of this call was added");
+    }
+  }
+  for (size_t i = 0; i < streams.size(); ++i) {
+    if (staged_bytes(0, 1) > kMaxRequestBytes) send();
+    if (row_stream_.empty() && items_.empty()) oldest_ns_ = now_ns();
+    const Lease& lease = leases_[static_cast<size_t>(streams[i])];
+    items_.push_back({lease.ordinal, lease.epoch, static_cast<uint64_t>(steps[i]),
+                      priorities.empty() ? 0.0f : priorities[i],
+                      priorities.empty() ? kUseMaximum : 0});
+  }
+}
+
+uint64_t StreamWriter::staged_bytes(uint32_t more_rows, uint32_t more_items) const {
+  const auto rows = static_cast<uint32_t>(row_stream_.size()) + more_rows;
+  const uint32_t segments = std::min(rows, static_cast<uint32_t>(leases_.size()));
+  return append_bytes(column_bytes_, segments, rows,
+                      static_cast<uint32_t>(items_.size()) + more_items);
+}
+
+bool StreamWriter::due() const {
+  return row_stream_.size() >= options_.flush_rows ||
+         (!row_stream_.empty() && now_ns() > oldest_ns_ + options_.flush_interval_ns);
+}
+
+// Rows leave stream after stream; the rows of one stream keep their order.
+void StreamWriter::fill(std::vector<std::byte>& body) {
+  const auto rows = static_cast<uint32_t>(row_stream_.size());
+  counts_.assign(leases_.size() + 1, 0);
+  for (const uint32_t stream : row_stream_) ++counts_[stream + 1];
+  uint32_t segments = 0;
+  for (const uint32_t count : counts_) segments += count > 0;
+  body.reserve(append_bytes(column_bytes_, segments, rows, static_cast<uint32_t>(items_.size())));
+  drlnet::Writer writer(body);
+  writer.put(AppendHeader{table_, segments, rows, static_cast<uint32_t>(items_.size())});
+  for (size_t stream = 0; stream < leases_.size(); ++stream) {
+    const uint32_t count = counts_[stream + 1];
+    if (count == 0) continue;
+    const Lease& lease = leases_[stream];
+    writer.put(AppendSegment{lease.ordinal, lease.epoch, lease.token, lease.next_step - count,
+                             count, 0});
+  }
+  for (size_t stream = 0; stream < leases_.size(); ++stream) counts_[stream + 1] += counts_[stream];
+  order_.resize(rows);
+  for (uint32_t row = 0; row < rows; ++row) order_[counts_[row_stream_[row]]++] = row;
+  for (const uint32_t row : order_) writer.put(row_flags_[row]);
+  writer.align8();
+  for (size_t c = 0; c < column_bytes_.size(); ++c) {
+    const size_t size = column_bytes_[c];
+    const size_t start = body.size();
+    body.resize((start + size * rows + 7) & ~size_t{7});
+    std::byte* to = body.data() + start;
+    for (uint32_t i = 0; i < rows; ++i) {
+      std::memcpy(to + i * size, row_columns_[c].data() + order_[i] * size, size);
+    }
+    row_columns_[c].clear();
+  }
+  writer.raw(std::as_bytes(std::span<const AppendItem>(items_)));
+  row_stream_.clear();
+  row_flags_.clear();
+  items_.clear();
+}
+
+void StreamWriter::send() {
+  if (row_stream_.empty() && items_.empty()) return;
+  look_at_replies(false);
+  const Deadline deadline = deadline_in(options_.timeout_ns);
+  while (under_way_.size() >= kLaneWindow[static_cast<size_t>(Lane::append)]) {
+    const CallId id = under_way_.front();
+    client_.wait(id, deadline);
+    under_way_.pop_front();
+    client_.collect(id, deadline, [&](Status s, auto reply) { check_reply(s, reply); });
+  }
+  under_way_.push_back(
+      client_.start(Operation::append, deadline, [&](auto& body) { fill(body); }));
+}
+
+void StreamWriter::look_at_replies(bool all) {
+  const Deadline deadline = deadline_in(options_.timeout_ns);
+  while (!under_way_.empty() && (all || client_.finished(under_way_.front()))) {
+    const CallId id = under_way_.front();
+    client_.wait(id, deadline);
+    under_way_.pop_front();
+    client_.collect(id, deadline, [&](Status s, auto reply) { check_reply(s, reply); });
+  }
+}
+
+void StreamWriter::check_reply(Status status, std::span<const std::byte> reply) {
+  Reader reader(reply);
+  const auto result = reader.get<AppendResult>();
+  rows_stored_ += result.rows_stored;
+  items_created_ += result.items_created;
+  if (status == Status::ok) return;
+  const std::string stream = "stream " + std::to_string(result.ordinal);
+  switch (status) {
+    case Status::stream_gap:
+      throw Error(status,
+                  stream + ": the server expects step " + std::to_string(result.expected_step) +
+                      ", an append began behind it",
+                  "resume the stream from the step that the server expects");
+    case Status::unknown_lease:
+      throw Error(status, stream + ": its lease is not held any more",
+                  "lease the streams again; what was stored stays");
+    case Status::bad_priority:
+      throw Error(status, "a priority is NaN, infinite or negative",
+                  "send finite priorities of 0 or more; nothing of this append was stored");
+    case Status::bad_request:
+      throw Error(status, stream + ": a row's FIRST or LAST does not fit the row before it",
+                  "begin every episode with first, and follow last by first");
+    default: throw_if_refused(status, reply);
+  }
+}
+
+void StreamWriter::flush() {
+  send();
+  look_at_replies(true);
+}
+
+void StreamWriter::release() {
+  if (released_) return;
+  released_ = true;
+  std::vector<StreamName> names;
+  for (const Lease& lease : leases_) names.push_back({lease.ordinal, lease.epoch, lease.token});
+  client_.release(table_, names);
+}
+
+}  // namespace drlnet

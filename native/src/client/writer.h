@@ -1,0 +1,66 @@
+// Appends steps of several streams: rows gather here and leave in requests of up to 256 KiB, several
+// under way at once. Threading: one thread.
+#pragma once
+
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "client/client.h"
+#include "wire/append.h"
+
+namespace drlnet {
+
+struct WriterOptions {
+  uint32_t flush_rows = 64;                // a request leaves when it has this many rows
+  uint64_t flush_interval_ns = 5'000'000;  // or when its oldest is this old at the next append
+  uint64_t timeout_ns = 60'000'000'000;    // waiting for the limiter or the server
+};
+
+class StreamWriter {
+ public:
+  StreamWriter(Client& client, uint32_t table, const TableSpec& spec, std::vector<Lease> leases,
+               WriterOptions options);
+
+  // One row for each stream where mask is set (all when it is empty). columns[c] points to
+  // stream-count rows of column c. steps receives each row's step number, -1 where masked.
+  void append(std::span<const std::byte* const> columns, std::span<const uint8_t> first,
+              std::span<const uint8_t> last, std::span<const uint8_t> mask,
+              std::span<int64_t> steps);
+  // Items anchored at rows appended before; priorities may be empty: the running maximum.
+  void add_items(std::span<const int64_t> streams, std::span<const int64_t> steps,
+                 std::span<const float> priorities);
+  // Sends what is left and waits until all is acknowledged.
+  void flush();
+  // The leases as they stand: next_step counts what was appended.
+  const std::vector<Lease>& leases() const { return leases_; }
+  void release();
+  uint64_t rows_stored() const { return rows_stored_; }
+  uint64_t items_created() const { return items_created_; }
+
+ private:
+  void send();
+  void fill(std::vector<std::byte>& body);
+  bool due() const;
+  void look_at_replies(bool all);
+  void check_reply(Status status, std::span<const std::byte> reply);
+  uint64_t staged_bytes(uint32_t more_rows, uint32_t more_items) const;
+
+  Client& client_;
+  uint32_t table_;
+  std::vector<uint32_t> column_bytes_;
+  std::vector<Lease> leases_;
+  WriterOptions options_;
+  // Staged rows in order of arrival, and which stream each belongs to.
+  std::vector<uint32_t> row_stream_;
+  std::vector<uint8_t> row_flags_;
+  std::vector<std::vector<std::byte>> row_columns_;
+  std::vector<AppendItem> items_;
+  std::vector<uint32_t> counts_, order_;  // per stream and per row, while a request is filled
+  uint64_t oldest_ns_ = 0;
+  std::deque<CallId> under_way_;
+  uint64_t rows_stored_ = 0, items_created_ = 0;
+  bool released_ = false;
+};
+
+}  // namespace drlnet

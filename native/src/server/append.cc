@@ -1,0 +1,25 @@
+#include "server/reply.h"
+#include "server/server.h"
+
+namespace drlnet {
+
+uint16_t Server::append(Peer&, Slot& slot, std::span<const std::byte> body) {
+  Reader reader(body);
+  const auto header = reader.get<AppendHeader>();
+  if (!reader.ok()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  Table* table = table_for(header.table, slot);
+  if (table == nullptr) return 0;
+  Append append{{}, {}, columns_, {}};
+  if (!split_append(body, column_bytes_[header.table], append)) {
+    return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  }
+  if (!append.items.empty() && !table->may_insert(append.items.size())) {
+    return static_cast<uint16_t>(Wait::inserts_limit);
+  }
+  AppendResult result;
+  slot.status = table->append(append, result);
+  reply_with(slot, result);  // the client words the error: it knows the streams by its own numbers
+  return 0;
+}
+
+}  // namespace drlnet

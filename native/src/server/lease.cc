@@ -1,0 +1,57 @@
+// Leases of streams: lease, resume and release.
+#include "base/clock.h"
+#include "server/reply.h"
+#include "server/server.h"
+
+namespace drlnet {
+
+uint16_t Server::lease(Peer& peer, Slot& slot, std::span<const std::byte> body) {
+  Reader reader(body);
+  const auto request = reader.get<LeaseRequest>();
+  if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  Table* table = table_for(request.table, slot);
+  if (table == nullptr) return 0;
+  std::vector<Lease> leases;
+  try {
+    for (uint32_t i = 0; i < request.count; ++i) {
+      leases.push_back(table->streams().lease(peer.client, now_ns()));
+    }
+  } catch (const Error& error) {  // all or none
+    for (const Lease& lease : leases) {
+      table->release(lease.ordinal, lease.epoch, lease.token);
+    }
+    return refuse(slot, error.status(), error.cause(), error.remedy());
+  }
+  Writer(slot.bytes).raw(std::as_bytes(std::span(leases)));
+  return 0;
+}
+
+uint16_t Server::resume(Peer& peer, Slot& slot, std::span<const std::byte> body) {
+  Reader reader(body);
+  const auto request = reader.get<StreamRequest>();
+  const auto names = reader.records<StreamName>(request.count);
+  if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  Table* table = table_for(request.table, slot);
+  if (table == nullptr) return 0;
+  try {
+    for (const StreamName& name : names) {
+      reply_with(slot, table->streams().resume(name.ordinal, name.token, peer.client));
+    }
+  } catch (const Error& error) {
+    return refuse(slot, error.status(), error.cause(), error.remedy());
+  }
+  return 0;
+}
+
+uint16_t Server::release(Peer&, Slot& slot, std::span<const std::byte> body) {
+  Reader reader(body);
+  const auto request = reader.get<StreamRequest>();
+  const auto names = reader.records<StreamName>(request.count);
+  if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  Table* table = table_for(request.table, slot);
+  if (table == nullptr) return 0;
+  for (const StreamName& name : names) table->release(name.ordinal, name.epoch, name.token);
+  return 0;
+}
+
+}  // namespace drlnet

@@ -1,0 +1,45 @@
+#include "server/reply.h"
+#include "server/server.h"
+
+namespace drlnet {
+
+uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) {
+  TableSpec spec;
+  if (!decode(body, spec)) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  for (uint32_t i = 0; i < tables_.size(); ++i) {
+    if (tables_[i]->spec().name != spec.name) continue;
+    if (const auto difference = compare(spec, tables_[i]->spec())) {
+      return refuse(slot, Status::table_mismatch,
+                    "table '" + spec.name + "' is open with other settings: " + *difference,
+                    "give all clients the same settings, or use another table name or server");
+    }
+    reply_with(slot, OpenTableReply{i, 0});
+    return 0;
+  }
+  try {
+    check(spec);
+    const uint64_t bytes = Table::memory_bytes(spec);
+    if (bytes > memory_limit_ - memory_used_) {
+      return refuse(slot, Status::config,
+                    "table '" + spec.name + "' takes " + std::to_string(bytes >> 20) +
+                        " MiB, the server has " +
+                        std::to_string((memory_limit_ - memory_used_) >> 20) + " MiB left",
+                    "lower the capacity, or give the server more (--memory)");
+    }
+    auto table = std::make_unique<Table>(spec, /*shard=*/0, epoch_);
+    memory_used_ += bytes;
+    std::vector<uint32_t> column_bytes;
+    for (const ColumnSpec& column : spec.columns) {
+      column_bytes.push_back(static_cast<uint32_t>(column.bytes()));
+    }
+    columns_.reserve(std::max(columns_.capacity(), column_bytes.size()));
+    column_bytes_.push_back(std::move(column_bytes));
+    tables_.push_back(std::move(table));
+  } catch (const Error& error) {
+    return refuse(slot, error.status(), error.cause(), error.remedy());
+  }
+  reply_with(slot, OpenTableReply{static_cast<uint32_t>(tables_.size() - 1), 0});
+  return 0;
+}
+
+}  // namespace drlnet

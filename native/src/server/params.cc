@@ -1,0 +1,81 @@
+// Params: published in chunks, fetched by whoever has an older version.
+#include "server/reply.h"
+#include "server/server.h"
+
+namespace drlnet {
+namespace {
+
+constexpr uint64_t kMaxParamsBytes = uint64_t{2} << 30;
+
+class ParamsReply final : public ReplySource {
+ public:
+  FetchReply head{};
+  std::shared_ptr<const Params> params;
+
+  uint32_t total_bytes() const override {
+    return static_cast<uint32_t>(sizeof head + params->bytes.size());
+  }
+  bool gather(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset < sizeof head) {
+      const size_t n = std::min(out.size(), static_cast<size_t>(sizeof head - offset));
+      std::memcpy(out.data(), reinterpret_cast<const std::byte*>(&head) + offset, n);
+      out = out.subspan(n);
+      offset += n;
+    }
+    if (!out.empty()) {
+      std::memcpy(out.data(), params->bytes.data() + (offset - sizeof head), out.size());
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body) {
+  Reader reader(body);
+  const auto header = reader.get<PublishHeader>();
+  const auto chunk = body.subspan(std::min(body.size(), sizeof header));
+  std::vector<std::byte>& staged = peer.staged_params;
+  if (!reader.ok() || header.total_bytes > kMaxParamsBytes ||
+      header.offset + chunk.size() > header.total_bytes) {
+    return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  }
+  if (header.offset == 0) {
+    staged.clear();
+    staged.reserve(header.total_bytes);
+  }
+  if (header.offset != staged.size()) {
+    return refuse(slot, Status::bad_request, "a chunk of params came out of order",
+                  "publish again from the start");
+  }
+  staged.insert(staged.end(), chunk.begin(), chunk.end());
+  if (staged.size() < header.total_bytes) {
+    reply_with(slot, PublishReply{0});
+    return 0;
+  }
+  auto params = std::make_shared<Params>();
+  params->version = params_ ? params_->version + 1 : 1;
+  params->bytes = std::move(staged);
+  staged = {};
+  params_ = std::move(params);
+  reply_with(slot, PublishReply{params_->version});
+  return 0;
+}
+
+uint16_t Server::fetch(Peer&, Slot& slot, std::span<const std::byte> body) {
+  Reader reader(body);
+  const auto request = reader.get<FetchRequest>();
+  if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  if (!params_ || params_->version <= request.newer_than) {
+    reply_with(slot, FetchReply{params_ ? params_->version : 0, 0});
+    return 0;
+  }
+  if (!slot.source) slot.source = std::make_unique<ParamsReply>();
+  auto& reply = static_cast<ParamsReply&>(*slot.source);  // the control lane has no other kind
+  reply.params = params_;
+  reply.head = {params_->version, params_->bytes.size()};
+  slot.use_source = true;
+  return 0;
+}
+
+}  // namespace drlnet

@@ -1,0 +1,45 @@
+#include "server/reply.h"
+#include "server/server.h"
+
+namespace drlnet {
+namespace {
+
+// The reply is a descriptor (what was drawn); its rows are gathered when they are sent.
+class SampleReply final : public ReplySource {
+ public:
+  Table* table = nullptr;
+  DrawnBatch drawn;
+
+  uint32_t total_bytes() const override {
+    return static_cast<uint32_t>(table->layout().total_bytes(drawn.keys.size()));
+  }
+  bool gather(uint64_t offset, std::span<std::byte> out) const override {
+    return table->gather(drawn, offset, out);
+  }
+};
+
+}  // namespace
+
+uint16_t Server::sample(Peer&, Slot& slot, std::span<const std::byte> body) {
+  Reader reader(body);
+  const auto request = reader.get<SampleRequest>();
+  if (!reader.finished() || request.batch == 0 || request.batch > kMaxBatch) {
+    return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  }
+  Table* table = table_for(request.table, slot);
+  if (table == nullptr) return 0;
+  if (table->layout().total_bytes(request.batch) >= (uint64_t{1} << 32)) {
+    return refuse(slot, Status::config, "a batch of 4 GiB or more", "ask for fewer items");
+  }
+  if (const Wait wait = table->may_sample(request.batch); wait != Wait::none) {
+    return static_cast<uint16_t>(wait);
+  }
+  if (!slot.source) slot.source = std::make_unique<SampleReply>();
+  auto& reply = static_cast<SampleReply&>(*slot.source);  // the sample lane has no other kind
+  reply.table = table;
+  table->draw(request.batch, reply.drawn);
+  slot.use_source = true;
+  return 0;
+}
+
+}  // namespace drlnet

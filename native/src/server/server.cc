@@ -1,0 +1,147 @@
+#include "server/server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/clock.h"
+
+namespace drlnet {
+namespace {
+
+constexpr uint64_t kHousekeepingNs = 1'000'000'000;
+
+uint64_t default_memory_bytes() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 5 * 4;
+}
+
+// Keys grow over restarts: the epoch counts minutes, and 16 bits of them take 45 days to come round.
+uint16_t epoch_now() { return static_cast<uint16_t>(::time(nullptr) / 60); }
+
+}  // namespace
+
+Server::Server(const ServerOptions& options)
+    : poll_(options.poll),
+      memory_limit_(options.memory_bytes ? options.memory_bytes : default_memory_bytes()),
+      epoch_(epoch_now()),
+      sessions_(*this, random_secret()),
+      started_ns_(now_ns()),
+      stop_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  DRLNET_ASSERT(stop_fd_ >= 0);
+  if (options.listen.empty()) {
+    throw Error(Status::config, "a server needs an address to listen on",
+                "name one: udp://127.0.0.1:7447");
+  }
+  for (const std::string& address : options.listen) sessions_.add_listener(listen(address));
+  poll_fds_.resize(options.listen.size() + 1);
+}
+
+Server::~Server() { close(stop_fd_); }
+
+std::vector<std::string> Server::addresses() const {
+  std::vector<std::string> result;
+  for (const auto& transport : sessions_.listeners()) {
+    result.push_back(transport->local_address());
+  }
+  return result;
+}
+
+bool Server::poll_once() {
+  const uint64_t now = now_ns();
+  if (now >= next_expiry_ns_) {
+    sessions_.expire(now);
+    next_expiry_ns_ = now + kHousekeepingNs;
+  }
+  ++polls_;
+  return sessions_.poll(now);
+}
+
+void Server::run() {
+  uint64_t spin_until = 0;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    if (poll_once()) {
+      spin_until = 0;
+      continue;
+    }
+    if (poll_ == Poll::busy) {
+      spin_pause();
+      continue;
+    }
+    if (poll_ == Poll::adaptive) {
+      const uint64_t now = now_ns();
+      if (spin_until == 0) spin_until = now + kSpinNs;
+      if (now < spin_until) {
+        spin_pause();
+        continue;
+      }
+    }
+    wait(now_ns());
+    spin_until = 0;
+  }
+}
+
+void Server::wait(uint64_t now) {
+  uint64_t until = next_expiry_ns_;
+  size_t count = 0;
+  poll_fds_[count++] = {stop_fd_, POLLIN, 0};
+  for (const auto& transport : sessions_.listeners()) {
+    const WaitPoint point = transport->arm();
+    if (point.fd >= 0) {
+      const short events = static_cast<short>(POLLIN | (sessions_.output_blocked() ? POLLOUT : 0));
+      poll_fds_[count++] = {point.fd, events, 0};
+    } else {
+      until = std::min(until, point.look_again_ns);
+    }
+  }
+  if (until <= now) return;
+  ++waits_;
+  const uint64_t left = until - now;
+  const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
+                         static_cast<long>(left % 1'000'000'000)};
+  // The raw call: a signal (Ctrl-C) simply ends it, and the loop looks at stopping_ again.
+  ::ppoll(poll_fds_.data(), count, &timeout, nullptr);
+}
+
+void Server::stop() {
+  stopping_.store(true, std::memory_order_relaxed);
+  const uint64_t one = 1;
+  // Only an eventfd at its maximum refuses, and then the loop is awake anyway.
+  [[maybe_unused]] const ssize_t written = write(stop_fd_, &one, sizeof one);
+}
+
+uint16_t Server::run(Peer& peer, Slot& slot, std::span<const std::byte> body) {
+  using Handler = uint16_t (Server::*)(Peer&, Slot&, std::span<const std::byte>);
+  static constexpr std::array<Handler, kOperations> kHandlers = {
+      &Server::ping,    &Server::open_table, &Server::lease,  &Server::resume,
+      &Server::release, &Server::append,     &Server::sample, &Server::update_priorities,
+      &Server::publish, &Server::fetch,      &Server::stats,  &Server::report};
+  return (this->*kHandlers[static_cast<size_t>(slot.operation)])(peer, slot, body);
+}
+
+void Server::ended(Peer& peer) {
+  for (const auto& table : tables_) table->streams().orphan(peer.client, now_ns());
+}
+
+Table* Server::table_for(uint32_t index, Slot& slot) {
+  if (index < tables_.size()) return tables_[index].get();
+  refuse(slot, Status::unknown_table, "the server has no table " + std::to_string(index),
+         "open the table before using it");
+  return nullptr;
+}
+
+uint16_t Server::refuse(Slot& slot, Status status, std::string_view cause,
+                        std::string_view remedy) {
+  slot.status = status;
+  slot.use_source = false;
+  slot.bytes.clear();
+  encode_error(cause, remedy, slot.bytes);
+  return 0;
+}
+
+}  // namespace drlnet

@@ -1,0 +1,83 @@
+// The replay server: tables and params behind sessions, one poll loop on one thread (a shard).
+// Threading: everything on the thread that calls run() or poll_once(), but stop(), which may be
+// called from any thread and from a signal handler.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/poll.h"
+#include "replay/table.h"
+#include "session/sessions.h"
+#include "wire/messages.h"
+
+namespace drlnet {
+
+struct ServerOptions {
+  std::vector<std::string> listen;
+  Poll poll = Poll::adaptive;
+  uint64_t memory_bytes = 0;  // for all tables together; 0: 80% of the machine's
+};
+
+// One published version. Shared by its readers, so that a newer one does not disturb a fetch.
+struct Params {
+  uint64_t version = 0;
+  std::vector<std::byte> bytes;
+};
+
+class Server : private RequestHandler {
+ public:
+  explicit Server(const ServerOptions& options);  // throws Error(transport, config)
+  ~Server() override;
+
+  std::vector<std::string> addresses() const;  // as clients type them, ports resolved
+  void run();
+  void stop();
+  bool poll_once();  // one round without waiting; false when there was nothing to do
+  void read_metrics(Metrics& metrics);
+
+ private:
+  uint16_t run(Peer& peer, Slot& slot, std::span<const std::byte> body) override;
+  void ended(Peer& peer) override;
+
+  // One request each, in a file of that name. A handler that refuses calls refuse().
+  uint16_t ping(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t open_table(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t lease(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t resume(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t release(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t append(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t sample(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t update_priorities(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t publish(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t fetch(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t stats(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t report(Peer& peer, Slot& slot, std::span<const std::byte> body);
+
+  // The table, or nullptr with the slot refused.
+  Table* table_for(uint32_t index, Slot& slot);
+  static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
+                         std::string_view remedy);
+  void wait(uint64_t spin_until_ns);
+
+  Poll poll_;
+  uint64_t memory_limit_;
+  uint64_t memory_used_ = 0;
+  uint16_t epoch_;
+  Sessions sessions_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::vector<std::vector<uint32_t>> column_bytes_;    // per table, for splitting appends
+  std::vector<std::span<const std::byte>> columns_;    // of the append in hand
+  std::shared_ptr<const Params> params_;
+  uint64_t started_ns_;
+  uint64_t next_expiry_ns_ = 0;
+  uint64_t polls_ = 0, waits_ = 0;
+  int stop_fd_;
+  std::atomic<bool> stopping_{false};
+  std::vector<struct pollfd> poll_fds_;
+};
+
+}  // namespace drlnet

@@ -1,0 +1,333 @@
+#include "session/connection.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "wire/messages.h"
+
+namespace drlnet {
+namespace {
+
+// Busy machines stall a process for 8 ms; asking again sooner only adds to the load.
+constexpr uint64_t kMinTimeoutNs = 20'000'000;
+constexpr uint64_t kMaxTimeoutNs = 1'000'000'000;
+constexpr uint64_t kKeepAliveNs = 1'000'000'000;  // for requests that the server holds
+
+}  // namespace
+
+Connection::Connection(Connected connected, std::string name)
+    : transport_(std::move(connected.transport)),
+      server_(connected.server),
+      outbox_(*transport_),
+      name_(std::move(name)),
+      client_(random_secret()),
+      pull_window_(static_cast<uint32_t>(std::clamp<size_t>(transport_->receive_capacity_bytes() / 2,
+                                                            4 * kMaxFrameBytes, 1 << 22))) {
+  for (size_t i = 0; i < kLanes; ++i) {
+    lanes_[i].calls.resize(kLaneWindow[i]);
+    lanes_[i].taken.resize(kLaneWindow[i]);
+    lanes_[i].abandoned.resize(kLaneWindow[i]);
+  }
+  nonce_ = random_secret();
+}
+
+Connection::~Connection() {
+  if (state_ != State::open) return;
+  if (TxFrame* frame = outbox_.next(server_)) {
+    write_header(frame->data, header_for(FrameKind::bye, Call{}));
+    frame->length = kHeaderBytes;
+    outbox_.flush();
+  }
+}
+
+bool Connection::has_room(Operation operation) const {
+  const LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
+  return !lane.taken[lane.next % lane.calls.size()];
+}
+
+Call& Connection::begin(Operation operation) {
+  DRLNET_ASSERT(has_room(operation));
+  LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
+  const size_t index = lane.next % lane.calls.size();
+  Call& call = lane.calls[index];
+  lane.taken[index] = true;
+  lane.abandoned[index] = false;
+  call.state = Call::State::idle;
+  call.operation = operation;
+  call.request = lane.next++;
+  call.body.clear();
+  call.reply.clear();
+  call.destination = {};
+  call.status = Status::ok;
+  return call;
+}
+
+CallId Connection::submit(Call& call) {
+  DRLNET_ASSERT(call.state == Call::State::idle && call.body.size() <= kMaxRequestBytes);
+  call.state = Call::State::sending;
+  call.wait = 0;
+  call.next_fragment = call.attempts = 0;
+  call.reply_bytes = call.asked = call.got = 0;
+  call.issued_ns = now_ns();
+  call.heard_ns = 0;
+  call.retry_at_ns = call.last_sent_ns = 0;
+  ++active_;
+  if (state_ == State::open) {
+    call.sent.begin(static_cast<uint32_t>(call.body.size()),
+                    static_cast<uint32_t>(frame_bytes_) - kHeaderBytes);
+    send_requests(call.issued_ns);
+    outbox_.flush();
+  }
+  next_deadline_ = 0;
+  return {lane_of(call.operation), call.request};
+}
+
+Call& Connection::call(CallId id) {
+  LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
+  Call& call = lane.calls[id.request % lane.calls.size()];
+  DRLNET_ASSERT(call.request == id.request);
+  return call;
+}
+
+void Connection::release(CallId id) {
+  Call& released = call(id);
+  DRLNET_ASSERT(released.state == Call::State::done);
+  LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
+  lane.taken[id.request % lane.calls.size()] = false;
+}
+
+void Connection::abandon(CallId id) {
+  Call& abandoned = call(id);
+  if (abandoned.state == Call::State::done) return release(id);
+  LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
+  lane.abandoned[id.request % lane.calls.size()] = true;
+  if (!abandoned.destination.empty()) {
+    // What came so far went into memory that is no longer ours to write.
+    abandoned.reply.resize(abandoned.destination.size());
+    abandoned.destination = {};
+  }
+}
+
+bool Connection::progress() {
+  if (state_ == State::lost) return false;
+  const auto frames = transport_->recv_burst();
+  const uint64_t now = now_ns();
+  for (const RxFrame& frame : frames) {
+    if (frame.from == server_) on_frame(frame.data, now);
+    if (state_ == State::lost) return true;
+  }
+  next_deadline_ = now + kKeepAliveNs;
+  if (state_ == State::hello) {
+    if (settle_until_ != 0 && now >= settle_until_) {
+      state_ = State::open;
+      resume_calls();
+    } else if (now >= hello_at_ns_) {
+      say_hello(now);
+    }
+    next_deadline_ = settle_until_ != 0 ? settle_until_ : hello_at_ns_;
+  }
+  if (state_ == State::open && active_ > 0) {
+    send_requests(now);
+    each_active([&](Call& call) {
+      if (call.state == Call::State::receiving) send_pulls(call, now);
+      if (call.retry_at_ns != 0 && now >= call.retry_at_ns) repair(call, now);
+      if (call.retry_at_ns != 0) next_deadline_ = std::min(next_deadline_, call.retry_at_ns);
+    });
+  }
+  if (!outbox_.flush()) next_deadline_ = std::min(next_deadline_, now + 1'000'000);
+  return !frames.empty();
+}
+
+void Connection::on_frame(std::span<const std::byte> frame, uint64_t now) {
+  FrameHeader header;
+  if (parse_frame(frame, header)) {
+    ++drops_;
+    return;
+  }
+  if (header.kind == FrameKind::welcome) return on_welcome(header, frame, now);
+  if (header.kind == FrameKind::refuse && state_ == State::hello && header.request == nonce_) {
+    std::string cause, remedy;
+    decode_error(frame_payload(frame).first(header.length), cause, remedy);
+    return fail(Error(static_cast<Status>(header.status), cause, remedy));
+  }
+  if (header.connection != connection_ || state_ != State::open) {
+    ++drops_;
+    return;
+  }
+  if (header.kind == FrameKind::reset) {  // the server forgot us: open the session anew
+    state_ = State::hello;
+    nonce_ = random_secret();
+    hello_at_ns_ = settle_until_ = 0;
+    frame_bytes_ = kMinFrameBytes;
+    ++reconnects_;
+    return;
+  }
+  if (header.credit != 0) credit_ = header.credit;
+  LaneCalls& lane = lanes_[static_cast<size_t>(header.lane)];
+  Call& call = lane.calls[header.request % lane.calls.size()];
+  if (call.request != header.request || call.state == Call::State::idle ||
+      call.state == Call::State::done || call.operation != header.operation) {
+    ++duplicates_;
+    return;
+  }
+  switch (header.kind) {
+    case FrameKind::ack: return on_ack(call, frame_payload(frame), now);
+    case FrameKind::pending:
+      if (call.state == Call::State::receiving) return;
+      for (uint32_t i = 0; i < call.sent.count(); ++i) {
+        if (!call.sent.has(i)) {
+          if (i < call.next_fragment) in_flight_ -= call.sent.length_of(i);
+          call.sent.add(call.sent.offset_of(i));
+        }
+      }
+      call.state = Call::State::pending;
+      call.wait = header.status;
+      call.heard_ns = now;
+      call.attempts = 0;
+      call.retry_at_ns = now + kKeepAliveNs;
+      return;
+    case FrameKind::response: return on_response(call, header, frame_payload(frame), now);
+    default: ++drops_;
+  }
+}
+
+void Connection::on_ack(Call& call, std::span<const std::byte> payload, uint64_t now) {
+  if (call.state == Call::State::receiving || payload.size() != kMaxRequestFragments / 8) return;
+  std::array<uint64_t, kMaxRequestFragments / 64> bitmap;
+  std::memcpy(bitmap.data(), payload.data(), sizeof bitmap);
+  for (uint32_t i = 0; i < call.sent.count() && i < call.next_fragment; ++i) {
+    if (((bitmap[i / 64] >> (i % 64)) & 1) && call.sent.add(call.sent.offset_of(i))) {
+      in_flight_ -= call.sent.length_of(i);
+      window_ = std::min<uint32_t>(window_ + kMaxFrameBytes / 4, 1 << 22);
+    }
+  }
+  call.heard_ns = now;
+  call.attempts = 0;
+  if (call.sent.complete()) {
+    call.state = Call::State::accepted;
+    call.retry_at_ns = now + kKeepAliveNs;
+  } else {
+    call.retry_at_ns = now + timeout_of(call);
+  }
+}
+
+void Connection::on_response(Call& call, const FrameHeader& header,
+                             std::span<const std::byte> payload, uint64_t now) {
+  if (call.state != Call::State::receiving) begin_reply(call, header);
+  if (static_cast<Status>(header.status) != call.status) {
+    // A range that came too late: the whole reply is lost.
+    call.status = static_cast<Status>(header.status);
+    pulled_ -= call.asked - call.got;
+    call.reply.clear();
+    call.reply_bytes = call.asked = call.got = 0;
+    return finish(call, now);
+  }
+  if (header.total_bytes != call.reply_bytes || !call.received.fits(header.offset, header.length)) {
+    ++drops_;
+    return;
+  }
+  call.heard_ns = now;
+  call.attempts = 0;
+  call.retry_at_ns = now + timeout_of(call);
+  if (!call.received.add(header.offset)) {
+    ++duplicates_;
+    return;
+  }
+  if (!payload.empty()) {
+    std::byte* to = call.destination.empty() || call.status != Status::ok
+                        ? call.reply.data() : call.destination.data();
+    std::memcpy(to + header.offset, payload.data(), payload.size());
+  }
+  // Bytes beyond what we asked for count as asked for.
+  const uint32_t end = header.offset + header.length;
+  if (end > call.asked) {
+    pulled_ += end - call.asked;
+    call.asked = end;
+  }
+  call.got += header.length;
+  pulled_ -= header.length;
+  if (call.received.complete()) finish(call, now);
+}
+
+void Connection::begin_reply(Call& call, const FrameHeader& header) {
+  for (uint32_t i = 0; i < call.next_fragment; ++i) {
+    if (!call.sent.has(i)) in_flight_ -= call.sent.length_of(i);
+  }
+  window_ = std::min<uint32_t>(window_ + kMaxFrameBytes / 4, 1 << 22);
+  call.state = Call::State::receiving;
+  call.status = static_cast<Status>(header.status);
+  call.reply_bytes = header.total_bytes;
+  call.received.begin(header.total_bytes, static_cast<uint32_t>(frame_bytes_) - kHeaderBytes);
+  if (call.status == Status::ok && !call.destination.empty() &&
+      header.total_bytes != call.destination.size()) {
+    return fail(Error(Status::protocol,
+                      "a reply of " + std::to_string(header.total_bytes) + " bytes where " +
+                          std::to_string(call.destination.size()) + " were expected",
+                      "install the same drlnet on both sides"));
+  }
+  if (call.destination.empty() || call.status != Status::ok) call.reply.resize(header.total_bytes);
+  call.asked = call.got = 0;
+}
+
+void Connection::finish(Call& call, uint64_t now) {
+  call.state = Call::State::done;
+  --active_;
+  const uint64_t latency = now - call.issued_ns;
+  latency_[static_cast<size_t>(call.operation)].record(latency);
+  // A request that waited or was repeated says nothing about the network (Karn and Partridge, 1987).
+  if (call.wait == 0 && call.last_sent_ns == call.issued_ns && call.received.count() == 1) {
+    measured(latency);
+  }
+  LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
+  const size_t index = call.request % lane.calls.size();
+  if (lane.abandoned[index]) lane.taken[index] = false;
+}
+
+void Connection::measured(uint64_t round_trip_ns) {
+  // Jacobson (1988); the mean deviation stands in for the standard deviation.
+  const double error = static_cast<double>(round_trip_ns) - smoothed_ns_;
+  smoothed_ns_ += error / 8;
+  variance_ns_ += (std::abs(error) - variance_ns_) / 4;
+}
+
+uint64_t Connection::timeout_of(const Call& call) const {
+  const auto base = static_cast<uint64_t>(smoothed_ns_ + 4 * variance_ns_);
+  const uint64_t backed_off = std::max(base, kMinTimeoutNs) << std::min(call.attempts, 6u);
+  return std::min(backed_off, kMaxTimeoutNs);
+}
+
+FrameHeader Connection::header_for(FrameKind kind, const Call& call) {
+  FrameHeader header;
+  header.kind = kind;
+  header.connection = connection_;
+  header.packet_number = ++packet_number_;
+  header.lane = lane_of(call.operation);
+  header.operation = call.operation;
+  header.frame_bytes = static_cast<uint16_t>(frame_bytes_);
+  header.request = call.request;
+  return header;
+}
+
+void Connection::fail(Error error) {
+  state_ = State::lost;
+  failure_ = std::move(error);
+}
+
+void Connection::read_metrics(Metrics& metrics) const {
+  metrics.set("retransmissions", retransmissions_);
+  metrics.set("repulls", repulls_);
+  metrics.set("reconnects", reconnects_);
+  metrics.set("dropped_frames", drops_);
+  metrics.set("duplicate_frames", duplicates_);
+  metrics.set("frame_bytes", static_cast<uint64_t>(frame_bytes_));
+  metrics.set("smoothed_round_trip_us", smoothed_ns_ / 1e3);
+  for (size_t i = 0; i < kOperations; ++i) {
+    if (latency_[i].count() == 0) continue;
+    metrics.set(std::string(operation_name(static_cast<Operation>(i))) + ".latency", latency_[i]);
+  }
+}
+
+}  // namespace drlnet

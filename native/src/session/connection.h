@@ -1,0 +1,150 @@
+// The client's side of a session: opens it, sends requests within the server's credit, pulls replies
+// into place, and repairs what the network lost. The client drives; the server only answers.
+// Threading: one thread at a time (the client locks).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/histogram.h"
+#include "base/metrics.h"
+#include "session/fragments.h"
+#include "session/outbox.h"
+#include "transport/transport.h"
+#include "wire/frame.h"
+
+namespace drlnet {
+
+// Names a call; stale once another call took its place in the lane.
+struct CallId {
+  Lane lane{};
+  uint64_t request = 0;
+};
+
+struct Call {
+  enum class State : uint8_t { idle, sending, accepted, pending, receiving, done };
+  State state = State::idle;
+  Operation operation{};
+  uint64_t request = 0;
+  std::vector<std::byte> body;
+  // Where the reply goes: the destination when it is not empty, else `reply`, which grows.
+  std::span<std::byte> destination;
+  std::vector<std::byte> reply;
+  Status status = Status::ok;
+  uint16_t wait = 0;  // while pending: the reason
+  // Repair: fragments of the request that the server has, fragments of the reply that we have.
+  Fragments sent, received;
+  uint32_t next_fragment = 0;   // of the request: the first never sent
+  uint32_t reply_bytes = 0, asked = 0, got = 0;
+  uint64_t issued_ns = 0, heard_ns = 0, retry_at_ns = 0, last_sent_ns = 0;
+  uint32_t attempts = 0;
+
+  std::span<const std::byte> result() const {
+    return destination.empty() || status != Status::ok ? std::span<const std::byte>(reply)
+                                                       : destination.first(reply_bytes);
+  }
+};
+
+class Connection {
+ public:
+  enum class State : uint8_t { hello, open, lost };
+
+  Connection(Connected connected, std::string name);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // One round: receive, repair, send. False when nothing moved.
+  bool progress();
+  // When progress() has to run again even if nothing arrives.
+  uint64_t next_deadline_ns() const { return next_deadline_; }
+  WaitPoint arm() { return transport_->arm(); }
+  Transport& transport() { return *transport_; }
+
+  State state() const { return state_; }
+  const std::optional<Error>& failure() const { return failure_; }  // why it is lost
+  size_t frame_bytes() const { return frame_bytes_; }
+
+  bool has_room(Operation operation) const;
+  // A call to fill (its body is empty, its room kept). has_room() must hold. submit() sends it.
+  Call& begin(Operation operation);
+  CallId submit(Call& call);
+  Call& call(CallId id);
+  bool done(CallId id) { return call(id).state == Call::State::done; }
+  // Frees the call's place. Calls of a lane may be released in any order.
+  void release(CallId id);
+  // Nobody wants the reply any more: it is received and thrown away, into no one's memory.
+  void abandon(CallId id);
+
+  void read_metrics(Metrics& metrics) const;
+
+ private:
+  struct LaneCalls {
+    uint64_t next = 1;
+    std::vector<Call> calls;
+    std::vector<bool> taken;      // begun and not released
+    std::vector<bool> abandoned;
+  };
+
+  void say_hello(uint64_t now);
+  void on_frame(std::span<const std::byte> frame, uint64_t now);
+  void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
+  void on_ack(Call& call, std::span<const std::byte> payload, uint64_t now);
+  void on_response(Call& call, const FrameHeader& header, std::span<const std::byte> payload,
+                   uint64_t now);
+  void begin_reply(Call& call, const FrameHeader& header);
+  void finish(Call& call, uint64_t now);
+  void send_requests(uint64_t now);
+  bool send_fragment(Call& call, uint32_t index, uint64_t now);
+  void send_pulls(Call& call, uint64_t now);
+  bool send_pull(Call& call, uint32_t offset, uint32_t length);
+  void repair(Call& call, uint64_t now);
+  void repair_reply(Call& call);
+  void resume_calls();
+  void fail(Error error);
+  uint64_t timeout_of(const Call& call) const;
+  void measured(uint64_t round_trip_ns);
+  FrameHeader header_for(FrameKind kind, const Call& call);
+
+  template <typename Visit>
+  void each_active(Visit visit) {
+    for (LaneCalls& lane : lanes_) {
+      for (size_t i = 0; i < lane.calls.size(); ++i) {
+        if (lane.taken[i] && lane.calls[i].state != Call::State::idle &&
+            lane.calls[i].state != Call::State::done) {
+          visit(lane.calls[i]);
+        }
+      }
+    }
+  }
+
+  std::unique_ptr<Transport> transport_;
+  Endpoint server_;
+  Outbox outbox_;
+  std::string name_;
+  State state_ = State::hello;
+  std::optional<Error> failure_;
+  uint64_t client_, nonce_ = 0, boot_ = 0;
+  uint32_t connection_ = 0;
+  uint64_t packet_number_ = 0;
+  size_t frame_bytes_ = kMinFrameBytes;
+  uint64_t settle_until_ = 0;     // a larger frame size may still be welcomed until then
+  uint64_t hello_at_ns_ = 0, hello_sent_ns_ = 0;
+  std::array<LaneCalls, kLanes> lanes_;
+  uint32_t active_ = 0;
+  // Flow: bytes of requests in flight against the smaller of credit and window.
+  uint32_t credit_ = 2 * kMaxFrameBytes, window_ = 1 << 16, in_flight_ = 0;
+  uint32_t pull_window_, pulled_ = 0;  // reply bytes asked for and not here
+  double smoothed_ns_ = 1e6, variance_ns_ = 5e5;
+  uint64_t next_deadline_ = 0;
+  uint64_t retransmissions_ = 0, repulls_ = 0, reconnects_ = 0, drops_ = 0, duplicates_ = 0;
+  std::array<Histogram, kOperations> latency_;
+};
+
+}  // namespace drlnet

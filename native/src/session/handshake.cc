@@ -1,0 +1,86 @@
+// How sessions begin and end on the server's side.
+#include <algorithm>
+
+#include "session/sessions.h"
+#include "wire/messages.h"
+
+namespace drlnet {
+
+void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& hello_header,
+                        uint64_t now) {
+  Hello hello;
+  std::memcpy(&hello, frame_payload(frame.data).data(), sizeof hello);
+  FrameHeader header;
+  const auto refuse = [&](Status status, std::string_view cause, std::string_view remedy) {
+    Bytes text;
+    encode_error(cause, remedy, text);
+    header.kind = FrameKind::refuse;
+    header.status = static_cast<uint16_t>(status);
+    header.length = static_cast<uint32_t>(text.size());
+    header.request = hello.nonce;
+    send_stateless(listener, frame.from, header, text, 0);
+  };
+  if (hello_header.version != kVersion) {
+    return refuse(Status::protocol,
+                  "the server speaks protocol version " + std::to_string(kVersion) +
+                      ", the client version " + std::to_string(hello_header.version),
+                  "install the same drlnet on both sides");
+  }
+  size_t index = kMaxPeers;
+  for (size_t i = kMaxPeers; i-- > 0;) {
+    if (!peers_[i]) {
+      index = i;
+    } else if (peers_[i]->client == hello.client) {
+      if (peers_[i]->nonce == hello.nonce && peers_[i]->endpoint == frame.from) {
+        index = i;
+        break;
+      }
+      end(i);  // a client comes back before its former session went silent
+      index = i;
+    }
+  }
+  if (index == kMaxPeers) {
+    return refuse(Status::server_full,
+                  "the server has " + std::to_string(kMaxPeers) + " clients, its maximum",
+                  "end some of them, or start another server");
+  }
+  if (!peers_[index]) {
+    auto peer = std::make_unique<Peer>(hello);
+    peer->connection = (static_cast<uint32_t>(random_.bits()) << 12) | static_cast<uint32_t>(index);
+    if (peer->connection == 0) peer->connection = 1u << 12;
+    peer->listener = listener;
+    peer->endpoint = frame.from;
+    ++peers_on_[listener];
+    peers_[index] = std::move(peer);
+    peers_end_ = std::max(peers_end_, index + 1);
+  }
+  Peer& peer = *peers_[index];
+  peer.last_heard_ns = now;
+  Welcome welcome;
+  welcome.boot = boot_;
+  welcome.nonce = hello.nonce;
+  header.kind = FrameKind::welcome;
+  header.connection = peer.connection;
+  header.length = sizeof welcome;
+  header.credit = credit_for(peer);
+  send_stateless(listener, frame.from, header, std::as_bytes(std::span(&welcome, 1)),
+                 frame.data.size());
+}
+
+void Sessions::end(size_t index) {
+  handler_.ended(*peers_[index]);
+  --peers_on_[peers_[index]->listener];
+  // Frames and waiting lanes name sessions by connection number, so none of them dangles; acks name
+  // slots and go first.
+  std::erase_if(acks_, [&](const auto& ack) { return ack.first == peers_[index]->connection; });
+  peers_[index].reset();
+  while (peers_end_ > 0 && !peers_[peers_end_ - 1]) --peers_end_;
+}
+
+void Sessions::expire(uint64_t now) {
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    if (peers_[i] && now > peers_[i]->last_heard_ns + kSilenceNs) end(i);
+  }
+}
+
+}  // namespace drlnet

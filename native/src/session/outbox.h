@@ -1,0 +1,49 @@
+// Frames on their way out through one transport, sent in bursts. What the device does not take stays
+// in front and is tried again. Threading: one thread.
+#pragma once
+
+#include "transport/transport.h"
+
+namespace drlnet {
+
+class Outbox {
+ public:
+  explicit Outbox(Transport& transport) : transport_(&transport) {}
+
+  // The next empty frame, or nullptr while the device takes no more.
+  TxFrame* next(const Endpoint& to) {
+    if (filled_ == frames_.size()) {
+      flush();
+      if (!frames_.empty()) return nullptr;
+      frames_ = transport_->reserve(kBurst);
+      sent_ = filled_ = 0;
+      if (frames_.empty()) return nullptr;
+    }
+    TxFrame* frame = &frames_[filled_++];
+    frame->to = to;
+    return frame;
+  }
+
+  // Sends what is filled. True when nothing is left over.
+  bool flush() {
+    if (sent_ < filled_) {
+      sent_ += transport_->send_burst(frames_.subspan(sent_, filled_ - sent_));
+    }
+    if (sent_ == filled_ && filled_ == frames_.size()) {
+      frames_ = {};
+      sent_ = filled_ = 0;
+    }
+    return sent_ == filled_;
+  }
+
+  bool blocked() const { return sent_ < filled_; }
+  Transport& transport() { return *transport_; }
+
+ private:
+  static constexpr size_t kBurst = 64;
+  Transport* transport_;
+  std::span<TxFrame> frames_;
+  size_t sent_ = 0, filled_ = 0;
+};
+
+}  // namespace drlnet

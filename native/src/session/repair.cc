@@ -1,0 +1,210 @@
+// The client's side of a session: what is sent, when, and sent again.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "session/connection.h"
+#include "wire/messages.h"
+
+namespace drlnet {
+namespace {
+
+constexpr uint64_t kHelloEveryNs = 100'000'000;
+// How long a smaller frame size waits for the welcome of a larger one.
+constexpr uint64_t kSettleNs = 5'000'000;
+constexpr uint32_t kPullBytes = 64 * 1024;
+
+}  // namespace
+
+void Connection::say_hello(uint64_t now) {
+  Hello hello;
+  hello.client = client_;
+  hello.nonce = nonce_;
+  for (size_t i = 0; i < kLanes; ++i) {
+    // The session goes on with the oldest request that is not answered; later ones may be.
+    const LaneCalls& lane = lanes_[i];
+    const auto finished = [&](uint64_t request) {
+      const size_t index = request % lane.calls.size();
+      return !lane.taken[index] || lane.calls[index].state == Call::State::done;
+    };
+    const uint64_t window = lane.calls.size();
+    uint64_t first = lane.next > window ? lane.next - window : 1;
+    while (first < lane.next && finished(first)) ++first;
+    for (uint64_t request = first; request < lane.next; ++request) {
+      if (finished(request)) hello.finished[i] |= 1u << (request - first);
+    }
+    hello.first_request[i] = first;
+  }
+  std::copy_n(name_.begin(), std::min(name_.size(), sizeof hello.name), hello.name);
+  for (const size_t frame_bytes : kFrameSizes) {
+    if (frame_bytes > transport_->mtu(server_)) continue;
+    TxFrame* frame = outbox_.next(server_);
+    if (frame == nullptr) break;
+    FrameHeader header;
+    header.kind = FrameKind::hello;
+    header.frame_bytes = static_cast<uint16_t>(frame_bytes);
+    header.length = sizeof hello;
+    write_header(frame->data, header);
+    std::memset(frame->data + kHeaderBytes, 0, frame_bytes - kHeaderBytes);
+    std::memcpy(frame->data + kHeaderBytes, &hello, sizeof hello);
+    frame->length = static_cast<uint32_t>(frame_bytes);
+  }
+  hello_at_ns_ = now + kHelloEveryNs;
+}
+
+void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte> frame,
+                            uint64_t now) {
+  Welcome welcome;
+  std::memcpy(&welcome, frame_payload(frame).data(), sizeof welcome);
+  if (welcome.nonce != nonce_ || state_ != State::hello) return;
+  if (boot_ != 0 && welcome.boot != boot_) {
+    return fail(Error(Status::session_lost,
+                      "the server was restarted: the tables and streams of this session are gone",
+                      "start the clients of this server again"));
+  }
+  boot_ = welcome.boot;
+  connection_ = header.connection;
+  credit_ = header.credit;
+  frame_bytes_ = std::max(frame_bytes_, std::min(frame.size(), kMaxFrameBytes) & ~size_t{7});
+  if (settle_until_ == 0) settle_until_ = now + kSettleNs;
+  if (frame_bytes_ >= std::min(kFrameSizes[0], transport_->mtu(server_) & ~size_t{7})) {
+    settle_until_ = now;  // no larger one can come
+  }
+}
+
+void Connection::resume_calls() {
+  in_flight_ = pulled_ = 0;
+  settle_until_ = 0;
+  window_ = 1 << 16;
+  each_active([&](Call& call) {
+    call.state = Call::State::sending;
+    call.next_fragment = 0;
+    call.asked = call.got = 0;
+    call.retry_at_ns = 0;
+    call.sent.begin(static_cast<uint32_t>(call.body.size()),
+                    static_cast<uint32_t>(frame_bytes_) - kHeaderBytes);
+  });
+}
+
+// Sends the fragments that were never sent, oldest request of each lane first, within the credit.
+// One fragment may always be in flight, so that a small credit cannot stop a session.
+void Connection::send_requests(uint64_t now) {
+  for (LaneCalls& lane : lanes_) {
+    const uint64_t window = lane.calls.size();
+    for (uint64_t request = lane.next > window ? lane.next - window : 1; request < lane.next;
+         ++request) {
+      Call& call = lane.calls[request % window];
+      if (call.request != request || call.state != Call::State::sending) continue;
+      while (call.next_fragment < call.sent.count()) {
+        const uint32_t length = call.sent.length_of(call.next_fragment);
+        if (in_flight_ > 0 && in_flight_ + length > std::min(credit_, window_)) return;
+        if (!send_fragment(call, call.next_fragment, now)) return;
+        in_flight_ += length;
+        ++call.next_fragment;
+        if (call.retry_at_ns == 0) call.retry_at_ns = now + timeout_of(call);
+      }
+    }
+  }
+}
+
+bool Connection::send_fragment(Call& call, uint32_t index, uint64_t now) {
+  TxFrame* frame = outbox_.next(server_);
+  if (frame == nullptr) return false;
+  FrameHeader header = header_for(FrameKind::request, call);
+  header.total_bytes = static_cast<uint32_t>(call.body.size());
+  header.offset = call.sent.offset_of(index);
+  header.length = call.sent.length_of(index);
+  header.credit = std::min<uint32_t>(pull_window_ / 8, 4 * kMaxFrameBytes);
+  write_header(frame->data, header);
+  if (header.length > 0) {
+    std::memcpy(frame->data + kHeaderBytes, call.body.data() + header.offset, header.length);
+  }
+  frame->length = kHeaderBytes + header.length;
+  if (call.last_sent_ns == 0) call.issued_ns = now;  // the clock starts with the first frame
+  call.last_sent_ns = now;
+  return true;
+}
+
+// Keeps up to a window of reply bytes on their way to us.
+void Connection::send_pulls(Call& call, uint64_t now) {
+  if (call.asked == 0) return;  // the first frame is still to come
+  const uint32_t fragment = static_cast<uint32_t>(frame_bytes_) - kHeaderBytes;
+  const uint32_t most = kPullBytes / fragment * fragment;
+  const uint32_t eager = std::min(call.reply_bytes, std::min<uint32_t>(pull_window_ / 8,
+                                                                       4 * kMaxFrameBytes));
+  // What the server sends unasked, in whole frames.
+  const uint32_t unasked =
+      std::min(call.reply_bytes, (std::max(eager, fragment) + fragment - 1) / fragment * fragment);
+  if (call.asked < unasked) {
+    pulled_ += unasked - call.asked;
+    call.asked = unasked;
+  }
+  while (call.asked < call.reply_bytes && (pulled_ == 0 || pulled_ + fragment <= pull_window_)) {
+    const uint32_t room = pulled_ == 0 ? most : (pull_window_ - pulled_) / fragment * fragment;
+    const uint32_t length = std::min({most, room, call.reply_bytes - call.asked});
+    // Few large pulls rather than many small ones: wait until half a turn is free.
+    if (length < most / 2 && length < call.reply_bytes - call.asked && pulled_ > 0) return;
+    if (!send_pull(call, call.asked, length)) return;
+    call.asked += length;
+    pulled_ += length;
+    call.retry_at_ns = now + timeout_of(call);
+  }
+}
+
+bool Connection::send_pull(Call& call, uint32_t offset, uint32_t length) {
+  TxFrame* frame = outbox_.next(server_);
+  if (frame == nullptr) return false;
+  FrameHeader header = header_for(FrameKind::pull, call);
+  header.total_bytes = call.reply_bytes;
+  header.offset = offset;
+  header.length = length;
+  write_header(frame->data, header);
+  frame->length = kHeaderBytes;
+  return true;
+}
+
+// Nothing was heard of the call for a timeout: ask again for what is missing.
+void Connection::repair(Call& call, uint64_t now) {
+  ++call.attempts;
+  call.retry_at_ns = now + timeout_of(call);
+  if (call.state == Call::State::receiving) return repair_reply(call);
+  ++retransmissions_;
+  if (call.state == Call::State::sending && call.next_fragment > 0) {
+    window_ = std::max<uint32_t>(window_ / 2, 2 * kMaxFrameBytes);
+  }
+  uint32_t budget = std::min(credit_, window_);
+  for (uint32_t i = 0; i < call.next_fragment; ++i) {
+    if (call.sent.has(i)) continue;
+    const uint32_t length = call.sent.length_of(i);
+    if (!send_fragment(call, i, now)) return;
+    if (length >= budget) return;
+    budget -= length;
+  }
+  // All of it arrived and is held: any fragment asks how things stand.
+  if (call.sent.complete()) send_fragment(call, 0, now);
+}
+
+void Connection::repair_reply(Call& call) {
+  const Fragments& have = call.received;
+  const uint32_t fragment = static_cast<uint32_t>(frame_bytes_) - kHeaderBytes;
+  const uint32_t asked = (call.asked + fragment - 1) / fragment;
+  uint32_t budget = std::max(pull_window_ / 2, fragment);
+  for (uint32_t i = 0; i < asked && budget > 0;) {
+    if (have.has(i)) {
+      ++i;
+      continue;
+    }
+    uint32_t end = i;
+    while (end < asked && !have.has(end) && (end - i) * fragment < std::min(budget, kPullBytes)) {
+      ++end;
+    }
+    const uint32_t offset = have.offset_of(i);
+    const uint32_t length = have.offset_of(end - 1) + have.length_of(end - 1) - offset;
+    if (!send_pull(call, offset, length)) return;
+    ++repulls_;
+    budget -= std::min(budget, length);
+    i = end;
+  }
+}
+
+}  // namespace drlnet

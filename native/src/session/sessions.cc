@@ -1,0 +1,297 @@
+#include "session/sessions.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "wire/messages.h"
+
+namespace drlnet {
+
+// A connection number is an index below, random bits above, so that a stale one seldom fits.
+constexpr uint32_t kIndexBits = 12;
+static_assert(Sessions::kMaxPeers <= (1u << kIndexBits));
+
+Sessions::Sessions(RequestHandler& handler, uint64_t boot)
+    : handler_(handler), boot_(boot), random_(random_secret()) {
+  peers_.resize(kMaxPeers);
+  waiting_.reserve(kMaxPeers * kLanes);
+  acks_.reserve(256);
+}
+
+void Sessions::add_listener(std::unique_ptr<Transport> transport) {
+  outboxes_.emplace_back(*transport);
+  transports_.push_back(std::move(transport));
+  peers_on_.push_back(0);
+}
+
+bool Sessions::poll(uint64_t now) {
+  bool busy = false;
+  for (uint16_t i = 0; i < transports_.size(); ++i) {
+    const auto frames = transports_[i]->recv_burst();
+    for (const RxFrame& frame : frames) on_frame(i, frame, now);
+    busy |= !frames.empty();
+  }
+  if (ran_) retry_waiting();
+  send_acks();
+  busy |= serve_turn() || ran_;
+  for (Outbox& outbox : outboxes_) outbox.flush();
+  return busy;
+}
+
+bool Sessions::output_blocked() const {
+  return std::any_of(outboxes_.begin(), outboxes_.end(),
+                     [](const Outbox& outbox) { return outbox.blocked(); });
+}
+
+void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
+  FrameHeader header;
+  if (const auto reason = parse_frame(frame.data, header)) return drop(*reason);
+  if (header.kind == FrameKind::hello) return on_hello(listener, frame, header, now);
+  Peer* peer = find(header.connection);
+  if (peer == nullptr || peer->listener != listener || peer->endpoint != frame.from) {
+    drop(Drop::session);
+    if (header.kind == FrameKind::request || header.kind == FrameKind::pull) {
+      FrameHeader reset;
+      reset.kind = FrameKind::reset;
+      reset.connection = header.connection;
+      send_stateless(listener, frame.from, reset, {}, kHeaderBytes);
+    }
+    return;
+  }
+  peer->last_heard_ns = now;
+  ++peer->frames_received;
+  peer->bytes_received += frame.data.size();
+  switch (header.kind) {
+    case FrameKind::request: return on_request(*peer, header, frame_payload(frame.data), now);
+    case FrameKind::pull: return on_pull(*peer, header);
+    case FrameKind::bye: return end(header.connection & ((1u << kIndexBits) - 1));
+    default: return drop(Drop::kind);  // kinds that only a server sends
+  }
+}
+
+void Sessions::on_request(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload,
+                          uint64_t now) {
+  peer.frame_bytes =
+      static_cast<uint16_t>(std::min<size_t>(header.frame_bytes, kMaxFrameBytes)) & ~uint16_t{7};
+  LaneState& lane = peer.lane(header.lane);
+  Slot& slot = lane.slot(header.request);
+  if (header.request >= lane.next + lane.slots.size() || header.request < slot.request ||
+      header.request == 0) {
+    return drop(header.request < slot.request ? Drop::late : Drop::request);
+  }
+  if (header.request > slot.request) {  // the slot's former request is answered and done with
+    if (slot.state != Slot::State::empty && slot.state != Slot::State::answered) {
+      return drop(Drop::request);
+    }
+    if (header.request < lane.next) return drop(Drop::late);
+    if (header.total_bytes > slot.body.size()) return drop(Drop::length);
+    slot.state = Slot::State::receiving;
+    slot.request = header.request;
+    slot.operation = header.operation;
+    slot.total_bytes = header.total_bytes;
+    slot.eager_bytes = header.credit;
+    slot.arrived_ns = now;
+    slot.fragments.begin(header.total_bytes, peer.frame_bytes - kHeaderBytes);
+  }
+  switch (slot.state) {
+    case Slot::State::receiving: return on_fragment(peer, slot, header, payload);
+    case Slot::State::answered:
+      ++peer.duplicates;
+      return answer(peer, header.lane, slot);
+    default:  // in hand already: say so
+      ++peer.duplicates;
+      if (!slot.ack_due) acks_.emplace_back(peer.connection, &slot);
+      slot.ack_due = true;
+  }
+}
+
+void Sessions::on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
+                           std::span<const std::byte> payload) {
+  if (header.total_bytes != slot.total_bytes || header.operation != slot.operation ||
+      !slot.fragments.fits(header.offset, header.length)) {
+    return drop(Drop::length);
+  }
+  LaneState& lane = peer.lane(header.lane);
+  const bool whole = slot.fragments.count() == 1;
+  if (!slot.fragments.add(header.offset)) {
+    ++peer.duplicates;
+  } else if (whole && slot.request == lane.next &&
+             reinterpret_cast<uintptr_t>(payload.data()) % 8 == 0) {
+    // The common case: run it where it lies. Only a request that waits is copied.
+    slot.state = Slot::State::ready;
+    if (!run_slot(peer, header.lane, slot, payload)) {
+      std::copy(payload.begin(), payload.end(), slot.body.begin());
+    }
+    return run_lane(peer, header.lane);
+  } else {
+    std::copy(payload.begin(), payload.end(), slot.body.begin() + header.offset);
+  }
+  if (slot.fragments.complete()) {
+    slot.state = Slot::State::ready;
+    run_lane(peer, header.lane);
+  }
+  if (slot.state != Slot::State::answered && slot.state != Slot::State::waiting) {
+    if (!slot.ack_due) acks_.emplace_back(peer.connection, &slot);
+    slot.ack_due = true;
+  }
+}
+
+void Sessions::run_lane(Peer& peer, Lane which) {
+  LaneState& lane = peer.lane(which);
+  for (;;) {
+    Slot& slot = lane.slot(lane.next);
+    if (slot.request != lane.next) return;
+    if (slot.state == Slot::State::answered) {  // in a session that this one carries on
+      ++lane.next;
+      continue;
+    }
+    if (slot.state != Slot::State::ready) return;
+    if (!run_slot(peer, which, slot, slot.body.first(slot.total_bytes))) return;
+  }
+}
+
+bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std::byte> body) {
+  const uint64_t start = now_ns();
+  slot.status = Status::ok;
+  slot.use_source = false;
+  slot.bytes.clear();
+  const bool waited = slot.state == Slot::State::waiting;
+  if (const uint16_t wait = handler_.run(peer, slot, body)) {
+    const bool news = !waited || wait != slot.wait;
+    slot.wait = wait;
+    slot.state = Slot::State::waiting;
+    if (!waited) waiting_.emplace_back(peer.connection, which);
+    if (news) {
+      FrameHeader header = header_for(peer, FrameKind::pending, which, slot);
+      header.status = wait;
+      send(peer, header, {});
+    }
+    return false;
+  }
+  handling_[static_cast<size_t>(slot.operation)].record(now_ns() - start);
+  queueing_[static_cast<size_t>(slot.operation)].record(start - std::min(start, slot.arrived_ns));
+  slot.state = Slot::State::answered;
+  peer.lane(which).next = slot.request + 1;
+  ran_ = true;
+  answer(peer, which, slot);
+  return true;
+}
+
+void Sessions::answer(Peer& peer, Lane which, Slot& slot) {
+  const uint32_t total = slot.reply_bytes();
+  const uint32_t room = peer.frame_bytes - kHeaderBytes;
+  FrameHeader header = header_for(peer, FrameKind::response, which, slot);
+  header.total_bytes = total;
+  if (!slot.use_source && total <= room) {
+    header.length = total;
+    return send(peer, header, slot.bytes);
+  }
+  // At least the first frame goes unasked: it tells the client how much there is to pull.
+  const uint32_t eager = std::min(total, std::max(slot.eager_bytes, room));
+  peer.pulls[which == Lane::sample ? 0 : 1].push({which, slot.request, 0, eager});
+}
+
+void Sessions::retry_waiting() {
+  ran_ = false;
+  for (size_t i = 0; i < waiting_.size();) {
+    const auto [connection, which] = waiting_[i];
+    Peer* peer = find(connection);
+    bool still = false;
+    if (peer != nullptr) {
+      LaneState& lane = peer->lane(which);
+      Slot& slot = lane.slot(lane.next);
+      still = slot.request == lane.next && slot.state == Slot::State::waiting &&
+              !run_slot(*peer, which, slot, slot.body.first(slot.total_bytes));
+      if (!still) {
+        // Requests behind it may run now, and may wait in their turn (appended to waiting_).
+        run_lane(*peer, which);
+      }
+    }
+    if (still) {
+      ++i;
+    } else {
+      waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+}
+
+void Sessions::send_acks() {
+  for (const auto& [connection, slot] : acks_) {
+    Peer* peer = find(connection);
+    if (peer == nullptr) continue;
+    slot->ack_due = false;
+    const Lane lane = lane_of(slot->operation);
+    if (slot->state == Slot::State::waiting) {
+      FrameHeader header = header_for(*peer, FrameKind::pending, lane, *slot);
+      header.status = slot->wait;
+      send(*peer, header, {});
+    } else if (slot->state != Slot::State::answered) {
+      std::array<uint64_t, kMaxRequestFragments / 64> bitmap;
+      for (size_t i = 0; i < bitmap.size(); ++i) bitmap[i] = slot->fragments.word(i);
+      FrameHeader header = header_for(*peer, FrameKind::ack, lane, *slot);
+      header.length = sizeof bitmap;
+      header.total_bytes = slot->total_bytes;
+      send(*peer, header, std::as_bytes(std::span(bitmap)));
+    }
+  }
+  acks_.clear();
+}
+
+FrameHeader Sessions::header_for(Peer& peer, FrameKind kind, Lane lane, const Slot& slot) const {
+  FrameHeader header;
+  header.kind = kind;
+  header.connection = peer.connection;
+  header.packet_number = ++peer.packet_number;
+  header.lane = lane;
+  header.operation = slot.operation;
+  header.status = static_cast<uint16_t>(slot.status);
+  header.frame_bytes = peer.frame_bytes;
+  header.request = slot.request;
+  header.credit = credit_for(peer);
+  return header;
+}
+
+uint32_t Sessions::credit_for(const Peer& peer) const {
+  const size_t share =
+      transports_[peer.listener]->receive_capacity_bytes() / std::max(1u, peers_on_[peer.listener]);
+  return static_cast<uint32_t>(std::clamp<size_t>(share, 2 * kMaxFrameBytes, 1 << 20));
+}
+
+void Sessions::send(Peer& peer, FrameHeader header, std::span<const std::byte> payload) {
+  TxFrame* frame = outboxes_[peer.listener].next(peer.endpoint);
+  if (frame == nullptr) return;  // the device is full: the client asks again
+  write_header(frame->data, header);
+  if (!payload.empty()) std::memcpy(frame->data + kHeaderBytes, payload.data(), payload.size());
+  frame->length = static_cast<uint32_t>(kHeaderBytes + payload.size());
+  ++peer.frames_sent;
+  peer.bytes_sent += frame->length;
+}
+
+void Sessions::send_stateless(uint16_t listener, const Endpoint& to, FrameHeader header,
+                              std::span<const std::byte> payload, size_t frame_bytes) {
+  TxFrame* frame = outboxes_[listener].next(to);
+  if (frame == nullptr) return;
+  header.frame_bytes = kMinFrameBytes;
+  write_header(frame->data, header);
+  if (!payload.empty()) std::memcpy(frame->data + kHeaderBytes, payload.data(), payload.size());
+  const size_t filled = kHeaderBytes + payload.size();
+  if (frame_bytes > filled) std::memset(frame->data + filled, 0, frame_bytes - filled);
+  frame->length = static_cast<uint32_t>(std::max(frame_bytes, filled));
+}
+
+Peer* Sessions::find(uint32_t connection) {
+  const uint32_t index = connection & ((1u << kIndexBits) - 1);
+  if (index >= peers_.size() || !peers_[index]) return nullptr;
+  return peers_[index]->connection == connection ? peers_[index].get() : nullptr;
+}
+
+std::vector<Peer*> Sessions::peers() {
+  std::vector<Peer*> result;
+  for (const auto& peer : peers_) {
+    if (peer) result.push_back(peer.get());
+  }
+  return result;
+}
+
+}  // namespace drlnet

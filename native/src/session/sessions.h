@@ -1,0 +1,95 @@
+// The server's sessions over all its listeners: handshake, requests put together from fragments,
+// replies sent in turns. It knows nothing of tables; a RequestHandler runs the requests.
+// Threading: one thread. Nothing allocates after a session's start but replies that grow.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/histogram.h"
+#include "base/metrics.h"
+#include "base/random.h"
+#include "session/outbox.h"
+#include "session/peer.h"
+
+namespace drlnet {
+
+class RequestHandler {
+ public:
+  virtual ~RequestHandler() = default;
+  // Runs the request and leaves its reply in the slot, or returns why it has to wait (not 0), having
+  // changed nothing; it is then tried again after other requests have run.
+  virtual uint16_t run(Peer& peer, Slot& slot, std::span<const std::byte> body) = 0;
+  // The session is over (bye, or silence): what it held is to be let go.
+  virtual void ended(Peer& peer) = 0;
+};
+
+class Sessions {
+ public:
+  static constexpr size_t kMaxPeers = 512;
+  static constexpr uint64_t kSilenceNs = 60'000'000'000;  // after which a session is over
+  static constexpr uint32_t kTurnBytes = 64 * 1024;
+
+  Sessions(RequestHandler& handler, uint64_t boot);
+
+  void add_listener(std::unique_ptr<Transport> transport);
+  std::span<const std::unique_ptr<Transport>> listeners() const { return transports_; }
+
+  // One round: receive, run, one turn of bulk replies, send. False when there was nothing to do.
+  bool poll(uint64_t now_ns);
+  // Bulk replies or unsent frames are waiting for a device to take them.
+  bool output_blocked() const;
+  // Ends silent sessions. Call about once a second.
+  void expire(uint64_t now_ns);
+  uint64_t boot() const { return boot_; }
+
+  std::vector<Peer*> peers();
+  void read_metrics(Metrics& metrics) const;
+
+ private:
+  void on_frame(uint16_t listener, const RxFrame& frame, uint64_t now_ns);
+  void on_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& header, uint64_t now_ns);
+  void on_request(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload,
+                  uint64_t now_ns);
+  void on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
+                   std::span<const std::byte> payload);
+  void on_pull(Peer& peer, const FrameHeader& header);
+  void run_lane(Peer& peer, Lane lane);
+  bool run_slot(Peer& peer, Lane lane, Slot& slot, std::span<const std::byte> body);
+  void answer(Peer& peer, Lane lane, Slot& slot);
+  void retry_waiting();
+  void send_acks();
+  bool serve_turn();
+  bool serve_pull(Peer& peer, Pull& pull, uint32_t& budget);
+
+  FrameHeader header_for(Peer& peer, FrameKind kind, Lane lane, const Slot& slot) const;
+  void send(Peer& peer, FrameHeader header, std::span<const std::byte> payload);
+  void send_stateless(uint16_t listener, const Endpoint& to, FrameHeader header,
+                      std::span<const std::byte> payload, size_t frame_bytes);
+  uint32_t credit_for(const Peer& peer) const;
+  Peer* find(uint32_t connection);
+  void end(size_t index);
+  void drop(Drop reason) { ++drops_[static_cast<size_t>(reason)]; }
+
+  RequestHandler& handler_;
+  uint64_t boot_;
+  Random random_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<Outbox> outboxes_;
+  std::vector<uint32_t> peers_on_;  // per listener
+  std::vector<std::unique_ptr<Peer>> peers_;
+  size_t peers_end_ = 0;  // one past the highest index in use
+  std::vector<std::pair<uint32_t, Lane>> waiting_;  // lanes whose head waits
+  std::vector<std::pair<uint32_t, Slot*>> acks_;    // slots that owe an ack
+  size_t turn_ = 0;        // whose turn it is
+  uint32_t turn_count_ = 0;
+  bool ran_ = false;       // a request ran since waiting ones were last tried
+  std::array<uint64_t, kDrops> drops_{};
+  uint64_t expired_pulls_ = 0;
+  std::array<Histogram, kOperations> handling_, queueing_;
+};
+
+}  // namespace drlnet

@@ -1,0 +1,109 @@
+// Bulk replies: sent in turns of kTurnBytes between peers, so that a 25 MB reply never holds up
+// another client's small one.
+#include <algorithm>
+
+#include "session/sessions.h"
+
+namespace drlnet {
+
+void Sessions::on_pull(Peer& peer, const FrameHeader& header) {
+  Slot& slot = peer.lane(header.lane).slot(header.request);
+  if (slot.request != header.request || slot.state != Slot::State::answered) {
+    return drop(Drop::late);
+  }
+  const uint32_t total = slot.reply_bytes();
+  const uint32_t room = peer.frame_bytes - kHeaderBytes;
+  if (header.offset >= total || header.offset % room != 0) return drop(Drop::length);
+  const uint32_t end = header.offset + std::min(header.length, total - header.offset);
+  if (!peer.pulls[header.lane == Lane::sample ? 0 : 1].push(
+          {header.lane, header.request, header.offset, end})) {
+    drop(Drop::request);
+  }
+}
+
+// One turn for one peer; peers take turns, samples go before params but for every eighth turn.
+bool Sessions::serve_turn() {
+  const size_t favoured = ++turn_count_ % 8 == 0 ? 1 : 0;
+  for (const size_t level : {favoured, 1 - favoured}) {
+    for (size_t i = 0; i < peers_end_; ++i) {
+      const size_t index = (turn_ + i) % peers_end_;
+      if (!peers_[index] || peers_[index]->pulls[level].empty()) continue;
+      Peer& peer = *peers_[index];
+      PullQueue& pulls = peer.pulls[level];
+      turn_ = index + 1;
+      uint32_t budget = kTurnBytes;
+      while (budget > 0 && !pulls.empty()) {
+        if (!serve_pull(peer, pulls.front(), budget)) return false;  // the device is full
+        if (pulls.front().offset >= pulls.front().end) pulls.pop();
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
+  Slot& slot = peer.lane(pull.lane).slot(pull.request);
+  if (slot.request != pull.request) {  // the client is done with it
+    pull.offset = pull.end;
+    return true;
+  }
+  const uint32_t room = peer.frame_bytes - kHeaderBytes;
+  const uint32_t total = slot.reply_bytes();
+  while (pull.offset < pull.end && budget > 0) {
+    TxFrame* frame = outboxes_[peer.listener].next(peer.endpoint);
+    if (frame == nullptr) return false;
+    const uint32_t length = std::min(room, total - pull.offset);
+    FrameHeader header = header_for(peer, FrameKind::response, pull.lane, slot);
+    header.total_bytes = total;
+    header.offset = pull.offset;
+    header.length = length;
+    const std::span<std::byte> out(frame->data + kHeaderBytes, length);
+    if (!slot.use_source) {
+      std::memcpy(out.data(), slot.bytes.data() + pull.offset, length);
+    } else if (!slot.source->gather(pull.offset, out)) {
+      ++expired_pulls_;
+      header.status = static_cast<uint16_t>(Status::sample_expired);
+      header.total_bytes = header.offset = header.length = 0;
+      pull.offset = pull.end;
+    }
+    write_header(frame->data, header);
+    frame->length = kHeaderBytes + header.length;
+    ++peer.frames_sent;
+    peer.bytes_sent += frame->length;
+    pull.offset = std::min(pull.end, pull.offset + length);
+    budget -= std::min(budget, length);
+  }
+  return true;
+}
+
+void Sessions::read_metrics(Metrics& metrics) const {
+  for (size_t i = 0; i < kDrops; ++i) {
+    metrics.set(std::string("server.drops.") + drop_name(static_cast<Drop>(i)), drops_[i]);
+  }
+  metrics.set("server.expired_pulls", expired_pulls_);
+  metrics.set("server.waiting_requests", static_cast<uint64_t>(waiting_.size()));
+  uint64_t count = 0;
+  for (const auto& peer : peers_) {
+    if (!peer) continue;
+    ++count;
+    const std::string prefix = "peer." + peer->name + ".";
+    metrics.set(prefix + "transport", std::string(transports_[peer->listener]->kind()));
+    metrics.set(prefix + "endpoint", transports_[peer->listener]->describe(peer->endpoint));
+    metrics.set(prefix + "frame_bytes", uint64_t{peer->frame_bytes});
+    metrics.set(prefix + "frames_received", peer->frames_received);
+    metrics.set(prefix + "frames_sent", peer->frames_sent);
+    metrics.set(prefix + "bytes_received", peer->bytes_received);
+    metrics.set(prefix + "bytes_sent", peer->bytes_sent);
+    metrics.set(prefix + "duplicate_requests", peer->duplicates);
+  }
+  metrics.set("server.clients", count);
+  for (size_t i = 0; i < kOperations; ++i) {
+    if (handling_[i].count() == 0) continue;
+    const std::string prefix = std::string("server.") + operation_name(static_cast<Operation>(i));
+    metrics.set(prefix + ".handling", handling_[i]);
+    metrics.set(prefix + ".queueing", queueing_[i]);
+  }
+}
+
+}  // namespace drlnet

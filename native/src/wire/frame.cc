@@ -1,0 +1,67 @@
+#include "wire/frame.h"
+
+namespace drlnet {
+
+Lane lane_of(Operation operation) {
+  switch (operation) {
+    case Operation::append: return Lane::append;
+    case Operation::sample: return Lane::sample;
+    case Operation::update_priorities: return Lane::update;
+    default: return Lane::control;
+  }
+}
+
+const char* operation_name(Operation operation) {
+  constexpr const char* kNames[kOperations] = {
+      "ping",   "open_table",        "lease",   "resume", "release", "append",
+      "sample", "update_priorities", "publish", "fetch",  "stats",   "report"};
+  return kNames[static_cast<size_t>(operation)];
+}
+
+const char* drop_name(Drop drop) {
+  constexpr const char* kNames[kDrops] = {"short_frame", "magic", "version", "kind", "length",
+                                          "session",     "lane",  "request", "late"};
+  return kNames[static_cast<size_t>(drop)];
+}
+
+std::optional<Drop> parse_frame(std::span<const std::byte> frame, FrameHeader& header) {
+  if (frame.size() < kHeaderBytes) return Drop::short_frame;
+  std::memcpy(&header, frame.data(), sizeof header);
+  if (header.magic != kMagic) return Drop::magic;
+  const auto kind = static_cast<uint8_t>(header.kind);
+  if (kind == 0 || kind >= kFrameKinds) return Drop::kind;
+  // A hello or refuse of another version is for the handshake to answer.
+  if (header.version != kVersion && header.kind != FrameKind::hello &&
+      header.kind != FrameKind::refuse) {
+    return Drop::version;
+  }
+  if (static_cast<size_t>(header.lane) >= kLanes) return Drop::lane;
+  if (static_cast<size_t>(header.operation) >= kOperations) return Drop::kind;
+  const size_t payload = frame.size() - kHeaderBytes;
+  switch (header.kind) {
+    case FrameKind::hello:
+      return payload < sizeof(Hello) ? std::optional(Drop::length) : std::nullopt;
+    case FrameKind::welcome:
+      return payload < sizeof(Welcome) ? std::optional(Drop::length) : std::nullopt;
+    case FrameKind::refuse:
+    case FrameKind::reset:
+    case FrameKind::bye:
+      return header.length > payload ? std::optional(Drop::length) : std::nullopt;
+    case FrameKind::pull:
+      if (payload != 0 || header.length == 0) return Drop::length;
+      break;
+    case FrameKind::request:
+      if (lane_of(header.operation) != header.lane) return Drop::lane;
+      if (header.total_bytes > kMaxRequestBytes) return Drop::length;
+      [[fallthrough]];
+    case FrameKind::response:
+      if (uint64_t{header.offset} + header.length > header.total_bytes) return Drop::length;
+      [[fallthrough]];
+    default:
+      if (header.length != payload) return Drop::length;
+  }
+  if (header.frame_bytes < kMinFrameBytes) return Drop::length;
+  return std::nullopt;
+}
+
+}  // namespace drlnet

@@ -1,0 +1,115 @@
+// The frame: what one datagram holds. Byte-level specification: native/PROTOCOL.md.
+// Every frame begins with these 64 bytes, little-endian; what follows is a fragment of a message.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+namespace drlnet {
+
+static_assert(std::endian::native == std::endian::little, "the wire is little-endian, as are we");
+
+constexpr uint16_t kMagic = 0x4C44;  // "DL"
+constexpr uint8_t kVersion = 1;
+
+enum class FrameKind : uint8_t {
+  hello = 1,     // client: open a session; padded to a frame size that is being probed
+  welcome = 2,   // server: session opened; padded to the hello's size
+  refuse = 3,    // server: no session; status says why, the payload holds cause and remedy
+  request = 4,   // client: a fragment of a request
+  ack = 5,       // server: which fragments of a request have arrived (payload: a bitmap)
+  pending = 6,   // server: the request waits; status holds the reason (Wait)
+  response = 7,  // server: a fragment of a reply
+  pull = 8,      // client: send bytes [offset, offset + length) of a reply
+  reset = 9,     // server: no such session; say hello again
+  bye = 10,      // client: the session ends
+};
+constexpr uint8_t kFrameKinds = 11;
+
+// Requests of one lane run in order, one after another; lanes do not wait for each other, so that an
+// append which waits for the limiter cannot block the sample that would release it.
+enum class Lane : uint8_t { control = 0, append = 1, sample = 2, update = 3 };
+constexpr size_t kLanes = 4;
+// How many requests of a lane may be under way at once.
+constexpr std::array<uint32_t, kLanes> kLaneWindow = {4, 8, 32, 8};
+
+enum class Operation : uint8_t {
+  ping = 0, open_table = 1, lease = 2, resume = 3, release = 4, append = 5, sample = 6,
+  update_priorities = 7, publish = 8, fetch = 9, stats = 10, report = 11,
+};
+constexpr size_t kOperations = 12;
+Lane lane_of(Operation operation);
+const char* operation_name(Operation operation);
+
+struct FrameHeader {
+  uint16_t magic = kMagic;
+  uint8_t version = kVersion;
+  FrameKind kind{};
+  uint32_t connection = 0;     // the server's number for the session, 0 in hello
+  uint64_t packet_number = 0;  // per session and direction, grows: the nonce of encryption to come
+  uint8_t tag[16] = {};        // authentication of the frame, zero while there are no keys
+  // The message that this frame is a part of.
+  Lane lane{};
+  Operation operation{};
+  uint16_t status = 0;        // a Status; in pending a Wait
+  uint16_t frame_bytes = 0;   // the largest frame that the sender takes and sends
+  uint16_t reserved = 0;
+  uint64_t request = 0;       // number of the request within its lane, from 1
+  uint32_t total_bytes = 0;   // of the whole request or reply
+  uint32_t offset = 0;        // of this fragment; a multiple of frame_bytes - 64
+  uint32_t length = 0;        // of this fragment; in pull: of the range asked for
+  // From the server: bytes of requests that the client may have in flight. In a request: bytes of
+  // the reply that may come unasked; the rest is pulled.
+  uint32_t credit = 0;
+};
+static_assert(sizeof(FrameHeader) == 64);
+static_assert(offsetof(FrameHeader, packet_number) == 8 && offsetof(FrameHeader, tag) == 16);
+static_assert(offsetof(FrameHeader, lane) == 32 && offsetof(FrameHeader, request) == 40);
+static_assert(offsetof(FrameHeader, total_bytes) == 48 && offsetof(FrameHeader, credit) == 60);
+
+constexpr uint32_t kHeaderBytes = sizeof(FrameHeader);
+constexpr uint32_t kMaxRequestBytes = 256 * 1024;
+constexpr uint32_t kMinFrameBytes = 1232;
+constexpr uint32_t kMaxRequestFragments = 256;  // bits of an ack
+static_assert(kMaxRequestBytes / (kMinFrameBytes - kHeaderBytes) < kMaxRequestFragments);
+
+// Why a frame was dropped. Each has a counter.
+enum class Drop : uint8_t { short_frame, magic, version, kind, length, session, lane, request, late };
+constexpr size_t kDrops = 9;
+const char* drop_name(Drop drop);
+
+// Checks everything that can be checked without a session. Never throws, never allocates.
+std::optional<Drop> parse_frame(std::span<const std::byte> frame, FrameHeader& header);
+
+inline std::span<const std::byte> frame_payload(std::span<const std::byte> frame) {
+  return frame.subspan(kHeaderBytes);
+}
+inline void write_header(std::byte* frame, const FrameHeader& header) {
+  std::memcpy(frame, &header, sizeof header);
+}
+
+// hello and welcome carry these.
+struct Hello {
+  uint64_t client = 0;        // unpredictable; the same over reconnects of one client
+  uint64_t capabilities = 0;  // bits to come: keys, encryption, central inference
+  uint64_t nonce = 0;         // of this attempt; a resent hello opens one session
+  uint64_t first_request[kLanes] = {};  // per lane: where the session goes on after a lost one
+  uint32_t finished[kLanes] = {};  // bit b: request first_request + b needs no answer any more
+  char name[40] = {};              // for people, zero-padded
+};
+static_assert(sizeof(Hello) == 112);
+
+struct Welcome {
+  uint64_t boot = 0;          // the server's start: tells a restart from a lost session
+  uint64_t capabilities = 0;
+  uint64_t nonce = 0;
+  uint64_t reserved = 0;
+};
+static_assert(sizeof(Welcome) == 32);
+
+}  // namespace drlnet

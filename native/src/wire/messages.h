@@ -1,0 +1,89 @@
+// Bodies of requests and replies (PROTOCOL.md, "Messages"). encode_* append to a vector; decode_*
+// return false for bytes that do not parse and never throw. Fixed records travel as they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/metrics.h"
+#include "wire/append.h"
+#include "wire/table_spec.h"
+
+namespace drlnet {
+
+using Bytes = std::vector<std::byte>;
+
+// open_table: a TableSpec  ->  OpenTableReply
+struct OpenTableReply {
+  uint32_t table;  // number of the table in later requests
+  uint32_t reserved;
+};
+void encode(const TableSpec& spec, Bytes& out);
+bool decode(std::span<const std::byte> bytes, TableSpec& spec);
+
+// lease: LeaseRequest  ->  Lease[count]  (replay/streams.h)
+struct LeaseRequest {
+  uint32_t table, count;
+};
+// resume and release: StreamRequest  ->  Lease[count] / nothing; then `count` of StreamName.
+struct StreamRequest {
+  uint32_t table, count;
+};
+struct StreamName {
+  uint32_t ordinal, epoch;
+  uint64_t token;
+};
+
+// append: AppendHeader, AppendSegment[], row flags, columns, AppendItem[], each at a multiple of 8
+//  ->  AppendResult
+struct AppendHeader {
+  uint32_t table, segments, rows, items;
+};
+// Splits the body for a table whose columns hold these many bytes per row; false when it does not fit.
+bool split_append(std::span<const std::byte> bytes, std::span<const uint32_t> column_bytes,
+                  Append& append);
+// Length in bytes of an append of that size.
+uint64_t append_bytes(std::span<const uint32_t> column_bytes, uint32_t segments, uint32_t rows,
+                      uint32_t items);
+
+// sample: SampleRequest  ->  the bytes of SampleLayout
+struct SampleRequest {
+  uint32_t table, batch;
+};
+constexpr uint32_t kMaxBatch = 65536;
+
+// update_priorities: UpdateHeader, keys u64[count], priorities f32[count]  ->  UpdateResult
+struct UpdateHeader {
+  uint32_t table, count;
+};
+struct UpdateResult {
+  uint64_t applied, stale;
+};
+
+// publish: PublishHeader, bytes  ->  PublishReply (version is 0 until the last chunk came)
+struct PublishHeader {
+  uint64_t total_bytes, offset;
+};
+struct PublishReply {
+  uint64_t version;
+};
+// fetch: FetchRequest  ->  FetchReply, then the params when version > newer_than
+struct FetchRequest {
+  uint64_t newer_than;
+};
+struct FetchReply {
+  uint64_t version, total_bytes;
+};
+
+// stats: nothing  ->  Metrics.    report: Metrics  ->  nothing
+void encode(const Metrics& metrics, Bytes& out);
+bool decode(std::span<const std::byte> bytes, Metrics& metrics);
+
+// The body of a reply whose status is not ok, and of refuse.
+void encode_error(std::string_view cause, std::string_view remedy, Bytes& out);
+bool decode_error(std::span<const std::byte> bytes, std::string& cause, std::string& remedy);
+
+}  // namespace drlnet
