@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "replay/limiter.h"
 
 namespace drlnet {
 namespace {
@@ -44,13 +45,10 @@ void throw_if_refused(Status status, std::span<const std::byte> reply) {
   throw Error(status, cause, remedy);
 }
 
-Client::Client(const ClientOptions& options)
-    : options_(options), connection_(connect(options.address), options.name) {
-  open();
-}
-
-Client::Client(const ClientOptions& options, std::function<bool()> run_server)
+Client::Client(const ClientOptions& options, std::function<void()> interrupt,
+               std::function<bool()> run_server)
     : options_(options),
+      interrupt_(std::move(interrupt)),
       run_server_(std::move(run_server)),
       connection_(connect(options.address), options.name) {
   open();

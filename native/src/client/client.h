@@ -33,15 +33,13 @@ Deadline deadline_in(uint64_t ns);
 class Client {
  public:
   // Connects and opens the session, or throws Error(transport, protocol, timeout).
-  explicit Client(const ClientOptions& options);
-  // In one process and one thread with its server: waiting runs a round of it (true: it was busy).
-  Client(const ClientOptions& options, std::function<bool()> run_server);
+  // interrupt: called without the lock about every 50 ms of waiting; throws to give up (Ctrl-C).
+  // run_server: in one process and one thread with the server, a round of it (true: it was busy).
+  explicit Client(const ClientOptions& options, std::function<void()> interrupt = {},
+                  std::function<bool()> run_server = {});
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
-
-  // Called without the lock about every 50 ms of waiting; throws to give up (Ctrl-C).
-  void set_interrupt(std::function<void()> interrupt) { interrupt_ = std::move(interrupt); }
 
   uint64_t ping_ns(std::span<const std::byte> payload = {});
   uint32_t open_table(const TableSpec& spec);
@@ -90,8 +88,8 @@ class Client {
   void background();
 
   ClientOptions options_;
-  std::function<bool()> run_server_;
   std::function<void()> interrupt_;
+  std::function<bool()> run_server_;
   std::mutex mutex_;
   Connection connection_;
   std::vector<CallId> updates_;  // not yet looked at

@@ -115,7 +115,7 @@ void Server::stop() {
   [[maybe_unused]] const ssize_t written = write(stop_fd_, &one, sizeof one);
 }
 
-uint16_t Server::run(Peer& peer, Slot& slot, std::span<const std::byte> body) {
+uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   using Handler = uint16_t (Server::*)(Peer&, Slot&, std::span<const std::byte>);
   static constexpr std::array<Handler, kOperations> kHandlers = {
       &Server::ping,    &Server::open_table, &Server::lease,  &Server::resume,

@@ -40,7 +40,7 @@ class Server : private RequestHandler {
   void read_metrics(Metrics& metrics);
 
  private:
-  uint16_t run(Peer& peer, Slot& slot, std::span<const std::byte> body) override;
+  uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) override;
   void ended(Peer& peer) override;
 
   // One request each, in a file of that name. A handler that refuses calls refuse().

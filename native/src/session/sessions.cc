@@ -157,7 +157,7 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
   slot.use_source = false;
   slot.bytes.clear();
   const bool waited = slot.state == Slot::State::waiting;
-  if (const uint16_t wait = handler_.run(peer, slot, body)) {
+  if (const uint16_t wait = handler_.handle(peer, slot, body)) {
     const bool news = !waited || wait != slot.wait;
     slot.wait = wait;
     slot.state = Slot::State::waiting;

@@ -22,7 +22,7 @@ class RequestHandler {
   virtual ~RequestHandler() = default;
   // Runs the request and leaves its reply in the slot, or returns why it has to wait (not 0), having
   // changed nothing; it is then tried again after other requests have run.
-  virtual uint16_t run(Peer& peer, Slot& slot, std::span<const std::byte> body) = 0;
+  virtual uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) = 0;
   // The session is over (bye, or silence): what it held is to be let go.
   virtual void ended(Peer& peer) = 0;
 };

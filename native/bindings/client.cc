@@ -1,0 +1,190 @@
+#include "client/client.h"
+
+#include <memory>
+
+#include "bindings.h"
+#include "client/sample_stream.h"
+#include "client/writer.h"
+#include "server/server.h"
+
+namespace drlnet {
+namespace {
+
+template <typename T>
+using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+using LeaseTuple = std::tuple<uint32_t, uint32_t, uint64_t, uint64_t>;
+
+template <typename T>
+std::span<T> span_of(const Array<T>& array) {
+  return {array.data(), array.size()};
+}
+
+uint64_t ns_of(double seconds) { return static_cast<uint64_t>(seconds * 1e9); }
+
+ClientOptions options_of(const std::string& address, const std::string& name, double timeout_s,
+                         const std::string& poll) {
+  return {address, name, ns_of(timeout_s), poll_of(poll)};
+}
+
+std::vector<LeaseTuple> tuples_of(const std::vector<Lease>& leases) {
+  std::vector<LeaseTuple> result;
+  for (const Lease& l : leases) result.emplace_back(l.ordinal, l.epoch, l.token, l.next_step);
+  return result;
+}
+
+Metrics metrics_of(const nb::dict& values) {
+  Metrics metrics;
+  for (const auto& [key, value] : values) {
+    auto name = nb::cast<std::string>(key);
+    if (nb::isinstance<nb::str>(value)) {
+      metrics.set(std::move(name), nb::cast<std::string>(value));
+    } else if (nb::isinstance<nb::int_>(value) && nb::cast<int64_t>(value) >= 0) {
+      metrics.set(std::move(name), nb::cast<uint64_t>(value));
+    } else {
+      metrics.set(std::move(name), nb::cast<double>(value));
+    }
+  }
+  return metrics;
+}
+
+void bind_writer(nb::module_& module) {
+  nb::class_<StreamWriter>(module, "StreamWriter")
+      .def("append",
+           [](StreamWriter& writer, const std::vector<Array<const uint8_t>>& columns,
+              const Array<const uint8_t>& first, const Array<const uint8_t>& last,
+              const Array<const uint8_t>& mask, const Array<int64_t>& steps) {
+             std::vector<const std::byte*> rows;
+             for (const auto& column : columns) {
+               rows.push_back(reinterpret_cast<const std::byte*>(column.data()));
+             }
+             nb::gil_scoped_release release;
+             writer.append(rows, span_of(first), span_of(last), span_of(mask), span_of(steps));
+           })
+      .def("add_items",
+           [](StreamWriter& writer, const Array<const int64_t>& streams,
+              const Array<const int64_t>& steps, const Array<const float>& priorities) {
+             nb::gil_scoped_release release;
+             writer.add_items(span_of(streams), span_of(steps), span_of(priorities));
+           })
+      .def("flush", &StreamWriter::flush, nb::call_guard<nb::gil_scoped_release>())
+      .def("release", &StreamWriter::release, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("leases", [](const StreamWriter& writer) { return tuples_of(writer.leases()); })
+      .def_prop_ro("rows_stored", &StreamWriter::rows_stored)
+      .def_prop_ro("items_created", &StreamWriter::items_created);
+}
+
+void bind_stream(nb::module_& module) {
+  nb::class_<SampleStream>(module, "SampleStream")
+      .def("next", [](SampleStream& stream, double timeout_s) {
+        nb::gil_scoped_release release;
+        return stream.next(deadline_in(ns_of(timeout_s)));
+      });
+}
+
+std::unique_ptr<StreamWriter> writer_of(Client& client, uint32_t table, const TableSpec& spec,
+                                        uint32_t streams, const std::vector<LeaseTuple>& resume,
+                                        uint32_t flush_rows, double flush_interval_s,
+                                        double timeout_s) {
+  nb::gil_scoped_release release;
+  std::vector<StreamName> names;
+  for (const auto& [ordinal, epoch, token, step] : resume) names.push_back({ordinal, epoch, token});
+  auto leases = names.empty() ? client.lease(table, streams) : client.resume(table, names);
+  return std::make_unique<StreamWriter>(
+      client, table, spec, std::move(leases),
+      WriterOptions{flush_rows, ns_of(flush_interval_s), ns_of(timeout_s)});
+}
+
+std::unique_ptr<SampleStream> stream_of(Client& client, uint32_t table, uint32_t batch,
+                                        const std::vector<Array<uint8_t>>& buffers) {
+  std::vector<std::span<std::byte>> spans;
+  for (const auto& buffer : buffers) spans.push_back(std::as_writable_bytes(span_of(buffer)));
+  return std::make_unique<SampleStream>(client, table, batch, std::move(spans));
+}
+
+nb::class_<Client> bind_calls(nb::module_& module) {
+  return nb::class_<Client>(module, "Client")
+      .def("__init__",
+           [](Client* self, const std::string& address, const std::string& name, double timeout_s,
+              const std::string& poll) {
+             nb::gil_scoped_release release;
+             new (self) Client(options_of(address, name, timeout_s, poll), check_signals);
+           })
+      .def_static(
+          "in_process",
+          [](Server& server, const std::string& name, double timeout_s) {
+            return std::make_unique<Client>(
+                options_of(server.addresses().front(), name, timeout_s, "adaptive"), check_signals,
+                [&server] { return server.poll_once(); });
+          },
+          nb::keep_alive<0, 1>())
+      .def("ping_us",
+           [](Client& client, size_t bytes) {
+             nb::gil_scoped_release release;
+             const std::vector<std::byte> payload(bytes);
+             return static_cast<double>(client.ping_ns(payload)) / 1e3;
+           })
+      .def("open_table", &Client::open_table, nb::call_guard<nb::gil_scoped_release>())
+      .def("sample",
+           [](Client& client, uint32_t table, uint32_t batch, const Array<uint8_t>& destination,
+              double timeout_s) {
+             nb::gil_scoped_release release;
+             client.sample(table, batch, std::as_writable_bytes(span_of(destination)),
+                           deadline_in(ns_of(timeout_s)));
+           })
+      .def("update_priorities",
+           [](Client& client, uint32_t table, const Array<const uint64_t>& keys,
+              const Array<const float>& priorities, bool wait) {
+             nb::gil_scoped_release release;
+             UpdateResult result{};
+             if (wait) {
+               result = client.update_priorities(table, span_of(keys), span_of(priorities));
+             } else {
+               client.update_priorities_async(table, span_of(keys), span_of(priorities));
+             }
+             return std::make_pair(result.applied, result.stale);
+           });
+}
+
+}  // namespace
+
+void bind_client(nb::module_& module) {
+  bind_writer(module);
+  bind_stream(module);
+  bind_calls(module)
+      // A writer or stream keeps its client; a stream keeps its buffers.
+      .def("writer", &writer_of, nb::keep_alive<0, 1>())
+      .def("stream", &stream_of, nb::keep_alive<0, 1>(), nb::keep_alive<0, 4>())
+      .def("publish",
+           [](Client& client, const nb::bytes& params) {
+             const std::span bytes(static_cast<const std::byte*>(params.data()), params.size());
+             nb::gil_scoped_release release;
+             return client.publish(bytes);
+           })
+      .def("fetch",
+           [](Client& client, uint64_t newer_than) {
+             std::vector<std::byte> bytes;
+             uint64_t version = 0;
+             {
+               nb::gil_scoped_release release;
+               version = client.fetch(newer_than, bytes);
+             }
+             return std::make_pair(version, nb::bytes(bytes.data(), bytes.size()));
+           })
+      .def("stats",
+           [](Client& client) {
+             Metrics metrics;
+             {
+               nb::gil_scoped_release release;
+               metrics = client.stats();
+             }
+             return to_dict(metrics);
+           })
+      .def("own_stats", [](Client& client) { return to_dict(client.own_metrics()); })
+      .def("report", [](Client& client, const nb::dict& values) {
+        const Metrics metrics = metrics_of(values);
+        nb::gil_scoped_release release;
+        client.report(metrics);
+      });
+}
+
+}  // namespace drlnet

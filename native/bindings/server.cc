@@ -1,0 +1,54 @@
+#include "server/server.h"
+
+#include "bindings.h"
+
+namespace drlnet {
+
+nb::dict to_dict(const Metrics& metrics) {
+  nb::dict result;
+  for (const auto& [name, value] : metrics.list()) {
+    nb::str key(name.c_str(), name.size());
+    std::visit([&](const auto& reading) { result[key] = nb::cast(reading); }, value);
+  }
+  return result;
+}
+
+void bind_server(nb::module_& module) {
+  nb::class_<HistogramReading>(module, "HistogramReading")
+      .def_ro("count", &HistogramReading::count)
+      .def_prop_ro("max_us", [](const HistogramReading& r) { return double(r.max_ns) / 1e3; })
+      .def_prop_ro("mean_us",
+                   [](const HistogramReading& r) {
+                     return r.count ? double(r.sum_ns) / double(r.count) / 1e3 : 0.0;
+                   })
+      .def_prop_ro("buckets",
+                   [](const HistogramReading& r) {
+                     std::vector<std::pair<double, uint64_t>> buckets;
+                     for (const auto& [index, count] : r.buckets) {
+                       buckets.emplace_back(double(Histogram::middle_of(index)) / 1e3, count);
+                     }
+                     return buckets;
+                   })
+      .def("percentile_us",
+           [](const HistogramReading& r, double q) { return r.percentile_ns(q) / 1e3; });
+
+  nb::class_<Server>(module, "Server")
+      .def(
+          "__init__",
+          [](Server* self, const std::vector<std::string>& listen, const std::string& poll,
+             uint64_t memory_bytes) {
+            new (self) Server(ServerOptions{listen, poll_of(poll), memory_bytes});
+          },
+          nb::arg("listen"), nb::arg("poll") = "adaptive", nb::arg("memory_bytes") = 0)
+      .def_prop_ro("addresses", &Server::addresses)
+      .def("run", &Server::run, nb::call_guard<nb::gil_scoped_release>())
+      .def("stop", &Server::stop)
+      .def("poll_once", &Server::poll_once)
+      .def("stats", [](Server& server) {
+        Metrics metrics;
+        server.read_metrics(metrics);
+        return to_dict(metrics);
+      });
+}
+
+}  // namespace drlnet

@@ -1,0 +1,87 @@
+#include "bindings.h"
+#include "sampler/sampler.h"
+#include "transport/transport.h"
+#include "wire/sample_layout.h"
+#include "wire/table_spec.h"
+
+namespace drlnet {
+namespace {
+
+DataType data_type_of(const std::string& name) {
+  for (uint32_t i = 0; i < kDataTypeCount; ++i) {
+    if (name == data_type_name(static_cast<DataType>(i))) return static_cast<DataType>(i);
+  }
+  throw Error(Status::config, "a column cannot be of type '" + name + "'",
+              "use bool, an integer or a float of numpy's");
+}
+
+// What Python needs to lay views over a reply of n items.
+nb::dict layout_of(const TableSpec& spec, uint64_t n) {
+  const SampleLayout layout(spec);
+  nb::dict result;
+  result["total_bytes"] = layout.total_bytes(n);
+  result["keys"] = layout.keys(n);
+  result["probabilities"] = layout.probabilities(n);
+  result["lengths"] = layout.lengths(n);
+  nb::list views;
+  for (const ViewPlace& place : layout.views()) {
+    const Window& window = layout.windows()[place.window];
+    views.append(nb::make_tuple(layout.window(n, place.window), window.rows(), place.first,
+                                place.rows, place.shift_at_client));
+  }
+  result["views"] = views;
+  return result;
+}
+
+}  // namespace
+
+void bind_specs(nb::module_& module) {
+  nb::class_<TableSpec>(module, "TableSpec")
+      .def(nb::init<>())
+      .def_rw("name", &TableSpec::name)
+      .def_rw("capacity", &TableSpec::capacity)
+      .def_rw("seed", &TableSpec::seed)
+      .def("add_column",
+           [](TableSpec& spec, const std::string& name, const std::string& dtype,
+              const std::vector<uint32_t>& shape) {
+             spec.columns.push_back({name, data_type_of(dtype), shape});
+           })
+      .def("add_view",
+           [](TableSpec& spec, const std::string& name, uint16_t column, int32_t lo, int32_t hi,
+              bool pad_zero, bool from_end) {
+             spec.item.views.push_back({name, column, lo, hi, pad_zero ? Pad::zero : Pad::repeat,
+                                        from_end ? Align::end : Align::anchor});
+           })
+      .def("set_item",
+           [](TableSpec& spec, bool cross, uint32_t period) {
+             spec.item.boundary = cross ? Boundary::cross : Boundary::stop;
+             spec.item.period = period;
+           })
+      .def("set_sampler",
+           [](TableSpec& spec, const std::string& name, double exponent, double floor,
+              const std::map<std::string, double>& options) {
+             spec.sampler = {name, exponent, floor, options};
+           })
+      .def("set_limiter",
+           [](TableSpec& spec, uint64_t min_size, double ratio, double error_buffer, uint32_t batch,
+              uint32_t prefetch, uint32_t append_burst) {
+             spec.limiter = {min_size, ratio, error_buffer, batch, prefetch, append_burst};
+           })
+      .def("check", [](const TableSpec& spec) { check(spec); })
+      .def("horizon", [](const TableSpec& spec) { return spec.item.horizon(); })
+      .def("layout", &layout_of);
+
+  module.def("transport_names", [] {
+    std::vector<std::string> names;
+    for (const TransportKind& kind : transport_kinds()) names.emplace_back(kind.scheme);
+    return names;
+  });
+  module.def("sampler_names", [] {
+    std::vector<std::string> names;
+    for (const SamplerKind& kind : sampler_kinds()) names.emplace_back(kind.name);
+    return names;
+  });
+  module.def("is_loopback", &is_loopback);
+}
+
+}  // namespace drlnet
