@@ -4,18 +4,16 @@
 
 namespace drlnet {
 
-void bind_errors(nb::module_& module) {
-  static nb::handle native_error;  // lives as long as the module, which holds a reference
-  nb::object type = nb::steal(PyErr_NewException("drlnet._native.NativeError", nullptr, nullptr));
-  module.attr("NativeError") = type;
-  native_error = type;
+// An Error becomes the class of drlnet/errors.py that its number names.
+void bind_errors(nb::module_&) {
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
     try {
       std::rethrow_exception(pointer);
     } catch (const Error& error) {
-      nb::tuple arguments =
-          nb::make_tuple(static_cast<int>(error.status()), error.cause(), error.remedy());
-      PyErr_SetObject(native_error.ptr(), arguments.ptr());
+      const nb::object raised = nb::module_::import_("drlnet.errors")
+                                    .attr("from_status")(static_cast<int>(error.status()),
+                                                         error.cause(), error.remedy());
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
     }
   });
 }

@@ -1,5 +1,5 @@
 // The extension module. No logic: types are converted, the GIL is released, errors become
-// NativeError(status, cause, remedy), which drlnet/native.py turns into the Python tree by number.
+// those of drlnet/errors.py by their number.
 #include "bindings.h"
 
 NB_MODULE(_native, module) {

@@ -18,7 +18,7 @@ uint16_t Server::lease(Peer& peer, Slot& slot, std::span<const std::byte> body) 
     }
   } catch (const Error& error) {  // all or none
     for (const Lease& lease : leases) {
-      table->release(lease.ordinal, lease.epoch, lease.token);
+      table->streams().release(lease.ordinal, lease.epoch, lease.token);
     }
     return refuse(slot, error.status(), error.cause(), error.remedy());
   }
@@ -50,7 +50,7 @@ uint16_t Server::release(Peer&, Slot& slot, std::span<const std::byte> body) {
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   Table* table = table_for(request.table, slot);
   if (table == nullptr) return 0;
-  for (const StreamName& name : names) table->release(name.ordinal, name.epoch, name.token);
+  for (const StreamName& name : names) table->streams().release(name.ordinal, name.epoch, name.token);
   return 0;
 }
 

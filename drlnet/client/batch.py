@@ -1,0 +1,149 @@
+"""A drawn batch: arrays laid over the reply's bytes, without a copy where that is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drlnet.client.specs import Column, Item
+from drlnet.native import TableSpec
+
+_HEADER = np.dtype(
+    [
+        ("batch", "<u4"),
+        ("reserved", "<u4"),
+        ("item_count", "<u8"),
+        ("head", "<u8"),
+        ("env_steps", "<u8"),
+        ("items_created", "<u8"),
+        ("items_drawn", "<u8"),
+        ("priority_mass", "<f8"),
+        ("reserved2", "<u8"),
+    ]
+)
+_NUMBER_BITS = np.uint64((1 << 40) - 1)
+
+
+class BatchLayout:
+    """Where the parts of a reply of n items lie (native/src/wire/sample_layout.h)."""
+
+    def __init__(self, spec: TableSpec, columns: Mapping[str, Column], item: Item, n: int) -> None:
+        layout = cast(dict[str, Any], spec.layout(n))
+        self.n = n
+        self.horizon = spec.horizon()
+        self.total_bytes: int = layout["total_bytes"]
+        self.keys: int = layout["keys"]
+        self.probabilities: int = layout["probabilities"]
+        self.lengths: int = layout["lengths"]
+        self.views = {
+            name: _ViewLayout(columns[view.column], isinstance(view.rows, int), *place)
+            for (name, view), place in zip(item.views.items(), layout["views"], strict=True)
+        }
+
+    def buffer(self) -> NDArray[np.uint8]:
+        """Memory for one reply, uninitialised."""
+        return np.empty(self.total_bytes, np.uint8)
+
+
+class _ViewLayout:
+    def __init__(
+        self,
+        column: Column,
+        squeeze: bool,
+        offset: int,
+        window_rows: int,
+        first: int,
+        rows: int,
+        shift: bool,
+    ) -> None:
+        self.dtype = np.dtype(column.dtype)
+        self.shape = column.shape
+        self.squeeze = squeeze
+        self.offset = offset
+        self.window_rows = window_rows
+        self.first = first
+        self.rows = rows
+        self.shift = shift
+
+    def over(
+        self, buffer: NDArray[np.uint8], n: int, horizon: int, length: NDArray[np.uint32]
+    ) -> NDArray[Any]:
+        window: NDArray[Any] = np.ndarray(
+            (n, self.window_rows, *self.shape), self.dtype, buffer.data, self.offset
+        )
+        if self.shift and bool((length < horizon).any()):
+            # Items that end early start earlier in the shared window: these rows are copied out.
+            start = self.first - (horizon - length.astype(np.int64))
+            index = start[:, None] + np.arange(self.rows)
+            shown = window[np.arange(n)[:, None], index]
+        else:
+            shown = window[:, self.first : self.first + self.rows]
+        return shown[:, 0] if self.squeeze else shown
+
+
+class Views(Mapping[str, NDArray[Any]]):
+    """The item's views by name, (n, *shape) or (n, rows, *shape) each, made when asked for."""
+
+    def __init__(
+        self, layout: BatchLayout, buffer: NDArray[np.uint8], length: NDArray[np.uint32]
+    ) -> None:
+        self._layout = layout
+        self._buffer = buffer
+        self._length = length
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        layout = self._layout
+        return layout.views[name].over(self._buffer, layout.n, layout.horizon, self._length)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layout.views)
+
+    def __len__(self) -> int:
+        return len(self._layout.views)
+
+
+class Batch:
+    """n items drawn with replacement, in shuffled order.
+
+    views: Mapping[str, array], as the item declares them.
+    keys: uint64 [n], for update_priorities.
+    probabilities: float32 [n], with which each item was really drawn.
+    length: uint32 [n], each item's true number of steps m, at most the item's horizon.
+    item_count: live items in the table when the batch was drawn.
+    age: int64 [n], rows that were stored since the item's own.
+    env_steps, items_created, items_drawn: the table's totals; priority_mass: its sum of priorities.
+    """
+
+    def __init__(self, layout: BatchLayout, buffer: NDArray[np.uint8]) -> None:
+        n = layout.n
+        header = np.ndarray((), _HEADER, buffer.data, 0)
+        self.keys: NDArray[np.uint64] = np.ndarray(n, np.uint64, buffer.data, layout.keys)
+        self.probabilities: NDArray[np.float32] = np.ndarray(
+            n, np.float32, buffer.data, layout.probabilities
+        )
+        self.length: NDArray[np.uint32] = np.ndarray(n, np.uint32, buffer.data, layout.lengths)
+        self.views = Views(layout, buffer, self.length)
+        self.item_count = int(header["item_count"])
+        self.env_steps = int(header["env_steps"])
+        self.items_created = int(header["items_created"])
+        self.items_drawn = int(header["items_drawn"])
+        self.priority_mass = float(header["priority_mass"])
+        self._head = int(header["head"])
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def age(self) -> NDArray[np.int64]:
+        numbers = (self.keys & _NUMBER_BITS).astype(np.int64)
+        return (self._head & int(_NUMBER_BITS)) - numbers
+
+
+def importance_weights(batch: Batch, beta: float) -> NDArray[np.float32]:
+    """float32 [n]: (item_count * probability) ** -beta, divided by the batch's maximum
+    (Schaul et al., 2016, "Prioritized Experience Replay", section 3.4)."""
+    weights = (batch.item_count * batch.probabilities.astype(np.float64)) ** -beta
+    return (weights / weights.max()).astype(np.float32)

@@ -1,0 +1,122 @@
+"""A session with a replay server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+from drlnet import native
+from drlnet.client.specs import Column, Item, Limiter, Sampler, native_spec
+from drlnet.client.table import Table
+from drlnet.native import HistogramReading
+
+Reading = dict[str, int | float | str | HistogramReading]
+
+
+class Client:
+    """A session with the replay server at `address`, for example "udp://127.0.0.1:7447".
+
+    name: what the server's statistics call this client. timeout: seconds that opening the session
+    and every control call may take. poll: "adaptive" spins for 20 us before it sleeps, "busy" never
+    sleeps, "block" never spins.
+    Raises TransportError when nothing answers, ProtocolError when what answers is no such server.
+
+    >>> with Client("udp://127.0.0.1:7447") as client:
+    ...     table = client.table(
+    ...         "replay",
+    ...         columns={"obs": Column("float32", (4,)), "reward": Column("float32")},
+    ...         item=Item({"obs": View("obs"), "reward": View("reward", 1)}),
+    ...         capacity=100_000,
+    ...     )
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        name: str = "client",
+        timeout: float = 10.0,
+        poll: str = "adaptive",
+    ) -> None:
+        self.address = address
+        self.name = name
+        self._native: native.Client | None = native.Client(address, name, timeout, poll)
+
+    @classmethod
+    def in_process(
+        cls, server: native.Server, *, name: str = "client", timeout: float = 10.0
+    ) -> Client:
+        """A client in one thread with its server, which runs while the client waits."""
+        client = cls.__new__(cls)
+        client.address = server.addresses[0]
+        client.name = name
+        client._native = native.Client.in_process(server, name, timeout)
+        return client
+
+    def table(
+        self,
+        name: str,
+        *,
+        columns: Mapping[str, Column],
+        item: Item,
+        capacity: int,
+        sampler: Sampler | None = None,
+        limiter: Limiter | None = None,
+        seed: int = 0,
+    ) -> Table:
+        """Opens the table of that name, creating it when it is new.
+
+        All who open it must agree on every setting. capacity: rows (steps) that it holds.
+        Raises TableMismatch (which field, which side), ConfigError (settings that cannot work, or
+        that can deadlock).
+        """
+        spec = native_spec(
+            name, columns, item, capacity, sampler or Sampler(), limiter or Limiter(), seed
+        )
+        return Table(self._session, spec, columns, item)
+
+    def publish(self, params: bytes) -> int:
+        """Makes params the newest version and returns its number, which grows from 1."""
+        return self._session.publish(params)
+
+    def fetch(self, newer_than: int = 0) -> tuple[int, bytes] | None:
+        """(version, params) of the newest version, or None when it is not newer."""
+        version, params = self._session.fetch(newer_than)
+        return (version, params) if version else None
+
+    def ping(self, payload_bytes: int = 0) -> float:
+        """The round trip of a payload of that size, in microseconds."""
+        return self._session.ping_us(payload_bytes)
+
+    def stats(self) -> Reading:
+        """The server's counters, latencies and its clients' reports, by dotted name."""
+        return self._session.stats()
+
+    def own_stats(self) -> Reading:
+        """This client's latencies per operation and what its session had to repair."""
+        return self._session.own_stats()
+
+    def report(self, values: Mapping[str, int | float | str]) -> None:
+        """Puts figures of this client into the server's statistics, as client.<name>.<key>."""
+        self._session.report(dict(values))
+
+    def close(self) -> None:
+        """Ends the session once writers, tables and streams made from it are gone too."""
+        self._native = None
+
+    @property
+    def _session(self) -> native.Client:
+        if self._native is None:
+            raise RuntimeError("this client is closed")
+        return self._native
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,110 @@
+"""An open table: writers, samples and priorities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drlnet.client.batch import Batch, BatchLayout
+from drlnet.client.specs import Column, Item
+from drlnet.client.writer import StreamLease, Writer
+from drlnet.native import Client as NativeClient
+from drlnet.native import TableSpec
+
+_FOREVER_S = 1e9  # some thirty years: what a timeout of None means
+
+
+class Table:
+    """Made by Client.table(). Threads may share it; writers and streams are one thread's each."""
+
+    def __init__(
+        self,
+        client: NativeClient,
+        spec: TableSpec,
+        columns: Mapping[str, Column],
+        item: Item,
+    ) -> None:
+        self._client = client
+        self._spec = spec
+        self._columns = dict(columns)
+        self._item = item
+        self._number = client.open_table(spec)
+        self._layouts: dict[int, BatchLayout] = {}
+        self.name = spec.name
+
+    def writer(
+        self,
+        num_streams: int,
+        *,
+        resume: Sequence[StreamLease] = (),
+        flush_rows: int = 64,
+        flush_interval_s: float = 0.005,
+        timeout: float = 60.0,
+    ) -> Writer:
+        """Leases streams (or resumes those given) and returns a writer for them.
+
+        Rows travel when flush_rows have gathered, or at the first append flush_interval_s after the
+        oldest. timeout: seconds that an append may wait, for the limiter as well.
+        Raises ServerFull, UnknownLease (resume), ReplayTimeout.
+        """
+        native = self._client.writer(
+            self._number,
+            self._spec,
+            num_streams,
+            [tuple(lease) for lease in resume],
+            flush_rows,
+            flush_interval_s,
+            timeout,
+        )
+        return Writer(native, self._columns)
+
+    def sample(self, n: int, *, timeout: float | None = 60.0) -> Batch:
+        """Draws n items with replacement. A batch larger than the table is legal.
+
+        Raises ReplayTimeout, which says whether it waited for the limiter, the server or the
+        network; SampleExpired when the rows were overwritten before they had all arrived.
+        """
+        layout = self._layout(n)
+        buffer = layout.buffer()
+        self._client.sample(self._number, n, buffer, _seconds(timeout))
+        return Batch(layout, buffer)
+
+    def stream(self, n: int, *, depth: int = 2, timeout: float | None = 60.0) -> Iterator[Batch]:
+        """Batches without end, `depth` of them requested ahead of their use.
+
+        Each batch is lent: its arrays are overwritten once the one after it is asked for.
+        Raises as sample() does; after a ReplayTimeout iteration ends.
+        """
+        layout = self._layout(n)
+        buffers = [layout.buffer() for _ in range(depth + 1)]
+        ahead = self._client.stream(self._number, n, buffers)
+        while True:
+            yield Batch(layout, buffers[ahead.next(_seconds(timeout))])
+
+    def update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> tuple[int, int]:
+        """Sets raw priorities, float [k], of the items with these keys, uint64 [k].
+
+        Returns (applied, stale): stale keys name items that were evicted since, and are ignored.
+        Raises BadPriority for NaN, infinite or negative ones; none is applied then.
+        """
+        return self._update(keys, priorities, wait=True)
+
+    def update_priorities_async(self, keys: ArrayLike, priorities: ArrayLike) -> None:
+        """The same without waiting for the answer; its errors are raised by a later call."""
+        self._update(keys, priorities, wait=False)
+
+    def _update(self, keys: ArrayLike, priorities: ArrayLike, *, wait: bool) -> tuple[int, int]:
+        names: NDArray[np.uint64] = np.ascontiguousarray(keys, np.uint64)
+        values: NDArray[np.float32] = np.ascontiguousarray(priorities, np.float32)
+        return self._client.update_priorities(self._number, names, values, wait)
+
+    def _layout(self, n: int) -> BatchLayout:
+        if n not in self._layouts:
+            self._layouts[n] = BatchLayout(self._spec, self._columns, self._item, n)
+        return self._layouts[n]
+
+
+def _seconds(timeout: float | None) -> float:
+    return _FOREVER_S if timeout is None else timeout

@@ -1,0 +1,136 @@
+"""Appends steps of a set of streams, and the items that anchor in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drlnet.client.specs import Column
+from drlnet.errors import ConfigError
+from drlnet.native import StreamWriter
+
+_ALL = np.empty(0, np.uint8)
+_MAXIMUM = np.empty(0, np.float32)
+
+
+class StreamLease(NamedTuple):
+    """A stream's identity. Whoever holds the token can resume it, from any process."""
+
+    ordinal: int
+    epoch: int
+    token: int
+    next_step: int
+
+
+class Writer:
+    """Writes M streams, one row per stream and call. Not for several threads at once."""
+
+    def __init__(self, native: StreamWriter, columns: Mapping[str, Column]) -> None:
+        self._native = native
+        self._columns = {
+            name: (np.dtype(column.dtype), column.shape) for name, column in columns.items()
+        }
+        self.num_streams = len(native.leases)
+        self.ordinals: NDArray[np.int64] = np.array([lease[0] for lease in native.leases], np.int64)
+
+    @property
+    def leases(self) -> list[StreamLease]:
+        """As they stand now: next_step counts all rows appended so far."""
+        return [StreamLease(*lease) for lease in self._native.leases]
+
+    def append(
+        self,
+        columns: Mapping[str, ArrayLike],
+        first: ArrayLike,
+        last: ArrayLike,
+        mask: ArrayLike | None = None,
+    ) -> NDArray[np.int64]:
+        """Appends one row to each stream whose mask is set.
+
+        columns: every column of the table, [M, *shape] each, converted to its dtype.
+        first, last: bool [M], episode boundaries: an episode's first row, and its final observation
+            (a row whose action means nothing).
+        Returns int64 [M], the rows' step numbers, -1 where masked.
+        Rows travel when enough have gathered; errors of an earlier append are raised here.
+        Raises ConfigError (columns), StreamGap, UnknownLease, BadRequest, ReplayTimeout.
+        """
+        rows = [self._row(name, columns) for name in self._columns]
+        if len(columns) != len(rows):
+            unknown = ", ".join(sorted(set(columns) - set(self._columns)))
+            raise ConfigError(f"the table has no column {unknown}", "append the table's columns")
+        steps = np.empty(self.num_streams, np.int64)
+        self._native.append(
+            rows,
+            self._flags("first", first),
+            self._flags("last", last),
+            _ALL if mask is None else self._flags("mask", mask),
+            steps,
+        )
+        return steps
+
+    def add_items(
+        self, streams: ArrayLike, steps: ArrayLike, priorities: ArrayLike | None = None
+    ) -> None:
+        """Anchors items at rows that were appended before.
+
+        streams: int [k], indices 0 to M - 1; steps: int [k], as append() returned them;
+        priorities: float [k], finite and >= 0, or None for the largest priority seen so far.
+        An item whose window is not complete yet goes live when it is. Adding one twice is harmless.
+        Raises BadPriority (no item of the call is added), ConfigError.
+        """
+        indices = np.ascontiguousarray(streams, np.int64)
+        anchors = np.ascontiguousarray(steps, np.int64)
+        given = _MAXIMUM if priorities is None else np.ascontiguousarray(priorities, np.float32)
+        lengths = {len(indices), len(anchors), len(indices) if priorities is None else len(given)}
+        if len(lengths) != 1:
+            raise ConfigError(
+                f"{len(indices)} streams, {len(anchors)} steps, {len(given)} priorities",
+                "give one step and one priority for each item",
+            )
+        if len(indices):
+            self._native.add_items(indices, anchors, given)
+
+    def flush(self) -> None:
+        """Sends what has gathered and waits until the server has stored everything."""
+        self._native.flush()
+
+    def close(self) -> None:
+        """Flushes, then gives the streams back: their ordinals go to whoever leases next."""
+        self._native.flush()
+        self._native.release()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+
+    def _row(self, name: str, columns: Mapping[str, ArrayLike]) -> NDArray[np.uint8]:
+        if name not in columns:
+            raise ConfigError(f"append: column '{name}' is missing", "append all columns")
+        dtype, shape = self._columns[name]
+        array: NDArray[Any] = np.ascontiguousarray(columns[name], dtype)
+        if array.shape != (self.num_streams, *shape):
+            raise ConfigError(
+                f"append: column '{name}' has shape {array.shape}",
+                f"give one row per stream: {(self.num_streams, *shape)}",
+            )
+        return array.reshape(-1).view(np.uint8)
+
+    def _flags(self, name: str, values: ArrayLike) -> NDArray[np.uint8]:
+        flags = np.ascontiguousarray(values, np.bool_)
+        if flags.shape != (self.num_streams,):
+            raise ConfigError(
+                f"append: '{name}' has shape {flags.shape}", f"give one of {self.num_streams}"
+            )
+        return flags.view(np.uint8)
