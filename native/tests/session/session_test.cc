@@ -1,0 +1,299 @@
+// Sessions end to end, client and server in one thread: over the in-memory transport and UDP, bare
+// and through a network that drops, doubles and reorders 5% of all frames each way.
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <map>
+#include <string>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "session/connection.h"
+#include "session/sessions.h"
+#include "transport/faulty.h"
+
+namespace drlnet {
+namespace {
+
+std::byte pattern(uint64_t id, uint64_t offset) {
+  return static_cast<std::byte>((id * 131 + offset * 7 + (offset >> 8)) & 0xFF);
+}
+
+class PatternReply final : public ReplySource {
+ public:
+  uint64_t id = 0;
+  uint32_t bytes = 0;
+  uint32_t total_bytes() const override { return bytes; }
+  bool gather(uint64_t offset, std::span<std::byte> out) const override {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = pattern(id, offset + i);
+    return true;
+  }
+};
+
+struct Order {  // body of a sample request: a reply of that size
+  uint64_t id;
+  uint32_t bytes, reserved;
+};
+
+// Echoes pings, counts what it appends, produces replies of any size, and waits when told to.
+class TestHandler final : public RequestHandler {
+ public:
+  std::vector<uint64_t> appended;
+  bool closed = false;
+  int ended_count = 0;
+  uint64_t pings = 0;
+
+  uint16_t handle(Peer&, Slot& slot, std::span<const std::byte> body) override {
+    if (slot.operation == Operation::sample) {
+      Order order;
+      std::memcpy(&order, body.data(), sizeof order);
+      if (!slot.source) slot.source = std::make_unique<PatternReply>();
+      auto& reply = static_cast<PatternReply&>(*slot.source);
+      reply.id = order.id;
+      reply.bytes = order.bytes;
+      slot.use_source = true;
+      return 0;
+    }
+    if (slot.operation == Operation::append) {
+      if (closed) return 3;
+      uint64_t id;
+      std::memcpy(&id, body.data(), sizeof id);
+      for (size_t i = sizeof id; i < body.size(); ++i) REQUIRE(body[i] == pattern(id, i));
+      appended.push_back(id);
+    }
+    if (slot.operation == Operation::ping) ++pings;
+    slot.bytes.assign(body.begin(), body.end());
+    return 0;
+  }
+  void ended(Peer&) override { ++ended_count; }
+};
+
+struct Bench {
+  TestHandler handler;
+  Sessions sessions{handler, 77};
+  std::vector<std::unique_ptr<Connection>> clients;
+  std::string address;
+  FaultPlan faults;
+
+  explicit Bench(const std::string& listen_on, double fault, uint64_t seed) {
+    faults = {fault, fault, fault, 0, seed};
+    auto transport = listen(listen_on);
+    address = transport->local_address();
+    sessions.add_listener(std::move(transport));
+    add_client();
+  }
+  Connection& add_client() {
+    Connected connected = connect(address);
+    if (faults.drop > 0) {
+      FaultPlan back = faults;
+      back.seed += 1;
+      connected.transport =
+          std::make_unique<FaultyTransport>(std::move(connected.transport), faults, back);
+      faults.seed += 2;
+    }
+    clients.push_back(std::make_unique<Connection>(std::move(connected), "test"));
+    return *clients.back();
+  }
+  template <typename Condition>
+  void run_until(Condition condition) {
+    const uint64_t deadline = now_ns() + 60'000'000'000;
+    while (!condition()) {
+      for (auto& client : clients) client->progress();
+      sessions.poll(now_ns());
+      REQUIRE(now_ns() < deadline);
+    }
+  }
+  void open() {
+    run_until([&] {
+      for (auto& c : clients) {
+        if (c->state() != Connection::State::open) return false;
+      }
+      return true;
+    });
+  }
+};
+
+CallId append(Connection& client, uint64_t id, size_t bytes) {
+  Call& call = client.begin(Operation::append);
+  call.body.resize(sizeof id + bytes);
+  std::memcpy(call.body.data(), &id, sizeof id);
+  for (size_t i = sizeof id; i < call.body.size(); ++i) call.body[i] = pattern(id, i);
+  return client.submit(call);
+}
+
+CallId order(Connection& client, uint64_t id, std::span<std::byte> destination) {
+  Call& call = client.begin(Operation::sample);
+  const Order order{id, static_cast<uint32_t>(destination.size()), 0};
+  call.body.resize(sizeof order);
+  std::memcpy(call.body.data(), &order, sizeof order);
+  call.destination = destination;
+  return client.submit(call);
+}
+
+void check_pattern(uint64_t id, std::span<const std::byte> bytes) {
+  for (size_t i = 0; i < bytes.size(); ++i) REQUIRE(bytes[i] == pattern(id, i));
+}
+
+// Appends of all sizes and samples of all sizes, interleaved, every one checked.
+void exercise(Bench& bench, int rounds, uint64_t seed) {
+  Random random(seed);
+  bench.open();
+  Connection& client = *bench.clients[0];
+  uint64_t next_id = 1;
+  std::deque<CallId> appends;
+  struct Ordered {
+    CallId call;
+    uint64_t id;
+    std::vector<std::byte> into;
+  };
+  std::deque<Ordered> orders;
+  for (int round = 0; round < rounds; ++round) {
+    bench.run_until([&] { return client.has_room(Operation::append); });
+    const size_t limit = size_t{1} << random.below(18);
+    appends.push_back(append(client, next_id++, random.below(limit + 1)));
+    bench.run_until([&] { return client.has_room(Operation::sample); });
+    orders.push_back({{}, next_id, std::vector<std::byte>(1 + random.below(1 << 19))});
+    orders.back().call = order(client, next_id++, orders.back().into);
+    while (appends.size() > 4) {
+      bench.run_until([&] { return client.done(appends.front()); });
+      client.release(appends.front());
+      appends.pop_front();
+    }
+    while (orders.size() > 5) {
+      bench.run_until([&] { return client.done(orders.front().call); });
+      CHECK(client.call(orders.front().call).status == Status::ok);
+      check_pattern(orders.front().id, orders.front().into);
+      client.release(orders.front().call);
+      orders.pop_front();
+    }
+  }
+  for (const CallId& id : appends) bench.run_until([&] { return client.done(id); });
+  for (const Ordered& o : orders) {
+    bench.run_until([&] { return client.done(o.call); });
+    check_pattern(o.id, o.into);
+  }
+  // Nothing lost, nothing applied twice, nothing out of order.
+  REQUIRE(bench.handler.appended.size() == static_cast<size_t>(rounds));
+  for (int i = 0; i < rounds; ++i) {
+    REQUIRE(bench.handler.appended[static_cast<size_t>(i)] == static_cast<uint64_t>(2 * i + 1));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("appends and samples of every size arrive whole, once and in order") {
+  for (const char* listen_on : {"memory:", "udp://127.0.0.1:0"}) {
+    CAPTURE(listen_on);
+    Bench bench(listen_on, 0, 1);
+    exercise(bench, 60, 3);
+  }
+}
+
+TEST_CASE("nothing is lost and nothing applied twice at 5% drop, duplicate and reorder") {
+  for (const uint64_t seed : {11, 12, 13}) {
+    for (const char* listen_on : {"memory:", "udp://127.0.0.1:0"}) {
+      CAPTURE(seed);
+      CAPTURE(listen_on);
+      Bench bench(listen_on, 0.05, seed * 100);
+      exercise(bench, 25, seed);
+    }
+  }
+}
+
+TEST_CASE("a waiting append is pending, blocks its lane alone, and runs later") {
+  Bench bench("memory:", 0, 1);
+  bench.open();
+  Connection& client = *bench.clients[0];
+  bench.handler.closed = true;
+  const CallId first = append(client, 1, 100), second = append(client, 2, 100'000);
+  bench.run_until([&] { return client.call(first).state == Call::State::pending; });
+  CHECK(client.call(first).wait == 3);
+  std::vector<std::byte> into(50'000);
+  const CallId sample = order(client, 9, into);
+  bench.run_until([&] { return client.done(sample); });
+  check_pattern(9, into);
+  CHECK(!client.done(second));
+  bench.handler.closed = false;
+  // Waiting requests are tried again when another one ran.
+  client.release(sample);
+  const CallId nudge = order(client, 10, std::span(into).first(10));
+  bench.run_until([&] { return client.done(first) && client.done(second) && client.done(nudge); });
+  CHECK(bench.handler.appended == std::vector<uint64_t>{1, 2});
+}
+
+TEST_CASE("a forgotten session is opened anew and its requests are answered") {
+  Bench bench("memory:", 0, 1);
+  bench.open();
+  Connection& client = *bench.clients[0];
+  bench.handler.closed = true;
+  const CallId held = append(client, 5, 10);
+  bench.run_until([&] { return client.call(held).state == Call::State::pending; });
+  std::vector<std::byte> into(200'000);
+  const CallId sample = order(client, 6, into);
+  bench.sessions.expire(now_ns() + Sessions::kSilenceNs + 1'000'000'000);
+  CHECK(bench.handler.ended_count == 1);
+  bench.handler.closed = false;
+  bench.run_until([&] { return client.done(held) && client.done(sample); });
+  check_pattern(6, into);
+  CHECK(bench.handler.appended == std::vector<uint64_t>{5});
+}
+
+TEST_CASE("a small request overtakes another client's 25 MB reply") {
+  Bench bench("memory:", 0, 1);
+  bench.add_client();
+  bench.open();
+  std::vector<std::byte> into(25'000'000);
+  const CallId large = order(*bench.clients[0], 4, into);
+  for (int i = 0; i < 50; ++i) {
+    Call& call = bench.clients[1]->begin(Operation::ping);
+    const CallId ping = bench.clients[1]->submit(call);
+    int rounds = 0;
+    bench.run_until([&] {
+      ++rounds;
+      return bench.clients[1]->done(ping);
+    });
+    CHECK(rounds < 5);
+    CHECK(!bench.clients[0]->done(large));
+    bench.clients[1]->release(ping);
+  }
+  bench.run_until([&] { return bench.clients[0]->done(large); });
+  check_pattern(4, into);
+}
+
+TEST_CASE("an abandoned reply is received and thrown away") {
+  Bench bench("memory:", 0, 1);
+  bench.open();
+  Connection& client = *bench.clients[0];
+  {
+    std::vector<std::byte> into(300'000);
+    const CallId id = order(client, 1, into);
+    bench.run_until([&] { return client.call(id).got > 0; });
+    client.abandon(id);
+  }
+  std::vector<std::byte> into(300'000);
+  const CallId id = order(client, 2, into);
+  bench.run_until([&] { return client.done(id); });
+  check_pattern(2, into);
+}
+
+TEST_CASE("another protocol version is refused with a remedy") {
+  Bench bench("memory:", 0, 1);
+  Connected raw = connect(bench.address);
+  auto frames = raw.transport->reserve(1);
+  FrameHeader header;
+  header.kind = FrameKind::hello;
+  header.version = 9;
+  std::memset(frames[0].data, 0, 1232);
+  write_header(frames[0].data, header);
+  frames[0].length = 1232;
+  frames[0].to = raw.server;
+  raw.transport->send_burst(frames.first(1));
+  bench.sessions.poll(now_ns());
+  const auto answer = raw.transport->recv_burst();
+  REQUIRE(answer.size() == 1);
+  REQUIRE(!parse_frame(answer[0].data, header));
+  CHECK(header.kind == FrameKind::refuse);
+  CHECK(header.status == static_cast<uint16_t>(Status::protocol));
+}
+
+}  // namespace drlnet
