@@ -1,5 +1,4 @@
 #include "base/error.h"
-
 #include "bindings.h"
 
 namespace drlnet {
@@ -10,9 +9,9 @@ void bind_errors(nb::module_&) {
     try {
       std::rethrow_exception(pointer);
     } catch (const Error& error) {
-      const nb::object raised = nb::module_::import_("drlnet.errors")
-                                    .attr("from_status")(static_cast<int>(error.status()),
-                                                         error.cause(), error.remedy());
+      const nb::object raised =
+          nb::module_::import_("drlnet.errors")
+              .attr("from_status")(static_cast<int>(error.status()), error.cause(), error.remedy());
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
     }
   });

@@ -1,5 +1,5 @@
-// Assertions for programmer's errors. They stay on in release builds: a broken invariant in a server
-// that holds other people's experience must stop it, not corrupt it.
+// Assertions for programmer's errors. They stay on in release builds: a broken invariant in a
+// server that holds other people's experience must stop it, not corrupt it.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-// How a loop waits for frames: busy never sleeps, block never spins, adaptive spins for 20 us first.
+// How a loop waits for frames: busy never sleeps, block never spins, adaptive spins for 20 us
+// first.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,7 @@ inline Poll poll_of(const std::string& name) {
   if (name == "adaptive") return Poll::adaptive;
   if (name == "busy") return Poll::busy;
   if (name == "block") return Poll::block;
-  throw Error(Status::config, "unknown way to poll: '" + name + "'",
-              "use adaptive, busy or block");
+  throw Error(Status::config, "unknown way to poll: '" + name + "'", "use adaptive, busy or block");
 }
 
 }  // namespace drlnet

@@ -40,10 +40,10 @@ void check_update(std::span<const uint64_t> keys, std::span<const float> priorit
   }
   for (size_t i = 0; i < priorities.size(); ++i) {
     if (!std::isfinite(priorities[i]) || priorities[i] < 0) {
-      throw Error(Status::bad_priority,
-                  "priority " + std::to_string(i) + " of an update is " +
-                      std::to_string(priorities[i]),
-                  "send finite priorities of 0 or more; none of this update was applied");
+      throw Error(
+          Status::bad_priority,
+          "priority " + std::to_string(i) + " of an update is " + std::to_string(priorities[i]),
+          "send finite priorities of 0 or more; none of this update was applied");
     }
   }
 }
@@ -70,22 +70,25 @@ uint64_t Client::ping_ns(std::span<const std::byte> payload) {
 uint32_t Client::open_table(const TableSpec& spec) {
   check(spec);
   uint32_t table = 0;
-  call(Operation::open_table, [&](auto& body) { encode(spec, body); },
-       [&](auto reply) { table = read<OpenTableReply>(reply).table; });
+  call(
+      Operation::open_table, [&](auto& body) { encode(spec, body); },
+      [&](auto reply) { table = read<OpenTableReply>(reply).table; });
   return table;
 }
 
 std::vector<Lease> Client::lease(uint32_t table, uint32_t count) {
   std::vector<Lease> leases;
-  call(Operation::lease, [&](auto& body) { Writer(body).put(LeaseRequest{table, count}); },
-       [&](auto reply) { leases = read_leases(reply); });
+  call(
+      Operation::lease, [&](auto& body) { Writer(body).put(LeaseRequest{table, count}); },
+      [&](auto reply) { leases = read_leases(reply); });
   return leases;
 }
 
 std::vector<Lease> Client::resume(uint32_t table, std::span<const StreamName> names) {
   std::vector<Lease> leases;
-  call(Operation::resume, [&](auto& body) { fill_names(body, table, names); },
-       [&](auto reply) { leases = read_leases(reply); });
+  call(
+      Operation::resume, [&](auto& body) { fill_names(body, table, names); },
+      [&](auto reply) { leases = read_leases(reply); });
   return leases;
 }
 
@@ -107,15 +110,16 @@ UpdateResult Client::update_priorities(uint32_t table, std::span<const uint64_t>
   UpdateResult total{};
   for (size_t at = 0; at < keys.size(); at += kUpdateKeys) {
     const size_t n = std::min(kUpdateKeys, keys.size() - at);
-    call(Operation::update_priorities,
-         [&](auto& body) {
-           fill_update(body, table, keys.subspan(at, n), priorities.subspan(at, n));
-         },
-         [&](auto reply) {
-           const auto part = read<UpdateResult>(reply);
-           total.applied += part.applied;
-           total.stale += part.stale;
-         });
+    call(
+        Operation::update_priorities,
+        [&](auto& body) {
+          fill_update(body, table, keys.subspan(at, n), priorities.subspan(at, n));
+        },
+        [&](auto reply) {
+          const auto part = read<UpdateResult>(reply);
+          total.applied += part.applied;
+          total.stale += part.stale;
+        });
   }
   return total;
 }
@@ -149,13 +153,14 @@ uint64_t Client::publish(std::span<const std::byte> params) {
   size_t at = 0;
   do {
     const size_t n = std::min(kChunk, params.size() - at);
-    call(Operation::publish,
-         [&](auto& body) {
-           Writer writer(body);
-           writer.put(PublishHeader{params.size(), at});
-           writer.raw(params.subspan(at, n));
-         },
-         [&](auto reply) { version = read<PublishReply>(reply).version; });
+    call(
+        Operation::publish,
+        [&](auto& body) {
+          Writer writer(body);
+          writer.put(PublishHeader{params.size(), at});
+          writer.raw(params.subspan(at, n));
+        },
+        [&](auto reply) { version = read<PublishReply>(reply).version; });
     at += n;
   } while (at < params.size());
   return version;
@@ -163,26 +168,28 @@ uint64_t Client::publish(std::span<const std::byte> params) {
 
 uint64_t Client::fetch(uint64_t newer_than, std::vector<std::byte>& bytes) {
   uint64_t version = 0;
-  call(Operation::fetch, [&](auto& body) { Writer(body).put(FetchRequest{newer_than}); },
-       [&](auto reply) {
-         const auto head = read<FetchReply>(reply);
-         if (head.version <= newer_than) return;
-         version = head.version;
-         const auto params = reply.subspan(sizeof head);
-         bytes.assign(params.begin(), params.end());
-       });
+  call(
+      Operation::fetch, [&](auto& body) { Writer(body).put(FetchRequest{newer_than}); },
+      [&](auto reply) {
+        const auto head = read<FetchReply>(reply);
+        if (head.version <= newer_than) return;
+        version = head.version;
+        const auto params = reply.subspan(sizeof head);
+        bytes.assign(params.begin(), params.end());
+      });
   return version;
 }
 
 Metrics Client::stats() {
   Metrics metrics;
-  call(Operation::stats, [](auto&) {},
-       [&](auto reply) {
-         if (!decode(reply, metrics)) {
-           throw Error(Status::protocol, "the server's statistics do not parse",
-                       "install the same drlnet on both sides");
-         }
-       });
+  call(
+      Operation::stats, [](auto&) {},
+      [&](auto reply) {
+        if (!decode(reply, metrics)) {
+          throw Error(Status::protocol, "the server's statistics do not parse",
+                      "install the same drlnet on both sides");
+        }
+      });
   return metrics;
 }
 

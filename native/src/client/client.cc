@@ -86,14 +86,13 @@ void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()
     }
     const uint64_t now = now_ns();
     if (now >= deadline) {
-      throw Error(connection_.state() == Connection::State::hello ? Status::transport
-                                                                  : Status::timeout,
-                  options_.address + ": waited " + seconds(now - started) + " for " + waited_for(),
-                  connection_.state() == Connection::State::hello
-                      ? "start it with `drlnet serve --listen " + options_.address +
-                            "`, or correct the address"
-                      : "look at `drlnet stats --server " + options_.address +
-                            "`, or allow more time");
+      throw Error(
+          connection_.state() == Connection::State::hello ? Status::transport : Status::timeout,
+          options_.address + ": waited " + seconds(now - started) + " for " + waited_for(),
+          connection_.state() == Connection::State::hello
+              ? "start it with `drlnet serve --listen " + options_.address +
+                    "`, or correct the address"
+              : "look at `drlnet stats --server " + options_.address + "`, or allow more time");
     }
     if (interrupt_ && now >= interrupt_at) {
       lock.unlock();
@@ -127,7 +126,8 @@ std::string Client::explain(const Call& call) const {
           return operation + ": the limiter: draws are ahead of insertions (samples_per_insert)";
         case Wait::inserts_limit:
           return operation + ": the limiter: insertions are ahead of draws (samples_per_insert)";
-        default: return operation + ": the server holds the request";
+        default:
+          return operation + ": the server holds the request";
       }
     case Call::State::accepted:
       return operation + ": the server: it has the request and has not answered";

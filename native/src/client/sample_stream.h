@@ -1,5 +1,5 @@
-// Batches drawn ahead of their use: `depth` requests are always under way, each into a buffer of the
-// caller's. Threading: one thread; the client's background thread receives meanwhile.
+// Batches drawn ahead of their use: `depth` requests are always under way, each into a buffer of
+// the caller's. Threading: one thread; the client's background thread receives meanwhile.
 #pragma once
 
 #include <deque>

@@ -29,8 +29,8 @@ void StreamWriter::append(std::span<const std::byte* const> columns, std::span<c
     if (row_stream_.empty() && items_.empty()) oldest_ns_ = now_ns();
     steps[stream] = static_cast<int64_t>(leases_[stream].next_step++);
     row_stream_.push_back(stream);
-    row_flags_.push_back(static_cast<uint8_t>((first[stream] ? kFirst : 0) |
-                                              (last[stream] ? kLast : 0)));
+    row_flags_.push_back(
+        static_cast<uint8_t>((first[stream] ? kFirst : 0) | (last[stream] ? kLast : 0)));
     for (size_t c = 0; c < column_bytes_.size(); ++c) {
       const std::byte* row = columns[c] + size_t{stream} * column_bytes_[c];
       row_columns_[c].insert(row_columns_[c].end(), row, row + column_bytes_[c]);
@@ -88,8 +88,8 @@ void StreamWriter::fill(std::vector<std::byte>& body) {
     const uint32_t count = counts_[stream + 1];
     if (count == 0) continue;
     const Lease& lease = leases_[stream];
-    writer.put(AppendSegment{lease.ordinal, lease.epoch, lease.token, lease.next_step - count,
-                             count, 0});
+    writer.put(
+        AppendSegment{lease.ordinal, lease.epoch, lease.token, lease.next_step - count, count, 0});
   }
   for (size_t stream = 0; stream < leases_.size(); ++stream) counts_[stream + 1] += counts_[stream];
   order_.resize(rows);
@@ -122,8 +122,7 @@ void StreamWriter::send() {
     under_way_.pop_front();
     client_.collect(id, deadline, [&](Status s, auto reply) { check_reply(s, reply); });
   }
-  under_way_.push_back(
-      client_.start(Operation::append, deadline, [&](auto& body) { fill(body); }));
+  under_way_.push_back(client_.start(Operation::append, deadline, [&](auto& body) { fill(body); }));
 }
 
 void StreamWriter::look_at_replies(bool all) {
@@ -158,7 +157,8 @@ void StreamWriter::check_reply(Status status, std::span<const std::byte> reply) 
     case Status::bad_request:
       throw Error(status, stream + ": a row's FIRST or LAST does not fit the row before it",
                   "begin every episode with first, and follow last by first");
-    default: throw_if_refused(status, reply);
+    default:
+      throw_if_refused(status, reply);
   }
 }
 

@@ -1,5 +1,5 @@
-// Appends steps of several streams: rows gather here and leave in requests of up to 256 KiB, several
-// under way at once. Threading: one thread.
+// Appends steps of several streams: rows gather here and leave in requests of up to 256 KiB,
+// several under way at once. Threading: one thread.
 #pragma once
 
 #include <deque>

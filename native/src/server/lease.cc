@@ -50,7 +50,8 @@ uint16_t Server::release(Peer&, Slot& slot, std::span<const std::byte> body) {
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   Table* table = table_for(request.table, slot);
   if (table == nullptr) return 0;
-  for (const StreamName& name : names) table->streams().release(name.ordinal, name.epoch, name.token);
+  for (const StreamName& name : names)
+    table->streams().release(name.ordinal, name.epoch, name.token);
   return 0;
 }
 

@@ -21,7 +21,8 @@ uint64_t default_memory_bytes() {
          static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 5 * 4;
 }
 
-// Keys grow over restarts: the epoch counts minutes, and 16 bits of them take 45 days to come round.
+// Keys grow over restarts: the epoch counts minutes, and 16 bits of them take 45 days to come
+// round.
 uint16_t epoch_now() { return static_cast<uint16_t>(::time(nullptr) / 60); }
 
 }  // namespace

@@ -69,8 +69,8 @@ class Server : private RequestHandler {
   uint16_t epoch_;
   Sessions sessions_;
   std::vector<std::unique_ptr<Table>> tables_;
-  std::vector<std::vector<uint32_t>> column_bytes_;    // per table, for splitting appends
-  std::vector<std::span<const std::byte>> columns_;    // of the append in hand
+  std::vector<std::vector<uint32_t>> column_bytes_;  // per table, for splitting appends
+  std::vector<std::span<const std::byte>> columns_;  // of the append in hand
   std::shared_ptr<const Params> params_;
   uint64_t started_ns_;
   uint64_t next_expiry_ns_ = 0;

@@ -30,9 +30,7 @@ void Server::read_metrics(Metrics& metrics) {
     if (peer->report.empty() || !decode(peer->report, reported)) continue;
     for (const auto& [name, value] : reported.list()) {
       std::visit(
-          [&](const auto& reading) {
-            metrics.set("client." + peer->name + "." + name, reading);
-          },
+          [&](const auto& reading) { metrics.set("client." + peer->name + "." + name, reading); },
           value);
     }
   }

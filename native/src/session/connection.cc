@@ -24,8 +24,8 @@ Connection::Connection(Connected connected, std::string name)
       outbox_(*transport_),
       name_(std::move(name)),
       client_(random_secret()),
-      pull_window_(static_cast<uint32_t>(std::clamp<size_t>(transport_->receive_capacity_bytes() / 2,
-                                                            4 * kMaxFrameBytes, 1 << 22))) {
+      pull_window_(static_cast<uint32_t>(std::clamp<size_t>(
+          transport_->receive_capacity_bytes() / 2, 4 * kMaxFrameBytes, 1 << 22))) {
   for (size_t i = 0; i < kLanes; ++i) {
     lanes_[i].calls.resize(kLaneWindow[i]);
     lanes_[i].taken.resize(kLaneWindow[i]);
@@ -174,7 +174,8 @@ void Connection::on_frame(std::span<const std::byte> frame, uint64_t now) {
     return;
   }
   switch (header.kind) {
-    case FrameKind::ack: return on_ack(call, frame_payload(frame), now);
+    case FrameKind::ack:
+      return on_ack(call, frame_payload(frame), now);
     case FrameKind::pending:
       if (call.state == Call::State::receiving) return;
       for (uint32_t i = 0; i < call.sent.count(); ++i) {
@@ -189,8 +190,10 @@ void Connection::on_frame(std::span<const std::byte> frame, uint64_t now) {
       call.attempts = 0;
       call.retry_at_ns = now + kKeepAliveNs;
       return;
-    case FrameKind::response: return on_response(call, header, frame_payload(frame), now);
-    default: ++drops_;
+    case FrameKind::response:
+      return on_response(call, header, frame_payload(frame), now);
+    default:
+      ++drops_;
   }
 }
 
@@ -237,8 +240,8 @@ void Connection::on_response(Call& call, const FrameHeader& header,
     return;
   }
   if (!payload.empty()) {
-    std::byte* to = call.destination.empty() || call.status != Status::ok
-                        ? call.reply.data() : call.destination.data();
+    std::byte* to = call.destination.empty() || call.status != Status::ok ? call.reply.data()
+                                                                          : call.destination.data();
     std::memcpy(to + header.offset, payload.data(), payload.size());
   }
   // Bytes beyond what we asked for count as asked for.
@@ -277,7 +280,8 @@ void Connection::finish(Call& call, uint64_t now) {
   --active_;
   const uint64_t latency = now - call.issued_ns;
   latency_[static_cast<size_t>(call.operation)].record(latency);
-  // A request that waited or was repeated says nothing about the network (Karn and Partridge, 1987).
+  // A request that waited or was repeated says nothing about the network (Karn and Partridge,
+  // 1987).
   if (call.wait == 0 && call.last_sent_ns == call.issued_ns && call.received.count() == 1) {
     measured(latency);
   }

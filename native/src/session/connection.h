@@ -1,6 +1,6 @@
-// The client's side of a session: opens it, sends requests within the server's credit, pulls replies
-// into place, and repairs what the network lost. The client drives; the server only answers.
-// Threading: one thread at a time (the client locks).
+// The client's side of a session: opens it, sends requests within the server's credit, pulls
+// replies into place, and repairs what the network lost. The client drives; the server only
+// answers. Threading: one thread at a time (the client locks).
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ struct Call {
   uint16_t wait = 0;  // while pending: the reason
   // Repair: fragments of the request that the server has, fragments of the reply that we have.
   Fragments sent, received;
-  uint32_t next_fragment = 0;   // of the request: the first never sent
+  uint32_t next_fragment = 0;  // of the request: the first never sent
   uint32_t reply_bytes = 0, asked = 0, got = 0;
   uint64_t issued_ns = 0, heard_ns = 0, retry_at_ns = 0, last_sent_ns = 0;
   uint32_t attempts = 0;
@@ -88,7 +88,7 @@ class Connection {
   struct LaneCalls {
     uint64_t next = 1;
     std::vector<Call> calls;
-    std::vector<bool> taken;      // begun and not released
+    std::vector<bool> taken;  // begun and not released
     std::vector<bool> abandoned;
   };
 
@@ -134,7 +134,7 @@ class Connection {
   uint32_t connection_ = 0;
   uint64_t packet_number_ = 0;
   size_t frame_bytes_ = kMinFrameBytes;
-  uint64_t settle_until_ = 0;     // a larger frame size may still be welcomed until then
+  uint64_t settle_until_ = 0;  // a larger frame size may still be welcomed until then
   uint64_t hello_at_ns_ = 0, hello_sent_ns_ = 0;
   std::array<LaneCalls, kLanes> lanes_;
   uint32_t active_ = 0;

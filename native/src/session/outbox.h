@@ -1,5 +1,5 @@
-// Frames on their way out through one transport, sent in bursts. What the device does not take stays
-// in front and is tried again. Threading: one thread.
+// Frames on their way out through one transport, sent in bursts. What the device does not take
+// stays in front and is tried again. Threading: one thread.
 #pragma once
 
 #include "transport/transport.h"

@@ -130,8 +130,8 @@ void Connection::send_pulls(Call& call, uint64_t now) {
   if (call.asked == 0) return;  // the first frame is still to come
   const uint32_t fragment = static_cast<uint32_t>(frame_bytes_) - kHeaderBytes;
   const uint32_t most = kPullBytes / fragment * fragment;
-  const uint32_t eager = std::min(call.reply_bytes, std::min<uint32_t>(pull_window_ / 8,
-                                                                       4 * kMaxFrameBytes));
+  const uint32_t eager =
+      std::min(call.reply_bytes, std::min<uint32_t>(pull_window_ / 8, 4 * kMaxFrameBytes));
   // What the server sends unasked, in whole frames.
   const uint32_t unasked =
       std::min(call.reply_bytes, (std::max(eager, fragment) + fragment - 1) / fragment * fragment);

@@ -63,10 +63,14 @@ void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
   ++peer->frames_received;
   peer->bytes_received += frame.data.size();
   switch (header.kind) {
-    case FrameKind::request: return on_request(*peer, header, frame_payload(frame.data), now);
-    case FrameKind::pull: return on_pull(*peer, header);
-    case FrameKind::bye: return end(header.connection & ((1u << kIndexBits) - 1));
-    default: return drop(Drop::kind);  // kinds that only a server sends
+    case FrameKind::request:
+      return on_request(*peer, header, frame_payload(frame.data), now);
+    case FrameKind::pull:
+      return on_pull(*peer, header);
+    case FrameKind::bye:
+      return end(header.connection & ((1u << kIndexBits) - 1));
+    default:
+      return drop(Drop::kind);  // kinds that only a server sends
   }
 }
 
@@ -95,7 +99,8 @@ void Sessions::on_request(Peer& peer, const FrameHeader& header, std::span<const
     slot.fragments.begin(header.total_bytes, peer.frame_bytes - kHeaderBytes);
   }
   switch (slot.state) {
-    case Slot::State::receiving: return on_fragment(peer, slot, header, payload);
+    case Slot::State::receiving:
+      return on_fragment(peer, slot, header, payload);
     case Slot::State::answered:
       ++peer.duplicates;
       return answer(peer, header.lane, slot);

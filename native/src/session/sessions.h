@@ -20,8 +20,8 @@ namespace drlnet {
 class RequestHandler {
  public:
   virtual ~RequestHandler() = default;
-  // Runs the request and leaves its reply in the slot, or returns why it has to wait (not 0), having
-  // changed nothing; it is then tried again after other requests have run.
+  // Runs the request and leaves its reply in the slot, or returns why it has to wait (not 0),
+  // having changed nothing; it is then tried again after other requests have run.
   virtual uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) = 0;
   // The session is over (bye, or silence): what it held is to be let go.
   virtual void ended(Peer& peer) = 0;
@@ -51,7 +51,8 @@ class Sessions {
 
  private:
   void on_frame(uint16_t listener, const RxFrame& frame, uint64_t now_ns);
-  void on_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& header, uint64_t now_ns);
+  void on_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& header,
+                uint64_t now_ns);
   void on_request(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload,
                   uint64_t now_ns);
   void on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
@@ -81,12 +82,12 @@ class Sessions {
   std::vector<Outbox> outboxes_;
   std::vector<uint32_t> peers_on_;  // per listener
   std::vector<std::unique_ptr<Peer>> peers_;
-  size_t peers_end_ = 0;  // one past the highest index in use
+  size_t peers_end_ = 0;                            // one past the highest index in use
   std::vector<std::pair<uint32_t, Lane>> waiting_;  // lanes whose head waits
   std::vector<std::pair<uint32_t, Slot*>> acks_;    // slots that owe an ack
-  size_t turn_ = 0;        // whose turn it is
+  size_t turn_ = 0;                                 // whose turn it is
   uint32_t turn_count_ = 0;
-  bool ran_ = false;       // a request ran since waiting ones were last tried
+  bool ran_ = false;  // a request ran since waiting ones were last tried
   std::array<uint64_t, kDrops> drops_{};
   uint64_t expired_pulls_ = 0;
   std::array<Histogram, kOperations> handling_, queueing_;

@@ -25,7 +25,8 @@ static_assert(sizeof(AppendSegment) == 32);
 
 constexpr uint32_t kUseMaximum = 1;  // AppendItem::flags: priority is the running maximum
 
-// An item to create, anchored at a step of a stream whose rows were sent (in this append or before).
+// An item to create, anchored at a step of a stream whose rows were sent (in this append or
+// before).
 struct AppendItem {
   uint32_t ordinal;
   uint32_t epoch;

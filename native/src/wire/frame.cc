@@ -4,10 +4,14 @@ namespace drlnet {
 
 Lane lane_of(Operation operation) {
   switch (operation) {
-    case Operation::append: return Lane::append;
-    case Operation::sample: return Lane::sample;
-    case Operation::update_priorities: return Lane::update;
-    default: return Lane::control;
+    case Operation::append:
+      return Lane::append;
+    case Operation::sample:
+      return Lane::sample;
+    case Operation::update_priorities:
+      return Lane::update;
+    default:
+      return Lane::control;
   }
 }
 

@@ -31,16 +31,26 @@ enum class FrameKind : uint8_t {
 };
 constexpr uint8_t kFrameKinds = 11;
 
-// Requests of one lane run in order, one after another; lanes do not wait for each other, so that an
-// append which waits for the limiter cannot block the sample that would release it.
+// Requests of one lane run in order, one after another; lanes do not wait for each other, so that
+// an append which waits for the limiter cannot block the sample that would release it.
 enum class Lane : uint8_t { control = 0, append = 1, sample = 2, update = 3 };
 constexpr size_t kLanes = 4;
 // How many requests of a lane may be under way at once.
 constexpr std::array<uint32_t, kLanes> kLaneWindow = {4, 8, 32, 8};
 
 enum class Operation : uint8_t {
-  ping = 0, open_table = 1, lease = 2, resume = 3, release = 4, append = 5, sample = 6,
-  update_priorities = 7, publish = 8, fetch = 9, stats = 10, report = 11,
+  ping = 0,
+  open_table = 1,
+  lease = 2,
+  resume = 3,
+  release = 4,
+  append = 5,
+  sample = 6,
+  update_priorities = 7,
+  publish = 8,
+  fetch = 9,
+  stats = 10,
+  report = 11,
 };
 constexpr size_t kOperations = 12;
 Lane lane_of(Operation operation);
@@ -56,13 +66,13 @@ struct FrameHeader {
   // The message that this frame is a part of.
   Lane lane{};
   Operation operation{};
-  uint16_t status = 0;        // a Status; in pending a Wait
-  uint16_t frame_bytes = 0;   // the largest frame that the sender takes and sends
+  uint16_t status = 0;       // a Status; in pending a Wait
+  uint16_t frame_bytes = 0;  // the largest frame that the sender takes and sends
   uint16_t reserved = 0;
-  uint64_t request = 0;       // number of the request within its lane, from 1
-  uint32_t total_bytes = 0;   // of the whole request or reply
-  uint32_t offset = 0;        // of this fragment; a multiple of frame_bytes - 64
-  uint32_t length = 0;        // of this fragment; in pull: of the range asked for
+  uint64_t request = 0;      // number of the request within its lane, from 1
+  uint32_t total_bytes = 0;  // of the whole request or reply
+  uint32_t offset = 0;       // of this fragment; a multiple of frame_bytes - 64
+  uint32_t length = 0;       // of this fragment; in pull: of the range asked for
   // From the server: bytes of requests that the client may have in flight. In a request: bytes of
   // the reply that may come unasked; the rest is pulled.
   uint32_t credit = 0;
@@ -79,7 +89,17 @@ constexpr uint32_t kMaxRequestFragments = 256;  // bits of an ack
 static_assert(kMaxRequestBytes / (kMinFrameBytes - kHeaderBytes) < kMaxRequestFragments);
 
 // Why a frame was dropped. Each has a counter.
-enum class Drop : uint8_t { short_frame, magic, version, kind, length, session, lane, request, late };
+enum class Drop : uint8_t {
+  short_frame,
+  magic,
+  version,
+  kind,
+  length,
+  session,
+  lane,
+  request,
+  late
+};
 constexpr size_t kDrops = 9;
 const char* drop_name(Drop drop);
 
@@ -95,17 +115,17 @@ inline void write_header(std::byte* frame, const FrameHeader& header) {
 
 // hello and welcome carry these.
 struct Hello {
-  uint64_t client = 0;        // unpredictable; the same over reconnects of one client
-  uint64_t capabilities = 0;  // bits to come: keys, encryption, central inference
-  uint64_t nonce = 0;         // of this attempt; a resent hello opens one session
+  uint64_t client = 0;                  // unpredictable; the same over reconnects of one client
+  uint64_t capabilities = 0;            // bits to come: keys, encryption, central inference
+  uint64_t nonce = 0;                   // of this attempt; a resent hello opens one session
   uint64_t first_request[kLanes] = {};  // per lane: where the session goes on after a lost one
-  uint32_t finished[kLanes] = {};  // bit b: request first_request + b needs no answer any more
-  char name[40] = {};              // for people, zero-padded
+  uint32_t finished[kLanes] = {};       // bit b: request first_request + b needs no answer any more
+  char name[40] = {};                   // for people, zero-padded
 };
 static_assert(sizeof(Hello) == 112);
 
 struct Welcome {
-  uint64_t boot = 0;          // the server's start: tells a restart from a lost session
+  uint64_t boot = 0;  // the server's start: tells a restart from a lost session
   uint64_t capabilities = 0;
   uint64_t nonce = 0;
   uint64_t reserved = 0;

@@ -158,9 +158,15 @@ bool decode(std::span<const std::byte> bytes, Metrics& metrics) {
   for (uint32_t i = 0; i < entries && reader.ok(); ++i) {
     std::string name(reader.text());
     switch (reader.get<uint8_t>()) {
-      case 0: metrics.set(std::move(name), reader.get<uint64_t>()); break;
-      case 1: metrics.set(std::move(name), reader.get<double>()); break;
-      case 2: metrics.set(std::move(name), std::string(reader.text())); break;
+      case 0:
+        metrics.set(std::move(name), reader.get<uint64_t>());
+        break;
+      case 1:
+        metrics.set(std::move(name), reader.get<double>());
+        break;
+      case 2:
+        metrics.set(std::move(name), std::string(reader.text()));
+        break;
       case 3: {
         HistogramReading reading;
         reading.sum_ns = reader.get<uint64_t>();
@@ -177,7 +183,8 @@ bool decode(std::span<const std::byte> bytes, Metrics& metrics) {
         metrics.set(std::move(name), std::move(reading));
         break;
       }
-      default: return false;
+      default:
+        return false;
     }
   }
   return reader.finished();

@@ -42,7 +42,8 @@ struct StreamName {
 struct AppendHeader {
   uint32_t table, segments, rows, items;
 };
-// Splits the body for a table whose columns hold these many bytes per row; false when it does not fit.
+// Splits the body for a table whose columns hold these many bytes per row; false when it does not
+// fit.
 bool split_append(std::span<const std::byte> bytes, std::span<const uint32_t> column_bytes,
                   Append& append);
 // Length in bytes of an append of that size.

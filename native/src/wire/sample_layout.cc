@@ -19,8 +19,8 @@ SampleLayout::SampleLayout(const TableSpec& spec) {
   for (size_t i = 0; i < item.views.size(); ++i) {
     const ViewSpec& view = item.views[i];
     window_of[i] = windows_.size();
-    windows_.push_back({view.column, view.lo, view.hi, view.pad, view.align,
-                        spec.columns[view.column].bytes()});
+    windows_.push_back(
+        {view.column, view.lo, view.hi, view.pad, view.align, spec.columns[view.column].bytes()});
   }
   bool merged = true;
   while (merged) {
@@ -38,8 +38,10 @@ SampleLayout::SampleLayout(const TableSpec& spec) {
         windows_[a] = {x.column, lo, hi, x.pad, same ? x.align : Align::anchor, x.row_bytes};
         windows_.erase(windows_.begin() + static_cast<ptrdiff_t>(b));
         for (size_t& w : window_of) {
-          if (w == b) w = a;
-          else if (w > b) --w;
+          if (w == b)
+            w = a;
+          else if (w > b)
+            --w;
         }
         merged = true;
       }

@@ -19,7 +19,7 @@ struct Window {
   uint16_t column;
   int32_t lo, hi;  // inclusive
   Pad pad;
-  Align align;     // Align::end only where the server shifts it, see shift_at_client
+  Align align;  // Align::end only where the server shifts it, see shift_at_client
   uint64_t row_bytes;
   uint64_t rows() const { return static_cast<uint64_t>(hi - lo + 1); }
   uint64_t item_bytes() const { return rows() * row_bytes; }
@@ -37,9 +37,9 @@ struct ViewPlace {
 struct SampleHeader {
   uint32_t batch;
   uint32_t reserved;
-  uint64_t item_count;   // live items at draw time
-  uint64_t head;         // key number that the next row will get: age = head - number(key)
-  uint64_t env_steps;    // rows stored so far, LAST rows excluded
+  uint64_t item_count;  // live items at draw time
+  uint64_t head;        // key number that the next row will get: age = head - number(key)
+  uint64_t env_steps;   // rows stored so far, LAST rows excluded
   uint64_t items_created, items_drawn;
   double priority_mass;  // sum of stored priorities over live items
   uint64_t reserved2;

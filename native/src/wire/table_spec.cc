@@ -10,9 +10,12 @@
 namespace drlnet {
 namespace {
 
-constexpr struct { uint32_t bytes; const char* name; } kTypes[kDataTypeCount] = {
-    {1, "bool"},  {1, "uint8"},  {1, "int8"},  {2, "uint16"},  {2, "int16"},   {4, "uint32"},
-    {4, "int32"}, {8, "uint64"}, {8, "int64"}, {2, "float16"}, {4, "float32"}, {8, "float64"}};
+constexpr struct {
+  uint32_t bytes;
+  const char* name;
+} kTypes[kDataTypeCount] = {{1, "bool"},  {1, "uint8"},   {1, "int8"},    {2, "uint16"},
+                            {2, "int16"}, {4, "uint32"},  {4, "int32"},   {8, "uint64"},
+                            {8, "int64"}, {2, "float16"}, {4, "float32"}, {8, "float64"}};
 
 std::string describe(const ColumnSpec& column) {
   std::string text = data_type_name(column.type);
@@ -135,8 +138,10 @@ void check(const TableSpec& spec) {
     uint64_t bytes = data_type_bytes(column.type);
     for (const uint32_t extent : column.shape) {
       if (extent == 0) refuse(where + "an extent of its shape is 0", "give it a size");
-      if (extent > (uint64_t{1} << 32) / bytes) bytes = uint64_t{1} << 33;
-      else bytes *= extent;
+      if (extent > (uint64_t{1} << 32) / bytes)
+        bytes = uint64_t{1} << 33;
+      else
+        bytes *= extent;
     }
     if (column.shape.size() > 8 || bytes > 128 * 1024) {
       refuse(where + "a row of a column has at most 8 dimensions and 128 KiB",
@@ -153,8 +158,9 @@ void check(const TableSpec& spec) {
   const double alpha = spec.sampler.priority_exponent;
   if (!std::isfinite(alpha) || alpha < 0 || alpha > 4 ||
       !std::isfinite(spec.sampler.priority_floor) || spec.sampler.priority_floor <= 0) {
-    refuse("table '" + spec.name + "': priority_exponent must lie in [0, 4], priority_floor above 0",
-           "correct the sampler's settings");
+    refuse(
+        "table '" + spec.name + "': priority_exponent must lie in [0, 4], priority_floor above 0",
+        "correct the sampler's settings");
   }
   check_item(spec);
   check_limiter(spec);

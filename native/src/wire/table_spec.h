@@ -11,8 +11,18 @@
 namespace drlnet {
 
 enum class DataType : uint8_t {
-  boolean = 0, u8 = 1, i8 = 2, u16 = 3, i16 = 4, u32 = 5, i32 = 6, u64 = 7, i64 = 8,
-  f16 = 9, f32 = 10, f64 = 11,
+  boolean = 0,
+  u8 = 1,
+  i8 = 2,
+  u16 = 3,
+  i16 = 4,
+  u32 = 5,
+  i32 = 6,
+  u64 = 7,
+  i64 = 8,
+  f16 = 9,
+  f32 = 10,
+  f64 = 11,
 };
 constexpr uint32_t kDataTypeCount = 12;
 uint32_t data_type_bytes(DataType type);
@@ -34,7 +44,7 @@ enum class Align : uint8_t { anchor = 0, end = 1 };
 
 struct ViewSpec {
   std::string name;
-  uint16_t column = 0;  // index into TableSpec::columns
+  uint16_t column = 0;     // index into TableSpec::columns
   int32_t lo = 0, hi = 0;  // inclusive, in steps relative to the anchor (see Align)
   Pad pad = Pad::repeat;   // what stands before FIRST and (Boundary::stop) behind the episode's end
   Align align = Align::anchor;
@@ -48,7 +58,7 @@ enum class Boundary : uint8_t { stop = 0, cross = 1 };
 struct ItemSpec {
   std::vector<ViewSpec> views;
   Boundary boundary = Boundary::stop;
-  uint32_t period = 1;  // items anchor only where (steps since FIRST) % period == 0
+  uint32_t period = 1;       // items anchor only where (steps since FIRST) % period == 0
   uint32_t back() const;     // rows needed before the anchor: max(0, -lowest lo), shifts included
   uint32_t horizon() const;  // n: max(0, highest hi)
   uint32_t window() const { return back() + 1 + horizon(); }
@@ -64,10 +74,11 @@ struct SamplerSpec {
 };
 
 struct LimiterSpec {
-  uint64_t min_size = 1;           // live items before the first draw
-  double samples_per_insert = 0;   // item draws per item creation; 0 is no limit
-  double error_buffer = 0;         // in draws: how far the ratio may be off either way
-  uint32_t batch = 0, prefetch = 0, append_burst = 0;  // what the clients intend: for the deadlock check
+  uint64_t min_size = 1;          // live items before the first draw
+  double samples_per_insert = 0;  // item draws per item creation; 0 is no limit
+  double error_buffer = 0;        // in draws: how far the ratio may be off either way
+  uint32_t batch = 0, prefetch = 0,
+           append_burst = 0;  // what the clients intend: for the deadlock check
   bool operator==(const LimiterSpec&) const = default;
 };
 
