@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "bindings.h"
 #include "sampler/sampler.h"
 #include "transport/transport.h"

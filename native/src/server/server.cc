@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>

@@ -3,6 +3,8 @@
 // called from any thread and from a signal handler.
 #pragma once
 
+#include <poll.h>
+
 #include <array>
 #include <atomic>
 #include <memory>
@@ -77,7 +79,7 @@ class Server : private RequestHandler {
   uint64_t polls_ = 0, waits_ = 0;
   int stop_fd_;
   std::atomic<bool> stopping_{false};
-  std::vector<struct pollfd> poll_fds_;
+  std::vector<pollfd> poll_fds_;
 };
 
 }  // namespace drlnet
