@@ -155,12 +155,12 @@ bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uin
   RowPlace place = ring_.place(number);
   const std::byte* column = ring_.column(window.column);
   const uint64_t row_bytes = window.row_bytes;
-  if (window.lo == 0 && window.hi == 0) {  // the anchor alone: no need to look at links
+  const int64_t shift = window.align == Align::end ? int64_t{horizon_} - length : 0;
+  const int64_t lo = window.lo - shift, hi = window.hi - shift;
+  if (lo == 0 && hi == 0) {  // the anchor alone: no need to look at links
     copy(out.data(), column + place.slot * row_bytes + offset, out.size());
     return true;
   }
-  const int64_t shift = window.align == Align::end ? int64_t{horizon_} - length : 0;
-  const int64_t lo = window.lo - shift, hi = window.hi - shift;
   const auto end = static_cast<int64_t>(length);
   const int64_t start = lo < 0 ? -static_cast<int64_t>(back_of(ring_.row(place.slot))) : 0;
   const int64_t first = std::clamp(lo, start, end), last = std::clamp(hi, start, end);
