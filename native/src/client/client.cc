@@ -47,10 +47,14 @@ void throw_if_refused(Status status, std::span<const std::byte> reply) {
 
 Client::Client(const ClientOptions& options, std::function<void()> interrupt,
                std::function<bool()> run_server)
+    : Client(connect(options.address), options, std::move(interrupt), std::move(run_server)) {}
+
+Client::Client(Connected connected, const ClientOptions& options, std::function<void()> interrupt,
+               std::function<bool()> run_server)
     : options_(options),
       interrupt_(std::move(interrupt)),
       run_server_(std::move(run_server)),
-      connection_(connect(options.address), options.name) {
+      connection_(std::move(connected), options.name) {
   open();
 }
 
@@ -67,7 +71,11 @@ void Client::open() {
   run_until(
       lock, deadline_in(options_.timeout_ns),
       [&] { return connection_.state() == Connection::State::open; },
-      [&] { return "the server's first answer"; });
+      [&] {
+        const bool refused = connection_.transport().counters().refused > 0;
+        return std::string("the server's first answer") +
+               (refused ? ": nothing listens on that address" : "");
+      });
 }
 
 void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()>& condition,

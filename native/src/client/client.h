@@ -37,6 +37,9 @@ class Client {
   // run_server: in one process and one thread with the server, a round of it (true: it was busy).
   explicit Client(const ClientOptions& options, std::function<void()> interrupt = {},
                   std::function<bool()> run_server = {});
+  // The same over a transport that is there already; options.address only names it in errors.
+  Client(Connected connected, const ClientOptions& options, std::function<void()> interrupt = {},
+         std::function<bool()> run_server = {});
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

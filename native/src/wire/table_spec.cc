@@ -179,7 +179,7 @@ class Comparison {
   std::optional<std::string> text() && { return std::move(text_); }
 
  private:
-  static std::string show(const std::string& value) { return "'" + value + "'"; }
+  static std::string show(const std::string& value) { return value; }
   template <typename T>
   static std::string show(const T& value) {
     if constexpr (std::is_floating_point_v<T>) {

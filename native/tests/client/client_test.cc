@@ -1,0 +1,320 @@
+// Client against server, each on a thread of its own, over UDP on loopback: bare and through a
+// network that drops, doubles and reorders 5% of all frames each way.
+#include "client/client.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+#include "base/clock.h"
+#include "client/sample_stream.h"
+#include "client/writer.h"
+#include "server/server.h"
+#include "transport/faulty.h"
+
+namespace drlnet {
+namespace {
+
+constexpr uint32_t kSteps = 20;  // of an episode, the final observation included
+
+class RunningServer {
+ public:
+  explicit RunningServer(const std::string& address = "udp://127.0.0.1:0")
+      : server_(ServerOptions{{address}, Poll::adaptive, 0}), thread_([this] { server_.run(); }) {}
+  ~RunningServer() {
+    server_.stop();
+    thread_.join();
+  }
+  std::string address() const { return server_.addresses().front(); }
+
+ private:
+  Server server_;
+  std::thread thread_;
+};
+
+TableSpec spec_of(uint64_t capacity = 10'000, LimiterSpec limiter = {}) {
+  TableSpec spec;
+  spec.name = "replay";
+  spec.capacity = capacity;
+  spec.columns = {{"obs", DataType::f32, {3}}, {"reward", DataType::f32, {}}};
+  spec.item.views = {{"obs", 0, -1, 0, Pad::repeat, Align::anchor},
+                     {"next_obs", 0, 2, 2, Pad::repeat, Align::end},
+                     {"reward", 1, 1, 2, Pad::zero, Align::anchor}};
+  spec.limiter = limiter;
+  spec.seed = 5;
+  return spec;
+}
+
+ClientOptions options_of(const RunningServer& server, uint64_t timeout_ns = 20'000'000'000) {
+  return {server.address(), "test", timeout_ns, Poll::adaptive};
+}
+
+std::unique_ptr<Client> client_of(const RunningServer& server, double fault, uint64_t seed) {
+  Connected connected = connect(server.address());
+  if (fault > 0) {
+    connected.transport = std::make_unique<FaultyTransport>(
+        std::move(connected.transport), FaultPlan{fault, fault, fault, 0, seed},
+        FaultPlan{fault, fault, fault, 0, seed + 1});
+  }
+  return std::make_unique<Client>(std::move(connected), options_of(server));
+}
+
+// Row values name their stream and step, so that any row of any sample can be checked.
+float value_of(uint32_t stream, uint64_t step) {
+  return static_cast<float>(stream * 100'000 + step);
+}
+
+void write(StreamWriter& writer, uint32_t streams, uint64_t from, uint64_t to) {
+  std::vector<float> obs(streams * 3), reward(streams);
+  std::vector<uint8_t> first(streams), last(streams);
+  std::vector<int64_t> steps(streams), indices(streams);
+  for (uint64_t t = from; t < to; ++t) {
+    for (uint32_t s = 0; s < streams; ++s) {
+      for (size_t i = 0; i < 3; ++i) obs[s * 3 + i] = value_of(s, t);
+      reward[s] = value_of(s, t);
+      first[s] = t % kSteps == 0;
+      last[s] = t % kSteps == kSteps - 1;
+      indices[s] = s;
+    }
+    const std::byte* columns[] = {reinterpret_cast<std::byte*>(obs.data()),
+                                  reinterpret_cast<std::byte*>(reward.data())};
+    writer.append(columns, first, last, {}, steps);
+    if (t % kSteps != kSteps - 1) writer.add_items(indices, steps, {});
+  }
+}
+
+void check_sample(const TableSpec& spec, std::span<const std::byte> reply, uint32_t n) {
+  const SampleLayout layout(spec);
+  const auto at = [&](size_t view, uint32_t item, size_t row, size_t width) {
+    const ViewPlace& place = layout.views()[view];
+    const Window& window = layout.windows()[place.window];
+    float value;
+    std::memcpy(&value,
+                reply.data() + layout.window(n, place.window) + item * window.item_bytes() +
+                    (place.first + row) * width * sizeof(float),
+                sizeof value);
+    return value;
+  };
+  for (uint32_t i = 0; i < n; ++i) {
+    uint32_t length;
+    std::memcpy(&length, reply.data() + layout.lengths(n) + i * 4, 4);
+    const auto anchor = static_cast<uint64_t>(at(0, i, 1, 3));
+    const auto stream = static_cast<uint32_t>(anchor / 100'000);
+    const uint64_t step = anchor % 100'000;
+    const uint64_t left = kSteps - 1 - step % kSteps;
+    REQUIRE(length == std::min<uint64_t>(2, left));
+    REQUIRE(at(0, i, 0, 3) == value_of(stream, step % kSteps == 0 ? step : step - 1));
+    REQUIRE(at(1, i, 0, 3) == value_of(stream, step + length));
+    REQUIRE(at(2, i, 0, 1) == value_of(stream, step + 1));
+    REQUIRE(at(2, i, 1, 1) == (length == 2 ? value_of(stream, step + 2) : 0.0f));
+  }
+}
+
+uint64_t metric(Client& client, const std::string& name) {
+  const Metrics metrics = client.stats();
+  for (const auto& [key, value] : metrics.list()) {
+    if (key == name) return std::get<uint64_t>(value);
+  }
+  FAIL("no metric of that name: " << name);
+  return 0;
+}
+
+Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  FAIL("no error was thrown");
+  return Error(Status::ok, "", "");
+}
+
+}  // namespace
+
+TEST_CASE("what is written is sampled, stored once, bare and through a faulty network") {
+  for (const double fault : {0.0, 0.05}) {
+    for (const uint64_t seed : {21, 22}) {
+      CAPTURE(fault);
+      CAPTURE(seed);
+      RunningServer server;
+      const TableSpec spec = spec_of();
+      auto actor = client_of(server, fault, seed), learner = client_of(server, fault, seed + 50);
+      const uint32_t table = actor->open_table(spec);
+      REQUIRE(learner->open_table(spec) == table);
+      StreamWriter writer(*actor, table, spec, actor->lease(table, 4), {});
+      write(writer, 4, 0, 2000);
+      writer.flush();
+      CHECK(writer.rows_stored() == 8000);
+      CHECK(metric(*learner, "table.replay.rows") == 8000);
+      CHECK(metric(*learner, "table.replay.live_items") == 4 * 2000 / kSteps * (kSteps - 1));
+      const SampleLayout layout(spec);
+      for (const uint32_t n : {1u, 32u, 5000u}) {
+        std::vector<std::byte> reply(layout.total_bytes(n));
+        learner->sample(table, n, reply, deadline_in(20'000'000'000));
+        check_sample(spec, reply, n);
+        std::vector<uint64_t> keys(n);
+        std::memcpy(keys.data(), reply.data() + layout.keys(n), n * 8);
+        const auto result = learner->update_priorities(table, keys, std::vector<float>(n, 2.0f));
+        CHECK(result.applied == n);
+        CHECK(result.stale == 0);
+      }
+      const std::vector<std::byte> params(3'000'000, std::byte{7});
+      CHECK(learner->publish(params) == 1);
+      std::vector<std::byte> fetched;
+      CHECK(actor->fetch(0, fetched) == 1);
+      CHECK(fetched == params);
+      CHECK(actor->fetch(1, fetched) == 0);
+    }
+  }
+}
+
+TEST_CASE("a stream of samples goes on through faults, its batches exact") {
+  RunningServer server;
+  const TableSpec spec = spec_of();
+  auto client = client_of(server, 0.02, 31);
+  const uint32_t table = client->open_table(spec);
+  StreamWriter writer(*client, table, spec, client->lease(table, 2), {});
+  write(writer, 2, 0, 500);
+  writer.flush();
+  const SampleLayout layout(spec);
+  std::vector<std::vector<std::byte>> memory(4, std::vector<std::byte>(layout.total_bytes(2000)));
+  SampleStream stream(*client, table, 2000, {memory.begin(), memory.end()});
+  for (int i = 0; i < 60; ++i) {
+    check_sample(spec, memory[stream.next(deadline_in(20'000'000'000))], 2000);
+  }
+}
+
+TEST_CASE("an expired deadline names the limiter, and the network") {
+  auto server = std::make_unique<RunningServer>();
+  const TableSpec spec = spec_of();
+  Client client(options_of(*server, 300'000'000));
+  const uint32_t table = client.open_table(spec);
+  const SampleLayout layout(spec);
+  std::vector<std::byte> reply(layout.total_bytes(8));
+  const auto sample = [&] { client.sample(table, 8, reply, deadline_in(200'000'000)); };
+  Error error = error_of(sample);
+  CHECK(error.status() == Status::timeout);
+  CHECK(error.cause().find("the limiter: the table has fewer items than min_size") !=
+        std::string::npos);
+  const std::string address = server->address();
+  server.reset();
+  error = error_of([&] { client.ping_ns(); });
+  CHECK(error.status() == Status::timeout);
+  CHECK(error.cause().find("the network") != std::string::npos);
+  // Another server on the same address is not the one that held our table.
+  server = std::make_unique<RunningServer>(address);
+  error = error_of([&] {
+    for (int i = 0; i < 20; ++i) {
+      try {
+        client.ping_ns();
+      } catch (const Error& attempt) {
+        if (attempt.status() != Status::timeout) throw;
+      }
+    }
+  });
+  CHECK(error.status() == Status::session_lost);
+}
+
+TEST_CASE("nothing listens: the error says so") {
+  std::string address;
+  {
+    address = RunningServer().address();
+  }
+  const Error error =
+      error_of([&] { Client client({address, "test", 200'000'000, Poll::adaptive}); });
+  CHECK(error.status() == Status::transport);
+  CHECK(error.cause().find("nothing listens") != std::string::npos);
+}
+
+TEST_CASE(
+    "a stream resumed by another client goes on at the expected step; the former holder's "
+    "late append is ignored") {
+  RunningServer server;
+  const TableSpec spec = spec_of();
+  Client first(options_of(server)), second(options_of(server));
+  const uint32_t table = first.open_table(spec);
+  second.open_table(spec);
+  StreamWriter before(first, table, spec, first.lease(table, 1), {});
+  write(before, 1, 0, 30);
+  before.flush();
+  const Lease lease = before.leases()[0];
+  const StreamName name{lease.ordinal, lease.epoch, lease.token};
+  const auto resumed = second.resume(table, {&name, 1});
+  CHECK(resumed[0].next_step == 30);
+  StreamWriter after(second, table, spec, resumed, {});
+  write(after, 1, 30, 60);
+  after.flush();
+  write(before, 1, 30, 40);
+  before.flush();
+  CHECK(metric(first, "table.replay.rows") == 60);
+  CHECK(metric(first, "table.replay.rows_ignored") == 10);
+  const StreamName wrong{lease.ordinal, lease.epoch, lease.token + 1};
+  CHECK(error_of([&] { second.resume(table, {&wrong, 1}); }).status() == Status::unknown_lease);
+  second.release(table, {&name, 1});
+  write(after, 1, 60, 61);
+  CHECK(error_of([&] { after.flush(); }).status() == Status::unknown_lease);
+}
+
+TEST_CASE("the limiter holds back appends, not the samples that release them") {
+  LimiterSpec limiter;
+  limiter.min_size = 100;
+  limiter.samples_per_insert = 4;
+  limiter.error_buffer = 400;
+  RunningServer server;
+  const TableSpec spec = spec_of(10'000, limiter);
+  Client actor(options_of(server)), learner(options_of(server));
+  const uint32_t table = actor.open_table(spec);
+  learner.open_table(spec);
+  std::thread writing([&] {
+    StreamWriter writer(actor, table, spec, actor.lease(table, 1), {});
+    write(writer, 1, 0, 2000);
+    writer.flush();
+  });
+  const SampleLayout layout(spec);
+  std::vector<std::byte> reply(layout.total_bytes(50));
+  uint64_t drawn = 0;
+  while (drawn < 4 * 1500) {
+    learner.sample(table, 50, reply, deadline_in(20'000'000'000));
+    check_sample(spec, reply, 50);
+    drawn += 50;
+    const uint64_t created = metric(learner, "table.replay.items_created");
+    CHECK(std::abs(static_cast<double>(4 * created) - static_cast<double>(drawn)) <= 400 + 400);
+  }
+  // Let the rest of the appends in: every insertion needs its draws.
+  while (metric(learner, "table.replay.rows") < 2000) {
+    learner.sample(table, 50, reply, deadline_in(20'000'000'000));
+  }
+  writing.join();
+}
+
+TEST_CASE("another specification is refused and named; bad priorities are, and lose nothing") {
+  RunningServer server;
+  const TableSpec spec = spec_of();
+  Client client(options_of(server));
+  const uint32_t table = client.open_table(spec);
+  TableSpec other = spec;
+  other.columns[0].shape = {4};
+  const Error mismatch = error_of([&] { client.open_table(other); });
+  CHECK(mismatch.status() == Status::table_mismatch);
+  CHECK(mismatch.cause().find("column 'obs': float32[4] here, float32[3] at the server") !=
+        std::string::npos);
+  StreamWriter writer(client, table, spec, client.lease(table, 1), {});
+  write(writer, 1, 0, 40);
+  writer.flush();
+  std::vector<std::byte> reply(SampleLayout(spec).total_bytes(4));
+  client.sample(table, 4, reply, deadline_in(1'000'000'000));
+  std::vector<uint64_t> keys(4);
+  std::memcpy(keys.data(), reply.data() + sizeof(SampleHeader), 32);
+  for (const float bad : {NAN, INFINITY, -1.0f}) {
+    const std::vector<float> priorities = {1, 1, bad, 1};
+    CHECK(error_of([&] { client.update_priorities(table, keys, priorities); }).status() ==
+          Status::bad_priority);
+  }
+  CHECK(metric(client, "table.replay.applied_updates") == 0);
+  CHECK(metric(client, "table.replay.live_items") == 38);
+}
+
+}  // namespace drlnet
