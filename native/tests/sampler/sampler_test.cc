@@ -1,0 +1,257 @@
+// One suite over every registered sampler: what a table relies on, whatever draws.
+#include "sampler/sampler.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "base/error.h"
+
+namespace drlnet::test {
+namespace {
+
+// Upper 1e-6 quantile of chi-square (Wilson and Hilferty): a seeded test that fails has a reason.
+double chi_square_limit(double degrees) {
+  const double z = 4.7534;
+  const double a = 2 / (9 * degrees);
+  return degrees * std::pow(1 - a + z * std::sqrt(a), 3);
+}
+
+SamplerSpec spec_of(const SamplerKind& kind, double exponent = 1) {
+  SamplerSpec spec;
+  spec.name = kind.name;
+  spec.priority_exponent = exponent;
+  return spec;
+}
+
+// A sampler with random content, and what it should hold.
+struct Filled {
+  std::unique_ptr<Sampler> sampler;
+  std::map<uint32_t, float> present;
+
+  Filled(const SamplerKind& kind, uint32_t leaves, uint64_t seed, double exponent = 1)
+      : sampler(make_sampler(spec_of(kind, exponent), leaves)) {
+    Random random(seed);
+    for (int i = 0; i < 6 * static_cast<int>(leaves); ++i) {
+      const auto slot = static_cast<uint32_t>(random.below(leaves));
+      const float priority = static_cast<float>(random.below(8)) + 0.25f;
+      const bool is_present = present.contains(slot);
+      if (!is_present) {
+        sampler->insert(slot, priority);
+        present[slot] = priority;
+      } else if (random.below(2) == 0) {
+        sampler->remove(slot);
+        present.erase(slot);
+      } else {
+        sampler->update({&slot, 1}, {&priority, 1});
+        present[slot] = priority;
+      }
+    }
+  }
+
+  double exact(const SamplerKind& kind, uint32_t slot) const {
+    if (kind.name != "prioritized") return 1.0 / static_cast<double>(present.size());
+    double total = 0;
+    for (const auto& [_, priority] : present) total += static_cast<double>(priority);
+    return static_cast<double>(present.at(slot)) / total;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("single draws follow the exact probabilities") {
+  for (const SamplerKind& kind : sampler_kinds()) {
+    for (const uint32_t leaves : {2u, 5u, 16u, 17u, 300u, 5000u}) {
+      INFO(std::string(kind.name), " leaves ", leaves);
+      const Filled filled(kind, leaves, leaves);
+      if (filled.present.empty()) continue;
+      CHECK(filled.sampler->size() == filled.present.size());
+      Random random(99 + leaves);
+      const int draws = 40 * static_cast<int>(leaves) + 2000;
+      std::map<uint32_t, double> counts;
+      for (int i = 0; i < draws; ++i) {
+        uint32_t slot = 0;
+        float probability = 0;
+        filled.sampler->draw({&slot, 1}, {&probability, 1}, random);
+        REQUIRE(filled.present.contains(slot));
+        REQUIRE(probability == doctest::Approx(filled.exact(kind, slot)).epsilon(1e-5));
+        ++counts[slot];
+      }
+      double statistic = 0;
+      for (const auto& [slot, _] : filled.present) {
+        const double expected = filled.exact(kind, slot) * draws;
+        statistic += (counts[slot] - expected) * (counts[slot] - expected) / expected;
+      }
+      if (filled.present.size() == 1) continue;
+      CHECK(statistic < chi_square_limit(static_cast<double>(filled.present.size() - 1)));
+    }
+  }
+}
+
+TEST_CASE("batches: no absent slot, honest probabilities, any size") {
+  for (const SamplerKind& kind : sampler_kinds()) {
+    const Filled filled(kind, 200, 3);
+    Random random(1);
+    for (const size_t n : {1u, 63u, 64u, 65u, 512u, 2000u}) {  // larger than the table, too
+      INFO(std::string(kind.name), " batch ", n);
+      std::vector<uint32_t> slots(n);
+      std::vector<float> probabilities(n);
+      filled.sampler->draw(slots, probabilities, random);
+      for (size_t i = 0; i < n; ++i) {
+        REQUIRE(filled.present.contains(slots[i]));
+        CHECK(probabilities[i] == doctest::Approx(filled.exact(kind, slots[i])).epsilon(1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("a stratified batch draws each item as often as its mass says, to within two") {
+  const SamplerKind& kind = sampler_kinds()[0];
+  REQUIRE(kind.name == "prioritized");
+  const Filled filled(kind, 300, 8);
+  Random random(5);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<uint32_t> slots(512);
+    std::vector<float> probabilities(512);
+    filled.sampler->draw(slots, probabilities, random);
+    std::map<uint32_t, double> counts;
+    for (const uint32_t slot : slots) ++counts[slot];
+    for (const auto& [slot, _] : filled.present) {
+      CHECK(std::abs(counts[slot] - 512 * filled.exact(kind, slot)) < 2);
+    }
+  }
+}
+
+TEST_CASE("a stratified batch comes back shuffled") {
+  const SamplerKind& kind = sampler_kinds()[0];
+  const Filled filled(kind, 4096, 8);
+  Random random(5);
+  std::vector<uint32_t> slots(4096);
+  std::vector<float> probabilities(4096);
+  filled.sampler->draw(slots, probabilities, random);
+  int ascents = 0;
+  for (size_t i = 1; i < slots.size(); ++i) ascents += slots[i] > slots[i - 1];
+  CHECK(std::abs(ascents - 2048) < 6 * 19);  // variance of ascents: (n + 1) / 12
+}
+
+TEST_CASE("removal and insertion move the mass") {
+  for (const SamplerKind& kind : sampler_kinds()) {
+    INFO(std::string(kind.name));
+    const auto sampler = make_sampler(spec_of(kind), 100);
+    CHECK(sampler->mass() == 0);
+    sampler->insert(7, 1);
+    sampler->insert(99, 1);
+    CHECK(sampler->mass() == 2);
+    sampler->remove(7);
+    CHECK(sampler->mass() == 1);
+    CHECK(sampler->size() == 1);
+    Random random(1);
+    std::vector<uint32_t> slots(50);
+    std::vector<float> probabilities(50);
+    sampler->draw(slots, probabilities, random);
+    for (size_t i = 0; i < 50; ++i) {
+      CHECK(slots[i] == 99);
+      CHECK(probabilities[i] == 1);
+    }
+    sampler->remove(99);
+    CHECK(sampler->mass() == 0);
+    CHECK(sampler->size() == 0);
+    sampler->insert(0, 1);
+    sampler->draw(slots, probabilities, random);
+    CHECK(slots[49] == 0);
+  }
+}
+
+TEST_CASE("priorities over 12 orders of magnitude in one sampler") {
+  const SamplerKind& kind = sampler_kinds()[0];
+  SamplerSpec spec = spec_of(kind, 1);
+  spec.priority_floor = 1e-9;
+  const auto sampler = make_sampler(spec, 1 << 12);
+  std::vector<double> exact(1 << 12);
+  double total = 0;
+  for (uint32_t slot = 0; slot < exact.size(); ++slot) {
+    const auto priority = static_cast<float>(std::pow(10.0, -6.0 + 12.0 * (slot % 13) / 12.0));
+    sampler->insert(slot, priority);
+    exact[slot] = static_cast<double>(priority);
+    total += exact[slot];
+  }
+  CHECK(sampler->mass() == doctest::Approx(total).epsilon(1e-12));
+  // What remains after the heavy ones are gone is exact, not their rounding.
+  double light = 0;
+  for (uint32_t slot = 0; slot < exact.size(); ++slot) {
+    if (slot % 13 == 0)
+      light += exact[slot];
+    else
+      sampler->remove(slot);
+  }
+  CHECK(sampler->mass() == doctest::Approx(light).epsilon(1e-12));
+  Random random(4);
+  std::vector<uint32_t> slots(4096);
+  std::vector<float> probabilities(4096);
+  sampler->draw(slots, probabilities, random);
+  for (const uint32_t slot : slots) REQUIRE(slot % 13 == 0);
+}
+
+TEST_CASE("stored is max(p, floor)^alpha, and never 0 or infinite") {
+  const SamplerKind& kind = sampler_kinds()[0];
+  SamplerSpec spec = spec_of(kind, 0.5);
+  spec.priority_floor = 1e-4;
+  const auto sampler = make_sampler(spec, 4);
+  sampler->insert(0, 9);
+  CHECK(sampler->mass() == doctest::Approx(3));
+  sampler->insert(1, 0);
+  CHECK(sampler->mass() == doctest::Approx(3.01));
+  spec.priority_exponent = 4;
+  spec.priority_floor = 1e-30;
+  const auto steep = make_sampler(spec, 4);
+  steep->insert(0, 0);
+  CHECK(steep->mass() > 0);
+  steep->insert(1, 3e38f);
+  CHECK(std::isfinite(steep->mass()));
+  spec.priority_exponent = 0;
+  const auto flat = make_sampler(spec, 4);
+  flat->insert(0, 0);
+  flat->insert(1, 1e6f);
+  CHECK(flat->mass() == 2);
+}
+
+TEST_CASE("fifo draws in order of insertion, each once, then again from the oldest") {
+  SamplerSpec spec;
+  spec.name = "fifo";
+  const auto sampler = make_sampler(spec, 10);
+  Random random(1);
+  const auto draw = [&](size_t n) {
+    std::vector<uint32_t> slots(n);
+    std::vector<float> probabilities(n);
+    sampler->draw(slots, probabilities, random);
+    return slots;
+  };
+  for (const uint32_t slot : {5u, 2u, 8u, 1u}) sampler->insert(slot, 1);
+  CHECK(draw(2) == std::vector<uint32_t>{5, 2});
+  sampler->remove(8);  // the next in turn
+  sampler->insert(9, 1);
+  CHECK(draw(2) == std::vector<uint32_t>{1, 9});
+  sampler->insert(3, 1);  // new: before those that were drawn
+  CHECK(draw(4) == std::vector<uint32_t>{3, 5, 2, 1});
+}
+
+TEST_CASE("unknown samplers and options are refused with a way out") {
+  SamplerSpec spec;
+  spec.name = "prioritised";
+  try {
+    make_sampler(spec, 16);
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.status() == Status::config);
+    CHECK(error.remedy().find("did you mean 'prioritized'?") != std::string::npos);
+  }
+  for (const SamplerKind& kind : sampler_kinds()) {
+    SamplerSpec with_option = spec_of(kind);
+    with_option.options["group_count"] = 4;
+    CHECK_THROWS_WITH_AS(make_sampler(with_option, 16), doctest::Contains("group_count"), Error);
+  }
+}
+
+}  // namespace drlnet::test
