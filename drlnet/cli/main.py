@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from drlnet import __version__
-from drlnet.cli import actor, evaluate, learn, run, serve, stats
+from drlnet.cli import actor, bench, evaluate, learn, run, serve, stats
 from drlnet.cli.output import report_and_exit
 
 app = typer.Typer(
@@ -58,6 +58,7 @@ app.command("actor")(actor.actor)
 app.command("learn")(learn.learn)
 app.command("stats")(stats.stats)
 app.command("eval")(evaluate.evaluate)
+app.add_typer(bench.bench, name="bench")
 
 
 def main() -> None:

@@ -78,10 +78,10 @@ class _ViewLayout:
             # Items that end early start earlier in the shared window: these rows are copied out.
             start = self.first - (horizon - length.astype(np.int64))
             index = start[:, None] + np.arange(self.rows)
-            shown = window[np.arange(n)[:, None], index]
+            shown: NDArray[Any] = window[np.arange(n)[:, None], index]
         else:
             shown = window[:, self.first : self.first + self.rows]
-        return shown[:, 0] if self.squeeze else shown
+        return cast(NDArray[Any], shown[:, 0]) if self.squeeze else shown
 
 
 class Views(Mapping[str, NDArray[Any]]):
@@ -139,11 +139,11 @@ class Batch:
     @property
     def age(self) -> NDArray[np.int64]:
         numbers = (self.keys & _NUMBER_BITS).astype(np.int64)
-        return (self._head & int(_NUMBER_BITS)) - numbers
+        return np.asarray((self._head & int(_NUMBER_BITS)) - numbers, np.int64)
 
 
 def importance_weights(batch: Batch, beta: float) -> NDArray[np.float32]:
     """float32 [n]: (item_count * probability) ** -beta, divided by the batch's maximum
     (Schaul et al., 2016, "Prioritized Experience Replay", section 3.4)."""
     weights = (batch.item_count * batch.probabilities.astype(np.float64)) ** -beta
-    return (weights / weights.max()).astype(np.float32)
+    return np.asarray(weights / weights.max(), np.float32)

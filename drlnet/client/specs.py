@@ -69,9 +69,10 @@ class Sampler:
 class Limiter:
     """When a sample or an insertion has to wait.
 
-    min_size: items before the first draw. samples_per_insert: item draws per item creation, 0 for no
-    limit; error_buffer: by how many draws the ratio may be off. batch, prefetch and append_burst say
-    what the clients intend, so that settings which can deadlock are refused when the table is opened.
+    min_size: items before the first draw. samples_per_insert: item draws per item creation, 0 for
+    no limit; error_buffer: by how many draws the ratio may be off. batch, prefetch and append_burst
+    say what the clients intend, so that settings which can deadlock are refused when the table is
+    opened.
     """
 
     min_size: int = 1

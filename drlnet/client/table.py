@@ -53,7 +53,7 @@ class Table:
             self._number,
             self._spec,
             num_streams,
-            [tuple(lease) for lease in resume],
+            list(resume),
             flush_rows,
             flush_interval_s,
             timeout,
