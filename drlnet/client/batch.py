@@ -81,7 +81,7 @@ class _ViewLayout:
             shown: NDArray[Any] = window[np.arange(n)[:, None], index]
         else:
             shown = window[:, self.first : self.first + self.rows]
-        return cast(NDArray[Any], shown[:, 0]) if self.squeeze else shown
+        return shown[:, 0] if self.squeeze else shown
 
 
 class Views(Mapping[str, NDArray[Any]]):
