@@ -1,0 +1,121 @@
+"""Makes a `RowEnv` of a gymnasium environment by its id; refuses what no agent here can play."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode
+
+from drlnet.envs.rows import RowEnv
+from drlnet.errors import ConfigError, UnknownEnvironment
+
+
+@dataclass(frozen=True)
+class EnvSpaces:
+    """What a policy and a table have to know about an environment."""
+
+    obs_shape: tuple[int, ...]
+    obs_dtype: str  # numpy's name: "float32" or "uint8"
+    num_actions: int
+    first_action: int  # of the environment's own numbering; ours starts at 0
+
+
+def make_envs(
+    env_id: str,
+    num_envs: int,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    vectorization: str = "sync",
+    autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
+) -> tuple[RowEnv, EnvSpaces]:
+    """Makes `num_envs` copies of an environment.
+
+    vectorization: "sync" steps them in a loop, "async" in a process each, "vector_entry_point" takes
+    the environment's own vectorised form (CartPole's is about 10 times faster than the loop).
+    autoreset_mode: for the first two; an own form has the mode that it declares. Errors:
+    UnknownEnvironment for an id that is not registered (with near matches) or spaces that are not
+    supported, ConfigError for an environment that cannot be made.
+    """
+    _find(env_id)
+    vector_kwargs = {}
+    if vectorization != "vector_entry_point":
+        vector_kwargs["autoreset_mode"] = autoreset_mode
+    try:
+        envs = gym.make_vec(
+            env_id,
+            num_envs=num_envs,
+            vectorization_mode=vectorization,
+            vector_kwargs=vector_kwargs,
+            **(kwargs or {}),
+        )
+    except (gym.error.Error, ImportError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"environment {env_id} cannot be made: {_one_line(error)}",
+            "check env.kwargs, env.vectorization and that the environment's packages are installed",
+        ) from error
+    try:
+        spaces = _spaces(env_id, envs.single_observation_space, envs.single_action_space)
+        return RowEnv(envs, spaces.obs_dtype, spaces.first_action), spaces
+    except ConfigError:
+        envs.close()
+        raise
+
+
+def find_spaces(env_id: str, kwargs: Mapping[str, Any] | None = None) -> EnvSpaces:
+    """The spaces of an environment, found by making one copy of it."""
+    envs, spaces = make_envs(env_id, 1, kwargs=kwargs, vectorization="sync")
+    envs.close()
+    return spaces
+
+
+def _find(env_id: str) -> None:
+    try:
+        gym.spec(env_id)
+    except (gym.error.Error, ImportError) as error:
+        near = difflib.get_close_matches(env_id, list(gym.registry), n=3, cutoff=0.5)
+        if not near:  # another capitalisation is nearer than its letters say
+            lower = {name.lower(): name for name in gym.registry}
+            near = [lower[n] for n in difflib.get_close_matches(env_id.lower(), lower, 3, 0.5)]
+        remedy = "python -c 'import gymnasium; gymnasium.pprint_registry()' lists all"
+        if near:
+            remedy = f"did you mean {' or '.join(near)}? {remedy}"
+        raise UnknownEnvironment(
+            f"no environment {env_id!r} is registered with gymnasium", remedy
+        ) from error
+
+
+def _spaces(
+    env_id: str, observation: gym.Space[Any] | None, action: gym.Space[Any] | None
+) -> EnvSpaces:
+    if not isinstance(action, gym.spaces.Discrete):
+        raise UnknownEnvironment(
+            f"environment {env_id} has the action space {action}; Q-learning needs a Discrete one",
+            "wrap the environment so that its actions are a finite set",
+        )
+    if not isinstance(observation, gym.spaces.Box):
+        raise UnknownEnvironment(
+            f"environment {env_id} has the observation space {observation}; a Box is needed",
+            "wrap it with gymnasium.wrappers.FlattenObservation and register the wrapped one",
+        )
+    return EnvSpaces(
+        obs_shape=tuple(int(n) for n in observation.shape),
+        obs_dtype=_column_dtype(observation.dtype),
+        num_actions=int(action.n),
+        first_action=int(action.start),
+    )
+
+
+def _column_dtype(dtype: npt.DTypeLike) -> str:
+    # Bytes stay bytes (images); all else is what the networks compute in.
+    return "uint8" if np.dtype(dtype) == np.uint8 else "float32"
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,138 @@
+"""The one row form: whatever a vector environment's autoreset mode, a writer sees the same rows.
+
+Row t of an environment holds o_t and the reward, terminated and truncated that arrived with it. Its
+first row is FIRST, its final observation is a LAST row (which takes no action). How gymnasium's
+modes get there:
+
+    NEXT_STEP   step t returns the final observation, step t + 1 ignores its action and resets.
+                One tick of rows for each step; the reset step is the LAST row's.
+    SAME_STEP   step t resets at once and hides the final observation in its info.
+                Two ticks: the LAST rows of the environments that ended, then everyone's next rows.
+    DISABLED    step t returns the final observation and the caller resets. Two ticks, likewise.
+
+So a step costs an env_step for each row that is not LAST, in every mode alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from drlnet.errors import ConfigError
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One row of each of M environments, as `Writer.append` takes them (the action is the policy's)."""
+
+    obs: npt.NDArray[Any]  # [M, *shape], the column's dtype
+    reward: npt.NDArray[np.float32]  # [M], arrived with obs; 0 where first
+    terminated: Bools  # [M], arrived with obs
+    truncated: Bools  # [M], arrived with obs
+    first: Bools  # [M]
+    last: Bools  # [M]
+    mask: Bools | None = None  # [M], the environments that have a row here; None: all
+
+
+class RowEnv:
+    """A vector environment of any autoreset mode that yields `Rows`.
+
+    Actions are numbered from 0 (a `Discrete` space may start elsewhere). Not thread-safe.
+    """
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any], dtype: npt.DTypeLike, first_action: int = 0):
+        self.envs = envs
+        self.num_envs = envs.num_envs
+        mode = envs.metadata.get("autoreset_mode")
+        if not isinstance(mode, AutoresetMode):
+            raise ConfigError(
+                f"environment {envs} does not declare its autoreset mode",
+                'set env.vectorization = "sync", or metadata["autoreset_mode"] in the environment',
+            )
+        self.mode = mode
+        self._dtype = np.dtype(dtype)
+        self._first_action = first_action
+        self._last = np.ones(self.num_envs, dtype=np.bool_)  # of the newest row of each environment
+
+    def reset(self, seed: int | None = None) -> Rows:
+        """Starts new episodes everywhere: FIRST rows. Equal seeds give equal episodes."""
+        obs, _ = self.envs.reset(seed=seed)
+        self._last = np.zeros(self.num_envs, dtype=np.bool_)
+        return self._rows(obs, first=~self._last)
+
+    def step(self, action: npt.NDArray[np.int64]) -> tuple[Rows | None, Rows]:
+        """Steps all environments.
+
+        action: [M] int64, ignored where the newest row is LAST. Returns (final, rows): `rows` are the
+        ones to act on next; `final` are LAST rows that lie before them, None when there are none or
+        when they are among `rows` (NEXT_STEP).
+        """
+        reset_now = self._last
+        step = self.envs.step(action + self._first_action if self._first_action else action)
+        obs, reward, terminated, truncated, info = step
+        last = np.logical_or(terminated, truncated)
+        if self.mode is AutoresetMode.NEXT_STEP:
+            self._last = last
+            return None, self._rows(obs, reward, terminated, truncated, reset_now, last)
+        if not last.any():
+            return None, self._rows(obs, reward, terminated, truncated)
+        obs = self._copy(obs)
+        if self.mode is AutoresetMode.SAME_STEP:
+            final_obs = obs.copy()
+            for index in np.flatnonzero(last):
+                final_obs[index] = info["final_obs"][index]
+        else:
+            final_obs = obs
+            options = {"reset_mask": last.copy()}
+            obs, _ = self.envs.reset(options=options)
+        final = self._rows(final_obs, reward, terminated, truncated, None, last, last)
+        return final, self._rows(
+            obs,
+            np.where(last, 0, reward),
+            np.logical_and(terminated, ~last),
+            np.logical_and(truncated, ~last),
+            first=last,
+        )
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self.envs.close()
+
+    def _copy(self, obs: npt.ArrayLike) -> npt.NDArray[Any]:
+        return np.array(obs, dtype=self._dtype)
+
+    def _rows(
+        self,
+        obs: npt.ArrayLike,
+        reward: npt.ArrayLike | None = None,
+        terminated: Bools | None = None,
+        truncated: Bools | None = None,
+        first: Bools | None = None,
+        last: Bools | None = None,
+        mask: Bools | None = None,
+    ) -> Rows:
+        none = np.zeros(self.num_envs, dtype=np.bool_)
+        return Rows(
+            obs=self._copy(obs),
+            reward=np.zeros(self.num_envs, np.float32)
+            if reward is None
+            else np.array(reward, dtype=np.float32),
+            terminated=none if terminated is None else np.array(terminated, dtype=np.bool_),
+            truncated=none if truncated is None else np.array(truncated, dtype=np.bool_),
+            first=none if first is None else first,
+            last=none if last is None else last,
+            mask=mask,
+        )
+
+
+def ticks(step: tuple[Rows | None, Rows]) -> Iterable[Rows]:
+    """The rows of a step in the order in which a writer appends them."""
+    final, rows = step
+    return (rows,) if final is None else (final, rows)

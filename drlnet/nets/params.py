@@ -1,0 +1,74 @@
+"""Params as bytes: safetensors with the architecture in the metadata, so that what does not fit is
+found by content and not by a shape error deep in torch. No pickle anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+
+from drlnet.errors import CheckpointMismatch
+
+_HEADER_BYTES_MAX = 1 << 20
+
+
+def pack(
+    params: Mapping[str, torch.Tensor], architecture: str, metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """params (a state dict) as a safetensors blob."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in params.items()}
+    return safetensors.torch.save(tensors, {**(metadata or {}), "architecture": architecture})
+
+
+def unpack(blob: bytes, architecture: str, source: str) -> dict[str, torch.Tensor]:
+    """The state dict in a blob. source says where it came from, for the error.
+
+    Errors: CheckpointMismatch when it is damaged or of another architecture.
+    """
+    try:
+        found = read_metadata(blob).get("architecture", "unnamed")
+        tensors = safetensors.torch.load(blob)
+    except (SafetensorError, ValueError) as error:
+        raise CheckpointMismatch(
+            f"{source} holds no params: {error}", "it may be damaged; take another checkpoint"
+        ) from error
+    if found != architecture:
+        raise CheckpointMismatch(
+            f"{source} holds params of [{found}], but the config makes [{architecture}]",
+            "use the config that the params were trained with (config.toml in their run's folder)",
+        )
+    return tensors
+
+
+def read_metadata(blob: bytes) -> dict[str, str]:
+    """The metadata of a safetensors blob; ValueError when it has no proper header."""
+    size = int.from_bytes(blob[:8], "little")
+    if len(blob) < 8 or size > min(len(blob) - 8, _HEADER_BYTES_MAX):
+        raise ValueError("the header is cut short")
+    header = json.loads(blob[8 : 8 + size])
+    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
+    return {str(key): str(value) for key, value in metadata.items()}
+
+
+def save(path: Path, blob: bytes) -> None:
+    """Writes a blob so that a reader sees the old file or the new one, never a part."""
+    part = path.with_suffix(path.suffix + ".part")
+    part.write_bytes(blob)
+    part.replace(path)
+
+
+def load(path: Path, architecture: str) -> dict[str, torch.Tensor]:
+    """The state dict of a checkpoint file; CheckpointMismatch when it is absent or does not fit."""
+    try:
+        blob = path.read_bytes()
+    except OSError as error:
+        raise CheckpointMismatch(
+            f"checkpoint {path} cannot be read: {error.strerror}",
+            "name a run's folder that holds checkpoint.safetensors",
+        ) from error
+    return unpack(blob, architecture, f"checkpoint {path}")
