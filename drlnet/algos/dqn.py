@@ -1,7 +1,7 @@
 r"""Deep Q-learning, double, dueling, n-step, prioritized: one file, top to bottom.
 
-An item is anchored at step t of an episode. With m = min(n, steps left in the episode), the item's
-true length, and the rewards r_k and discounts d_k that arrived with o_{t+k} (d = 0 where terminated):
+An item is anchored at step t of an episode. With m = min(n, steps left in the episode), its true
+length, and the rewards r_k and discounts d_k that arrived with o_{t+k} (d = 0 where terminated):
 
     R      = sum_{k=1..m} gamma^(k-1) (d_1 ... d_{k-1}) r_k
     target = R + gamma^m (d_1 ... d_m) Q'(o_{t+m}, a*)
@@ -9,15 +9,15 @@ true length, and the rewards r_k and discounts d_k that arrived with o_{t+k} (d 
     delta  = target - Q(o_t, a_t)
     loss   = mean over the batch of  w Huber(delta),      priority = |delta|
 
-The edges: an episode that terminated at t + m has d_m = 0, so nothing is bootstrapped; one that was
-truncated (a time limit) has d_m = 1 and bootstraps from its final observation; a lost life that sets
-terminated cuts the sums there although the rows go on. Only m < n shortens the powers of gamma.
+The edges: an episode that terminated at t + m has d_m = 0, so nothing is bootstrapped; one that
+was truncated (a time limit) has d_m = 1 and bootstraps from its final observation; a lost life
+that sets terminated cuts the sums there although the rows go on. Only m < n shortens the powers of gamma.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +25,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from drlnet import Batch, Column, Item, View
+from drlnet.algos.n_step_errors import NStepErrors
+from drlnet.client import Batch, Column, Item, View
 from drlnet.config import DqnConfig
 from drlnet.envs import EnvSpaces, Rows
 from drlnet.nets import NETS
-from drlnet.policies import EpsilonGreedy
 
 Floats = npt.NDArray[np.float32]
 
@@ -71,9 +71,12 @@ def row(rows: Rows, action: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]
 
 def make_net(config: DqnConfig, spaces: EnvSpaces) -> nn.Module:
     """The Q network; its initial params follow from torch's seed."""
-    return NETS["mlp"](
-        spaces.obs_shape, spaces.num_actions, config.hidden_sizes, config.dueling
-    )
+    return NETS["mlp"](spaces.obs_shape, spaces.num_actions, config.hidden_sizes, config.dueling)
+
+
+def initial_priorities(config: DqnConfig, num_streams: int) -> NStepErrors:
+    """What an actor computes its items' first priorities with."""
+    return NStepErrors(num_streams, config.n_step, config.gamma)
 
 
 def n_step_targets(
@@ -91,8 +94,8 @@ def n_step_targets(
     return returns, factor[:, -1]
 
 
-class Dqn:
-    """The learner's side: online and target networks and an optimiser. Not thread-safe."""
+class Learner:
+    """Online and target networks and an optimiser. Not thread-safe."""
 
     def __init__(self, config: DqnConfig, spaces: EnvSpaces, device: str, seed: int):
         torch.manual_seed(seed)
@@ -104,6 +107,12 @@ class Dqn:
             self.online.parameters(), lr=config.learning_rate, eps=config.adam_epsilon, fused=True
         )
         self.steps = 0
+        self._q_mean = torch.zeros(())
+
+    @property
+    def q_mean(self) -> float:
+        """The mean Q value of the actions taken in the newest batch."""
+        return float(self._q_mean)
 
     def loss(
         self, batch: dict[str, torch.Tensor], weights: torch.Tensor
@@ -123,6 +132,7 @@ class Dqn:
             )
             target = returns + factor * q_next.gather(1, best).squeeze(1)
         taken = q.gather(1, batch["action"].long()[:, None]).squeeze(1)
+        self._q_mean = taken.detach().mean()
         losses = functional.smooth_l1_loss(taken, target, reduction="none")
         return (weights * losses).mean(), (target - taken.detach()).abs()
 

@@ -36,8 +36,8 @@ def make_envs(
 ) -> tuple[RowEnv, EnvSpaces]:
     """Makes `num_envs` copies of an environment.
 
-    vectorization: "sync" steps them in a loop, "async" in a process each, "vector_entry_point" takes
-    the environment's own vectorised form (CartPole's is about 10 times faster than the loop).
+    vectorization: "sync" steps them in a loop, "async" in a process each, "vector_entry_point"
+    takes the environment's own vectorised form (CartPole's steps 16 environments 3 times faster).
     autoreset_mode: for the first two; an own form has the mode that it declares. Errors:
     UnknownEnvironment for an id that is not registered (with near matches) or spaces that are not
     supported, ConfigError for an environment that cannot be made.
@@ -67,9 +67,14 @@ def make_envs(
         raise
 
 
-def find_spaces(env_id: str, kwargs: Mapping[str, Any] | None = None) -> EnvSpaces:
-    """The spaces of an environment, found by making one copy of it."""
-    envs, spaces = make_envs(env_id, 1, kwargs=kwargs, vectorization="sync")
+def find_spaces(
+    env_id: str, kwargs: Mapping[str, Any] | None = None, vectorization: str = "sync"
+) -> EnvSpaces:
+    """The spaces of an environment, found by making one copy of it. Errors as make_envs."""
+    own = vectorization == "vector_entry_point"  # one copy needs no process of its own
+    envs, spaces = make_envs(
+        env_id, 1, kwargs=kwargs, vectorization=vectorization if own else "sync"
+    )
     envs.close()
     return spaces
 

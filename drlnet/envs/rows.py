@@ -16,7 +16,7 @@ So a step costs an env_step for each row that is not LAST, in every mode alike.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Rows:
-    """One row of each of M environments, as `Writer.append` takes them (the action is the policy's)."""
+    """One row of each of M environments, as `Writer.append` takes them but for the action."""
 
     obs: npt.NDArray[Any]  # [M, *shape], the column's dtype
     reward: npt.NDArray[np.float32]  # [M], arrived with obs; 0 where first
@@ -70,9 +70,9 @@ class RowEnv:
     def step(self, action: npt.NDArray[np.int64]) -> tuple[Rows | None, Rows]:
         """Steps all environments.
 
-        action: [M] int64, ignored where the newest row is LAST. Returns (final, rows): `rows` are the
-        ones to act on next; `final` are LAST rows that lie before them, None when there are none or
-        when they are among `rows` (NEXT_STEP).
+        action: [M] int64, ignored where the newest row is LAST. Returns (final, rows): `rows` are
+        the ones to act on next; `final` are LAST rows that lie before them, None when there are
+        none or when they are among `rows` (NEXT_STEP).
         """
         reset_now = self._last
         step = self.envs.step(action + self._first_action if self._first_action else action)
@@ -83,23 +83,16 @@ class RowEnv:
             return None, self._rows(obs, reward, terminated, truncated, reset_now, last)
         if not last.any():
             return None, self._rows(obs, reward, terminated, truncated)
-        obs = self._copy(obs)
+        final_obs = self._copy(obs)
         if self.mode is AutoresetMode.SAME_STEP:
-            final_obs = obs.copy()
             for index in np.flatnonzero(last):
                 final_obs[index] = info["final_obs"][index]
         else:
-            final_obs = obs
-            options = {"reset_mask": last.copy()}
-            obs, _ = self.envs.reset(options=options)
-        final = self._rows(final_obs, reward, terminated, truncated, None, last, last)
-        return final, self._rows(
-            obs,
-            np.where(last, 0, reward),
-            np.logical_and(terminated, ~last),
-            np.logical_and(truncated, ~last),
-            first=last,
-        )
+            obs, _ = self.envs.reset(options={"reset_mask": last.copy()})
+        none = np.zeros_like(last)
+        final = replace(self._rows(final_obs, reward, terminated, truncated, none, last), mask=last)
+        # Nothing but the others' rewards arrives with these: none of them has ended.
+        return final, self._rows(obs, np.where(last, 0, reward), first=last)
 
     def close(self) -> None:
         """Closes the environments."""
@@ -108,7 +101,7 @@ class RowEnv:
     def _copy(self, obs: npt.ArrayLike) -> npt.NDArray[Any]:
         return np.array(obs, dtype=self._dtype)
 
-    def _rows(
+    def _rows(  # noqa: PLR0917
         self,
         obs: npt.ArrayLike,
         reward: npt.ArrayLike | None = None,
@@ -116,7 +109,6 @@ class RowEnv:
         truncated: Bools | None = None,
         first: Bools | None = None,
         last: Bools | None = None,
-        mask: Bools | None = None,
     ) -> Rows:
         none = np.zeros(self.num_envs, dtype=np.bool_)
         return Rows(
@@ -128,7 +120,6 @@ class RowEnv:
             truncated=none if truncated is None else np.array(truncated, dtype=np.bool_),
             first=none if first is None else first,
             last=none if last is None else last,
-            mask=mask,
         )
 
 

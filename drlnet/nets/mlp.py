@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -27,7 +28,7 @@ class Mlp(nn.Module):
         self.dueling = dueling
         sizes = [math.prod(obs_shape), *hidden_sizes]
         layers: list[nn.Module] = []
-        for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
+        for inputs, outputs in pairwise(sizes):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
         self.torso = nn.Sequential(*layers)
         self.head = nn.Linear(sizes[-1], num_actions + int(dueling))

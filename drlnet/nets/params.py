@@ -51,7 +51,9 @@ def read_metadata(blob: bytes) -> dict[str, str]:
     if len(blob) < 8 or size > min(len(blob) - 8, _HEADER_BYTES_MAX):
         raise ValueError("the header is cut short")
     header = json.loads(blob[8 : 8 + size])
-    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
+    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else None
+    if not isinstance(metadata, dict):
+        raise ValueError("the header is not a safetensors header")
     return {str(key): str(value) for key, value in metadata.items()}
 
 

@@ -36,7 +36,7 @@ class EpsilonGreedy:
     ) -> tuple[npt.NDArray[np.int64], State, dict[str, npt.NDArray[np.float32]]]:
         """obs [M, *shape], first [M], streams [M] (ordinals) -> action [M], state, extras.
 
-        extras["q"]: Q values, [M, num_actions] float32; an actor's initial priorities come from them.
+        extras["q"]: Q values, [M, num_actions] float32; initial priorities come from them.
         """
         with torch.inference_mode():
             q: npt.NDArray[np.float32] = self.net(torch.from_numpy(obs)).numpy()

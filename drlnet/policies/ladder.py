@@ -9,7 +9,7 @@ import numpy.typing as npt
 def radical_inverse(ordinals: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """The base-2 radical inverse (van der Corput): binary digits mirrored at the point.
 
-    0, 1, 2, 3, 4, ... -> 0, 1/2, 1/4, 3/4, 1/8, ...: any prefix of the ordinals covers [0, 1) evenly.
+    0, 1, 2, 3, 4, ... -> 0, 1/2, 1/4, 3/4, 1/8, ...: any prefix covers [0, 1) evenly.
     """
     rest = np.asarray(ordinals, dtype=np.int64)
     inverse = np.zeros(rest.shape, dtype=np.float64)
@@ -31,9 +31,9 @@ def epsilon_ladder(
 ) -> npt.NDArray[np.float64]:
     """epsilon = base^(1 + exponent * u) of each stream.
 
-    ladder "radical": u is the radical inverse of the stream's leased ordinal, which stays what it is
-    when actors join and leave. ladder "apex" (Horgan et al., 2018): u = index / (total - 1), with
-    ordinals as the indices; total must be known.
+    ladder "radical": u is the radical inverse of the stream's leased ordinal, which stays what it
+    is when actors join and leave. ladder "apex" (Horgan et al., 2018): u = index / (total - 1),
+    with ordinals as the indices; total must be known.
     """
     if ladder == "radical":
         u = radical_inverse(ordinals)

@@ -1,0 +1,1 @@
+"""Roles: what one process does. Each loop reads like pseudocode."""

@@ -1,0 +1,236 @@
+"""The actor: plays environments with its own copy of the params and appends what it sees."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from drlnet.algos import find_algo
+from drlnet.client import Client
+from drlnet.config import Config
+from drlnet.envs import Rows, make_envs, ticks
+from drlnet.errors import ConfigError, ReplayTimeout
+from drlnet.nets.params import unpack
+from drlnet.policies import EpsilonGreedy, epsilon_ladder
+from drlnet.roles.seeds import role_sequence
+from drlnet.roles.table import open_table
+
+_PARAMS_TIMEOUT_S = 60.0
+_CRASHES_MAX = 3  # within _CRASH_WINDOW_S: beyond, the environment is at fault and not the moment
+_CRASH_WINDOW_S = 60.0
+
+
+class Stop(Protocol):
+    """What ends a role: threading.Event and multiprocessing.Event are such."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+def act(config: Config, server: str, index: int, stop: Stop) -> None:
+    """One actor process: plays until stop is set or actor.max_env_steps are done.
+
+    Errors: ReplayTimeout when nobody publishes params, or the limiter holds an append for too long;
+    ConfigError for an environment that keeps crashing; the client's own.
+    """
+    torch.set_num_threads(config.actor.torch_threads)
+    with Client(server, name=f"actor-{index}", poll=config.server.poll) as client:
+        actor = Actor(config, client, index)
+        if not actor.wait_for_params(stop):
+            return
+        actor.start()
+        while not stop.is_set() and not actor.spent:
+            actor.tick()
+        actor.close()
+
+
+class Actor:
+    """envs_per_actor environments, their writer and their policy. Not thread-safe."""
+
+    def __init__(self, config: Config, client: Client, index: int):
+        self._config, self._client, self._index = config, client, index
+        self._algo = find_algo(config.algo.name)
+        self._make_envs()
+        self._table = open_table(client, config, self._spaces)
+        self._net = self._algo.make_net(config.algo, self._spaces)
+        self._params_version = 0
+        self._env_steps = 0
+        self._ticks = 0
+        self.items_added = 0
+        self._crashes: list[float] = []
+        self._returns = Returns(config.actor.envs_per_actor)
+        self._reported_at, self._reported_steps = time.monotonic(), 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether this actor has done what actor.max_env_steps allows."""
+        budget = self._config.actor.max_env_steps
+        return budget is not None and self._env_steps >= budget
+
+    def wait_for_params(self, stop: Stop, timeout_s: float = _PARAMS_TIMEOUT_S) -> bool:
+        """Waits for the first params; False when stopped. ReplayTimeout after the deadline."""
+        deadline = time.monotonic() + timeout_s
+        while not self._fetch():
+            if time.monotonic() > deadline:
+                raise ReplayTimeout(
+                    f"no learner has published params at {self._client.address} "
+                    f"within {timeout_s:g} s",
+                    f"start `drlnet learn {self._config.env.id}` with the same --server",
+                )
+            if stop.wait(0.05):
+                return False
+        return True
+
+    def start(self) -> None:
+        """Leases streams and starts an episode in each: anew after a crash."""
+        actor = self._config.actor
+        self._writer = self._table.writer(actor.envs_per_actor)
+        # A lease is this actor's alone, however many were started under one index.
+        lease = self._writer.leases[0]
+        seeds = role_sequence(self._config.run.seed, "actor", lease.ordinal, lease.epoch)
+        explore_seed, env_seed = seeds.spawn(2)
+        apex = actor.ladder == "apex"
+        epsilons = epsilon_ladder(
+            self._index * actor.envs_per_actor + np.arange(actor.envs_per_actor)
+            if apex
+            else self._writer.ordinals,
+            base=actor.epsilon_base,
+            exponent=actor.epsilon_exponent,
+            ladder=actor.ladder,
+            total=actor.num_actors * actor.envs_per_actor,
+        )
+        rng = np.random.default_rng(explore_seed)
+        self._policy = EpsilonGreedy(self._net, self._spaces.num_actions, epsilons, rng)
+        self._state = None
+        self._errors = self._algo.initial_priorities(self._config.algo, actor.envs_per_actor)
+        self._returns.restart()
+        self._rows = self._envs.reset(int(env_seed.generate_state(1)[0]) >> 1)
+        self._action = self._record(self._rows)
+
+    def tick(self) -> None:
+        """One step of every environment."""
+        try:
+            step = self._envs.step(self._action)
+        except Exception as error:  # an environment is someone else's code
+            return self._restart(error)
+        for rows in ticks(step):
+            self._action = self._record(rows)
+            self._returns.push(rows)
+        self._ticks += 1
+        if self._ticks % self._config.actor.fetch_period_steps == 0:
+            self._fetch()
+        if time.monotonic() - self._reported_at >= self._config.learner.report_interval_s:
+            self._report()
+        return None
+
+    def flush(self) -> None:
+        """Waits until the server holds all that was appended."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Sends what is left, releases the streams and closes the environments."""
+        self._writer.close()
+        self._report()
+        self._envs.close()
+
+    def _record(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Acts on rows and appends them, with the items whose futures they complete."""
+        streams = self._writer.ordinals
+        action, self._state, extras = self._policy.act(rows.obs, rows.first, streams, self._state)
+        columns = self._algo.row(rows, action)
+        steps = self._writer.append(columns, rows.first, rows.last, rows.mask)
+        ready = self._errors.push(columns, rows.last, steps, extras["q"], rows.mask)
+        if len(ready.steps):
+            self._writer.add_items(ready.streams, ready.steps, ready.priorities)
+            self.items_added += len(ready.steps)
+        stored = steps >= 0
+        self._env_steps += int(np.count_nonzero(stored & ~rows.last))
+        return action
+
+    def _restart(self, error: Exception) -> None:
+        """An environment crashed: breaks its streams (and its neighbours') and starts new ones."""
+        now = time.monotonic()
+        self._crashes = [t for t in self._crashes if now - t < _CRASH_WINDOW_S] + [now]
+        if len(self._crashes) > _CRASHES_MAX:
+            raise ConfigError(
+                f"environment {self._config.env.id} crashed {len(self._crashes)} times within "
+                f"{_CRASH_WINDOW_S:g} s, last with {type(error).__name__}: {error}",
+                "play it alone to find out why; what it did before is kept",
+            ) from error
+        self._writer.close()  # a released stream is broken: items that wait for more rows retire
+        self._envs.close()
+        self._make_envs()
+        self.start()
+
+    def _make_envs(self) -> None:
+        env = self._config.env
+        self._envs, self._spaces = make_envs(
+            env.id,
+            self._config.actor.envs_per_actor,
+            kwargs=env.kwargs,
+            vectorization=env.vectorization,
+        )
+
+    def _fetch(self) -> bool:
+        newer = self._client.fetch(newer_than=self._params_version)
+        if newer is None:
+            return False
+        self._params_version, blob = newer
+        source = f"version {self._params_version} at {self._client.address}"
+        self._net.load_state_dict(unpack(blob, self._net.architecture, source))
+        return True
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        rate = (self._env_steps - self._reported_steps) / max(1e-9, now - self._reported_at)
+        self._client.report(
+            {
+                "env_steps": self._env_steps,
+                "env_steps_per_s": rate,
+                "episodes": self._returns.episodes,
+                "return_mean": self._returns.mean,
+                "return_last": self._returns.last,
+                "epsilon_min": float(self._policy.epsilons.min()),
+                "params_version": self._params_version,
+                "env_crashes": len(self._crashes),
+            }
+        )
+        self._reported_at, self._reported_steps = now, self._env_steps
+
+
+class Returns:
+    """Undiscounted returns of the episodes that M environments play; NaN before the first ends."""
+
+    def __init__(self, num_envs: int):
+        self._running = np.zeros(num_envs)
+        self._recent: deque[float] = deque(maxlen=100)
+        self.episodes = 0
+
+    def restart(self) -> None:
+        """Forgets episodes under way."""
+        self._running[:] = 0.0
+
+    def push(self, rows: Rows) -> None:
+        """Takes a tick's rows."""
+        present = True if rows.mask is None else rows.mask
+        self._running += np.where(present, rows.reward, 0.0)
+        for index in np.flatnonzero(rows.last & present):
+            self._recent.append(float(self._running[index]))
+            self._running[index] = 0.0
+            self.episodes += 1
+
+    @property
+    def mean(self) -> float:
+        """Over the last 100 episodes."""
+        return float(np.mean(self._recent)) if self._recent else float("nan")
+
+    @property
+    def last(self) -> float:
+        """Of the newest episode."""
+        return self._recent[-1] if self._recent else float("nan")

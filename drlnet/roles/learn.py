@@ -1,0 +1,182 @@
+"""The learner: batches in, priorities and params out, until the goal or a budget is reached."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from drlnet.algos import find_algo
+from drlnet.client import Batch, Client, Table, importance_weights
+from drlnet.config import Config
+from drlnet.envs import find_spaces
+from drlnet.metrics.run_folder import RunFolder
+from drlnet.nets.params import pack, save
+from drlnet.roles.actor import Stop
+from drlnet.roles.gate import Gate
+from drlnet.roles.seeds import role_seed
+from drlnet.roles.table import open_table
+
+Reason = Literal["goal", "budget", "interrupted"]
+UpdatePriorities = Callable[[npt.NDArray[np.uint64], npt.NDArray[np.float32]], Any]
+
+
+@dataclass(frozen=True)
+class LearnResult:
+    """What a learner did. Its checkpoint holds the params that its gate found best."""
+
+    stopped: Reason
+    learner_steps: int
+    env_steps: int
+    gate_return_mean: float  # of the checkpoint's params; NaN when there was no look
+    wall_clock_s: float
+
+
+def learn(config: Config, server: str, run: RunFolder, stop: Stop) -> LearnResult:
+    """The learner process. Errors: ReplayTimeout when no batch comes; the client's own."""
+    torch.set_num_threads(config.learner.torch_threads)
+    with Client(server, name="learner", poll=config.server.poll) as client:
+        learning = Learning(config, client, run)
+        depth = max(1, config.replay.prefetch)
+        for batch in learning.table.stream(config.replay.batch_size, depth=depth):
+            learning.step(batch, learning.table.update_priorities_async)
+            if learning.finished(stop.is_set()):
+                break
+        return learning.close()
+
+
+class Learning:
+    """The learner's state and one step of it. Not thread-safe."""
+
+    def __init__(self, config: Config, client: Client, run: RunFolder):
+        self._config, self._client, self._run = config, client, run
+        self._started = time.monotonic()
+        spaces = find_spaces(config.env.id, config.env.kwargs, config.env.vectorization)
+        algo = find_algo(config.algo.name)
+        seed = role_seed(config.run.seed, "learner")
+        self._learner = algo.Learner(config.algo, spaces, config.learner.device, seed)
+        self.table: Table = open_table(client, config, spaces)
+        self._gate = Gate(config)
+        self._stopped: Reason | None = None
+        self._env_steps = 0
+        self._params_version = 0
+        self._meter = Meter()
+        self._publish()  # actors wait for the first params
+
+    def step(self, batch: Batch, update_priorities: UpdatePriorities) -> None:
+        """Learns from one batch; publishes, looks at the goal and reports when it is time to."""
+        config, meter = self._config, self._meter
+        meter.came()
+        weights = importance_weights(batch, self._importance_exponent())
+        loss, priorities = self._learner.learn(batch, weights)
+        update_priorities(batch.keys, priorities)
+        self._env_steps = batch.env_steps
+        steps = self._learner.steps
+        if steps % config.learner.publish_period == 0:
+            self._publish()
+        if steps % config.learner.eval_period == 0 and self._gate.look(self._learner.online):
+            self._stopped = "goal"
+        if meter.due(config.learner.report_interval_s):
+            self._report(float(loss))
+        meter.done()
+
+    def finished(self, interrupted: bool) -> bool:
+        """Whether the goal or a budget is reached, or someone asked to stop."""
+        run = self._config.run
+        spent = (
+            (run.max_seconds is not None and time.monotonic() - self._started >= run.max_seconds)
+            or (run.max_env_steps is not None and self._env_steps >= run.max_env_steps)
+            or (run.max_learner_steps is not None and self._learner.steps >= run.max_learner_steps)
+        )
+        if self._stopped is None and (interrupted or spent):
+            self._stopped = "interrupted" if interrupted else "budget"
+        return self._stopped is not None
+
+    def close(self) -> LearnResult:
+        """Saves the checkpoint: the params that the gate found best, the newest without a look."""
+        gate, net = self._gate, self._learner.online
+        params = gate.best_params or net.state_dict()
+        save(self._run.checkpoint_path, pack(params, net.architecture, self._facts()))
+        self._report()
+        return LearnResult(
+            stopped=self._stopped or "interrupted",
+            learner_steps=self._learner.steps,
+            env_steps=self._env_steps,
+            gate_return_mean=gate.best_mean,
+            wall_clock_s=time.monotonic() - self._started,
+        )
+
+    def _importance_exponent(self) -> float:
+        """beta: from its start to its end over its annealing; without one it stays at the start."""
+        replay = self._config.replay
+        steps = replay.importance_anneal_steps or self._config.run.max_learner_steps
+        share = min(1.0, self._learner.steps / steps) if steps else 0.0
+        start, end = replay.importance_exponent_start, replay.importance_exponent_end
+        return start + share * (end - start)
+
+    def _publish(self) -> None:
+        net = self._learner.online
+        self._params_version = self._client.publish(
+            pack(net.state_dict(), net.architecture, self._facts())
+        )
+
+    def _facts(self) -> dict[str, str]:
+        return {"env": self._config.env.id, "learner_steps": str(self._learner.steps)}
+
+    def _report(self, loss: float = math.nan) -> None:
+        rate, wait_share = self._meter.read()
+        values: dict[str, float | int | str] = {
+            "learner_steps": self._learner.steps,
+            "learner_steps_per_s": rate,
+            "env_steps": self._env_steps,
+            "loss": loss,
+            "q_mean": self._learner.q_mean,
+            "eval_return": self._gate.last_mean,
+            "eval_return_best": self._gate.best_mean,
+            "importance_exponent": self._importance_exponent(),
+            "sample_wait_share": wait_share,
+            "params_version": self._params_version,
+        }
+        self._client.report(values)
+        self._run.record(
+            {
+                key: value if not isinstance(value, float) or math.isfinite(value) else None
+                for key, value in {"role": "learner", **values}.items()
+            }
+        )
+
+
+class Meter:
+    """Learner steps per second, and the share of the time that went into waiting for batches."""
+
+    def __init__(self) -> None:
+        self._read_at = self._done_at = time.monotonic()
+        self._waited_s = 0.0
+        self._steps = 0
+
+    def came(self) -> None:
+        """A batch came: what passed since the last one was done went into waiting."""
+        self._waited_s += time.monotonic() - self._done_at
+
+    def done(self) -> None:
+        """A batch was learned from."""
+        self._steps += 1
+        self._done_at = time.monotonic()
+
+    def due(self, interval_s: float) -> bool:
+        """Whether the last reading is that old."""
+        return time.monotonic() - self._read_at >= interval_s
+
+    def read(self) -> tuple[float, float]:
+        """(steps per second, wait share) since the last reading."""
+        now = time.monotonic()
+        elapsed = max(1e-9, now - self._read_at)
+        reading = self._steps / elapsed, self._waited_s / elapsed
+        self._read_at, self._waited_s, self._steps = now, 0.0, 0
+        return reading

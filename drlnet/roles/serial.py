@@ -1,0 +1,47 @@
+"""Everything in one process and one thread: the same actor and learner, taking turns.
+
+Reproducible bit by bit: no clock decides anything, no batch is under way while rows come in, and
+the server is pumped by the calls themselves over the memory transport.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from drlnet import native
+from drlnet.client import Client
+from drlnet.config import Config
+from drlnet.metrics.run_folder import RunFolder
+from drlnet.roles.actor import Actor, Stop
+from drlnet.roles.learn import Learning, LearnResult
+
+
+def serial(config: Config, run: RunFolder, stop: Stop) -> LearnResult:
+    """Runs until the goal, a budget in steps, or stop."""
+    torch.set_num_threads(1)
+    server = native.Server(["memory:"])
+    with Client.in_process(server) as client:
+        learning = Learning(config, client, run)
+        actor = Actor(config, client, index=0)
+        actor.wait_for_params(stop)
+        actor.start()
+        batch_size, drawn = config.replay.batch_size, 0
+        while not learning.finished(stop.is_set()):
+            if not may_draw(config, actor.items_added, drawn):
+                actor.tick()
+                continue
+            actor.flush()
+            learning.step(learning.table.sample(batch_size), learning.table.update_priorities)
+            drawn += batch_size
+        actor.close()
+        return learning.close()
+
+
+def may_draw(config: Config, created: int, drawn: int) -> bool:
+    """Whose turn it is: keeps draws where the limiter wants them, so that it never has to wait.
+
+    Without samples_per_insert it is a batch for each vector step.
+    """
+    replay = config.replay
+    ratio = replay.samples_per_insert or replay.batch_size / config.actor.envs_per_actor
+    return drawn + replay.batch_size <= ratio * (created - replay.min_size)

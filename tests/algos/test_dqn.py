@@ -1,0 +1,143 @@
+"""DQN's targets against a loop over the equation, and the edges of an episode by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from drlnet.algos import dqn, find_algo
+from drlnet.client import Batch
+from drlnet.config import DqnConfig
+from drlnet.envs import EnvSpaces
+from drlnet.errors import ConfigError
+
+SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
+CONFIG = DqnConfig(n_step=3, gamma=0.9, hidden_sizes=(8,), target_period=5)
+
+
+def random_batch(size: int, n: int, seed: int = 0) -> Batch:
+    rng = np.random.default_rng(seed)
+    length = rng.integers(1, n + 1, size)
+    reward = rng.normal(size=(size, n)).astype(np.float32)
+    discount = (rng.random((size, n)) < 0.8).astype(np.float32)
+    behind = np.arange(1, n + 1) > length[:, None]
+    reward[behind] = discount[behind] = 0.0  # as the table pads
+    return Batch(
+        views={
+            "obs": rng.normal(size=(size, 3)).astype(np.float32),
+            "next_obs": rng.normal(size=(size, 3)).astype(np.float32),
+            "action": rng.integers(4, size=size).astype(np.int32),
+            "reward": reward,
+            "discount": discount,
+        },
+        keys=np.arange(size, dtype=np.uint64),
+        probabilities=np.full(size, 1 / size, np.float32),
+        length=length.astype(np.int32),
+        item_count=size,
+        age=np.zeros(size, np.int64),
+        env_steps=size,
+        items_created=size,
+        items_drawn=size,
+    )
+
+
+def targets_by_loop(config: DqnConfig, learner: dqn.Learner, batch: Batch) -> list[float]:
+    online = learner.online(torch.from_numpy(batch.views["next_obs"])).detach().numpy()
+    target = learner.target(torch.from_numpy(batch.views["next_obs"])).numpy()
+    targets = []
+    for i, m in enumerate(batch.length):
+        value, survived = 0.0, 1.0
+        for k in range(1, m + 1):
+            value += config.gamma ** (k - 1) * survived * batch.views["reward"][i, k - 1]
+            survived *= batch.views["discount"][i, k - 1]
+        best = (online if config.double else target)[i].argmax()
+        targets.append(value + config.gamma**m * survived * target[i, best])
+    return targets
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("dueling", [False, True])
+@pytest.mark.parametrize("n", [1, 3, 10])
+def test_loss_and_priorities_follow_the_equation(n: int, dueling: bool, double: bool) -> None:
+    config = dataclasses.replace(CONFIG, n_step=n, dueling=dueling, double=double)
+    learner = dqn.Learner(config, SPACES, "cpu", seed=1)
+    with torch.no_grad():  # so that online and target disagree
+        for param in learner.target.parameters():
+            param.add_(torch.randn_like(param))
+    batch = random_batch(64, n)
+    weights = np.random.default_rng(1).random(64).astype(np.float32)
+    targets = torch.tensor(targets_by_loop(config, learner, batch))
+    q = learner.online(torch.from_numpy(batch.views["obs"])).detach()
+    taken = q[torch.arange(64), torch.from_numpy(batch.views["action"]).long()]
+    huber = functional.huber_loss(taken, targets, reduction="none")
+    expected = float((torch.from_numpy(weights) * huber).mean())
+    loss, priorities = learner.learn(batch, weights)
+    assert float(loss) == pytest.approx(expected, rel=1e-4)
+    np.testing.assert_allclose(priorities, (targets - taken).abs(), rtol=1e-3, atol=1e-5)
+
+
+def one(reward: list[float], discount: list[float], length: int) -> tuple[float, float]:
+    returns, factor = dqn.n_step_targets(
+        torch.tensor([reward]), torch.tensor([discount]), torch.tensor([length]), 0.5
+    )
+    return float(returns), float(factor)
+
+
+def test_in_mid_episode() -> None:
+    assert one([1, 2, 4], [1, 1, 1], 3) == (1 + 1 + 1, 0.125)
+
+
+def test_termination_bootstraps_nothing() -> None:
+    assert one([1, 2, 0], [1, 0, 0], 2) == (2, 0)
+
+
+def test_truncation_bootstraps_from_the_final_observation() -> None:
+    assert one([1, 2, 0], [1, 1, 0], 2) == (2, 0.25)
+
+
+def test_lost_life_cuts_although_rows_go_on() -> None:
+    assert one([1, 2, 4], [1, 0, 1], 3) == (2, 0)
+
+
+def test_what_lies_behind_the_end_does_not_matter() -> None:
+    assert one([1, 9, 9], [1, 9, 9], 1) == (1, 0.5)
+
+
+def test_target_follows_at_its_period() -> None:
+    learner = dqn.Learner(CONFIG, SPACES, "cpu", seed=1)
+    batch, weights = random_batch(32, 3), np.ones(32, np.float32)
+
+    def apart() -> bool:
+        pairs = zip(learner.online.parameters(), learner.target.parameters(), strict=True)
+        return any(not torch.equal(a, b) for a, b in pairs)
+
+    states = []
+    for _ in range(10):
+        learner.learn(batch, weights)
+        states.append(apart())
+    assert states == [True] * 4 + [False] + [True] * 4 + [False]
+
+
+def test_learning_reduces_the_error() -> None:
+    config = dataclasses.replace(CONFIG, target_period=1000, learning_rate=1e-2)
+    learner = dqn.Learner(config, SPACES, "cpu", seed=1)
+    batch, weights = random_batch(32, 3), np.ones(32, np.float32)
+    first = float(learner.learn(batch, weights)[0])
+    for _ in range(300):
+        loss, _ = learner.learn(batch, weights)
+    assert float(loss) < first / 10
+
+
+def test_same_seed_same_params() -> None:
+    nets = [dqn.Learner(CONFIG, SPACES, "cpu", seed).online for seed in (1, 1, 2)]
+    heads = [net.state_dict()["head.weight"] for net in nets]
+    assert torch.equal(heads[0], heads[1]) and not torch.equal(heads[0], heads[2])
+
+
+def test_unknown_algorithm() -> None:
+    with pytest.raises(ConfigError, match="dqnn"):
+        find_algo("dqnn")

@@ -1,0 +1,55 @@
+"""Params as bytes: what fits comes back equal, what does not is told by its content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from drlnet.errors import CheckpointMismatch
+from drlnet.nets import Mlp
+from drlnet.nets.params import load, pack, read_metadata, save, unpack
+
+NET = Mlp((4,), 2, (8,), True)
+BLOB = pack(NET.state_dict(), NET.architecture, {"learner_steps": "7"})
+
+
+def test_round_trip() -> None:
+    params = unpack(BLOB, NET.architecture, "here")
+    other = Mlp((4,), 2, (8,), True)
+    other.load_state_dict(params)
+    obs = torch.randn(3, 4)
+    assert torch.equal(other(obs), NET(obs))
+    assert read_metadata(BLOB)["learner_steps"] == "7"
+
+
+def test_another_architecture() -> None:
+    other = Mlp((4,), 2, (16,), True)
+    with pytest.raises(CheckpointMismatch, match=r"hidden=8.*hidden=16") as info:
+        unpack(BLOB, other.architecture, "version 3")
+    assert "version 3" in info.value.cause and info.value.remedy
+
+
+@pytest.mark.parametrize("size", [0, 3, 8, 20, len(BLOB) - 1])
+def test_cut_short(size: int) -> None:
+    with pytest.raises(CheckpointMismatch):
+        unpack(BLOB[:size], NET.architecture, "here")
+
+
+def test_no_safetensors_at_all() -> None:
+    with pytest.raises(CheckpointMismatch):
+        unpack(b"\x80\x04" + b"pickle" * 20, NET.architecture, "here")
+    for header in (b"[]", b"\xff\xfe", b'{"__metadata__": 3}'):
+        blob = len(header).to_bytes(8, "little") + header
+        with pytest.raises(CheckpointMismatch):
+            unpack(blob, NET.architecture, "here")
+
+
+def test_file(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    save(path, BLOB)
+    assert load(path, NET.architecture).keys() == NET.state_dict().keys()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint.safetensors"]
+    with pytest.raises(CheckpointMismatch, match="cannot be read"):
+        load(tmp_path / "none", NET.architecture)

@@ -1,0 +1,113 @@
+"""The actor on the oracle: what it appends, what it waits for, what a crash leaves behind."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+from oracle import OracleClient, OracleTable
+from toy import TOY
+
+from drlnet.algos import find_algo
+from drlnet.config import ActorConfig, Config, DqnConfig, EnvConfig
+from drlnet.envs import find_spaces
+from drlnet.errors import CheckpointMismatch, ConfigError, ReplayTimeout
+from drlnet.nets.params import pack
+from drlnet.roles.actor import Actor
+
+
+def config(max_env_steps: int | None = None, **kwargs: Any) -> Config:
+    return Config(
+        env=EnvConfig(id=TOY, kwargs=kwargs),
+        algo=DqnConfig(hidden_sizes=(8,), n_step=2),
+        actor=ActorConfig(envs_per_actor=3, fetch_period_steps=5, max_env_steps=max_env_steps),
+    )
+
+
+def started(made: Config) -> tuple[Actor, OracleClient]:
+    client = OracleClient()
+    publish(client, made)
+    actor = Actor(made, client, 0)  # type: ignore[arg-type]
+    assert actor.wait_for_params(threading.Event())
+    actor.start()
+    return actor, client
+
+
+def publish(client: OracleClient, made: Config, hidden: tuple[int, ...] = (8,)) -> None:
+    torch.manual_seed(0)
+    algo = DqnConfig(hidden_sizes=hidden)
+    net = find_algo("dqn").make_net(algo, find_spaces(made.env.id))
+    client.publish(pack(net.state_dict(), net.architecture))
+
+
+def replay(client: OracleClient) -> OracleTable:
+    return client.tables["replay"]
+
+
+def test_every_step_with_a_future_has_an_item() -> None:
+    actor, client = started(config(longest=5))
+    for _ in range(40):
+        actor.tick()
+    table = replay(client)
+    assert len(table.streams) == 3 and len(table.rows) == 3 * 41
+    for row in table.rows:
+        complete = not row.last and table.length(row.stream, row.step) is not None
+        assert table.state(row.stream, row.step) == ("live" if complete else "none")
+    assert actor.items_added == len(table.items)
+
+
+def test_stops_at_its_own_budget() -> None:
+    actor, client = started(config(max_env_steps=50))
+    while not actor.spent:
+        actor.tick()
+    env_steps = sum(not row.last for row in replay(client).rows)
+    assert 50 <= env_steps < 50 + 3
+    actor.close()
+    assert client.reports[-1]["env_steps"] == env_steps
+
+
+def test_no_learner() -> None:
+    actor = Actor(config(), OracleClient(), 0)  # type: ignore[arg-type]
+    with pytest.raises(ReplayTimeout, match="no learner has published"):
+        actor.wait_for_params(threading.Event(), timeout_s=0.1)
+
+
+def test_stopped_while_waiting() -> None:
+    stop = threading.Event()
+    stop.set()
+    actor = Actor(config(), OracleClient(), 0)  # type: ignore[arg-type]
+    assert not actor.wait_for_params(stop)
+
+
+def test_params_of_another_architecture() -> None:
+    actor, client = started(config())
+    publish(client, config(), hidden=(16,))
+    with pytest.raises(CheckpointMismatch, match="version 2"):
+        for _ in range(5):
+            actor.tick()
+
+
+def test_a_crash_breaks_the_streams_and_goes_on() -> None:
+    # Episodes of 4 steps or more crash in their 4th step: sooner or later each start does.
+    actor, client = started(config(longest=8, crash_at=4))
+    with pytest.raises(ConfigError, match="the toy broke"):
+        for _ in range(1000):
+            actor.tick()
+    table = replay(client)
+    assert len(table.streams) == 3 * 4  # the first start and three more
+    for stream in table.streams:
+        assert stream.rows[0].first
+    assert all(table.state(*place) == "live" for place in table.items)
+
+
+def test_same_leases_same_rows() -> None:
+    tables = []
+    for _ in range(2):
+        actor, client = started(config(longest=5))
+        for _ in range(30):
+            actor.tick()
+        tables.append(replay(client))
+    pairs = zip(tables[0].rows, tables[1].rows, strict=True)
+    assert all(a.columns["obs"].tolist() == b.columns["obs"].tolist() for a, b in pairs)

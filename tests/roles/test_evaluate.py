@@ -1,0 +1,86 @@
+"""Evaluation: the same number of episodes from each environment, each return right."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode
+from torch import nn
+from toy import TOY, Toy
+
+from drlnet.algos import find_algo
+from drlnet.config import Config, DqnConfig, EnvConfig, EvalConfig
+from drlnet.envs import find_spaces, make_envs
+from drlnet.errors import CheckpointMismatch
+from drlnet.nets.params import pack, save
+from drlnet.roles.evaluate import evaluate, evaluate_checkpoint, greedy, play
+
+
+class Second(nn.Module):
+    """Always prefers action 1."""
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([0.0, 1.0, 0.0, 0.0]).expand(len(obs), 4)
+
+
+def returns_alone(seed: int, episodes: int) -> list[float]:
+    env = Toy()
+    returns = []
+    for episode in range(episodes):
+        env.reset(seed=seed if episode == 0 else None)
+        total, ended = 0.0, False
+        while not ended:
+            _, reward, terminated, truncated, _ = env.step(np.int64(0))
+            total, ended = total + np.float32(reward), terminated or truncated
+        returns.append(float(total))
+    return returns
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_each_environment_plays_its_quota(mode: AutoresetMode) -> None:
+    envs, spaces = make_envs(TOY, 3, autoreset_mode=mode)
+    found = play(envs, greedy(Second(), spaces, 3), quota=4, seed=11)
+    envs.close()
+    expected = [value for i in range(3) for value in returns_alone(11 + i, 4)]
+    assert found.returns == pytest.approx(expected, rel=1e-5)
+
+
+def config(**evaluation: int) -> Config:
+    return Config(
+        env=EnvConfig(id="CartPole-v1", vectorization="vector_entry_point"),
+        algo=DqnConfig(hidden_sizes=(8,)),
+        eval=dataclasses.replace(EvalConfig(num_envs=5), **evaluation),
+    )
+
+
+def net_of(made: Config) -> nn.Module:
+    return find_algo("dqn").make_net(made.algo, find_spaces(made.env.id))
+
+
+def test_deterministic_and_other_seeds_for_another_purpose() -> None:
+    torch.manual_seed(0)
+    made = config()
+    params = net_of(made).state_dict()
+    gate = evaluate(made, params, 20, "gate")
+    assert gate == evaluate(made, params, 20, "gate") and len(gate.returns) == 20
+    assert gate.returns != evaluate(made, params, 20, "confirm").returns
+    assert gate.never_ended == 0
+
+
+def test_a_time_limit_counts_as_never_ended() -> None:
+    made = config(max_episode_steps=5)
+    found = evaluate(made, net_of(made).state_dict(), 10)
+    assert found.never_ended == 10 and found.returns == [5.0] * 10
+
+
+def test_checkpoint_of_another_architecture(tmp_path: Path) -> None:
+    net = net_of(config())
+    save(tmp_path / "c", pack(net.state_dict(), net.architecture))
+    assert len(evaluate_checkpoint(config(), tmp_path / "c", 5).returns) == 5
+    other = dataclasses.replace(config(), algo=DqnConfig(hidden_sizes=(16,)))
+    with pytest.raises(CheckpointMismatch):
+        evaluate_checkpoint(other, tmp_path / "c", 5)
