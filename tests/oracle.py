@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from drlnet.client import Batch, Column, Item, Limiter, Sampler, View
+from drlnet.client import Column, Item, Limiter, Sampler, View
 
 
 @dataclass
@@ -46,10 +46,25 @@ class Lease:
     epoch: int = 1
 
 
+@dataclass
+class OracleBatch:
+    """What `drlnet.Batch` holds."""
+
+    views: dict[str, np.ndarray]
+    keys: np.ndarray
+    probabilities: np.ndarray
+    length: np.ndarray
+    item_count: int
+    age: np.ndarray
+    env_steps: int
+    items_created: int
+    items_drawn: int
+
+
 class OracleTable:
     """Rows in order of arrival; the newest `capacity` of them are there, the others are gone."""
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
         columns: Mapping[str, Column],
         item: Item,
@@ -69,7 +84,7 @@ class OracleTable:
 
     # -- writing
 
-    def writer(self, num_streams: int) -> OracleWriter:
+    def writer(self, num_streams: int, *, flush_rows: int = 1) -> OracleWriter:
         ordinals = range(len(self.streams), len(self.streams) + num_streams)
         self.streams += [Stream() for _ in ordinals]
         return OracleWriter(self, list(ordinals))
@@ -185,7 +200,7 @@ class OracleTable:
         total = sum(masses.values())
         return {place: mass / total for place, mass in masses.items()}
 
-    def sample(self, n: int, *, timeout: float | None = None) -> Batch:
+    def sample(self, n: int, *, timeout: float | None = None) -> OracleBatch:
         """Stratified, with replacement, shuffled."""
         probabilities = self.probabilities()
         places = sorted(probabilities, key=self._key)
@@ -198,14 +213,14 @@ class OracleTable:
 
     def batch(
         self, drawn: Sequence[tuple[int, int]], probabilities: Mapping[tuple[int, int], float]
-    ) -> Batch:
+    ) -> OracleBatch:
         items = [self.read(*place) for place in drawn]
         keys = np.array([self._key(place) for place in drawn], dtype=np.uint64)
-        return Batch(
+        return OracleBatch(
             views={name: np.stack([views[name] for views, _ in items]) for name in self.item.views},
             keys=keys,
             probabilities=np.array([probabilities[place] for place in drawn], dtype=np.float32),
-            length=np.array([length for _, length in items], dtype=np.int32),
+            length=np.array([length for _, length in items], dtype=np.uint32),
             item_count=len(probabilities),
             age=np.int64(len(self.rows)) - keys.astype(np.int64),
             env_steps=sum(not row.last for row in self.rows),
@@ -213,7 +228,9 @@ class OracleTable:
             items_drawn=self.items_drawn,
         )
 
-    def stream(self, n: int, *, depth: int = 2, timeout: float | None = None) -> Iterator[Batch]:
+    def stream(
+        self, n: int, *, depth: int = 2, timeout: float | None = None
+    ) -> Iterator[OracleBatch]:
         while True:
             yield self.sample(n)
 
@@ -269,8 +286,11 @@ class OracleWriter:
     def flush(self) -> None:
         """Rows are there at once."""
 
-    def close(self) -> None:
+    def release(self) -> None:
         """Leases are not followed here: a later writer gets new ordinals."""
+
+    def close(self) -> None:
+        self.release()
 
 
 class OracleClient:

@@ -11,7 +11,8 @@ length, and the rewards r_k and discounts d_k that arrived with o_{t+k} (d = 0 w
 
 The edges: an episode that terminated at t + m has d_m = 0, so nothing is bootstrapped; one that
 was truncated (a time limit) has d_m = 1 and bootstraps from its final observation; a lost life
-that sets terminated cuts the sums there although the rows go on. Only m < n shortens the powers of gamma.
+that sets terminated cuts the sums there although the rows go on. Only m < n shortens the powers of
+gamma.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ class Learner:
     def learn(self, batch: Batch, weights: Floats) -> tuple[torch.Tensor, Floats]:
         """One gradient step on a batch. Returns (loss, priorities [B])."""
         views = {name: torch.from_numpy(view) for name, view in batch.views.items()}
-        views["length"] = torch.from_numpy(batch.length)
+        views["length"] = torch.from_numpy(batch.length.astype(np.int64))
         if self.device.type != "cpu":
             views = {name: view.to(self.device) for name, view in views.items()}
         loss, priorities = self.loss(views, torch.from_numpy(weights).to(self.device))

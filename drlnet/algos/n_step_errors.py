@@ -57,10 +57,10 @@ class NStepErrors:
         self._returns += np.where(moved, self._factor * columns["reward"], 0.0)
         self._factor *= np.where(moved, self._gamma * columns["discount"], 1.0)
         self._age += moved
-        done = moved & ((self._age == self._n) | last)
+        complete = moved & ((self._age == self._n) | last)
         errors = self._returns + self._factor * q.max(1) - self._q_taken
         # By age: the oldest anchor of a stream first, so that its items keep their order.
-        slots, streams = np.nonzero(done)
+        slots, streams = np.nonzero(complete)
         order = np.argsort(self._step[slots, streams], kind="stable")
         slots, streams = slots[order], streams[order]
         ready = Ready(
@@ -68,7 +68,7 @@ class NStepErrors:
             steps=self._step[slots, streams],
             priorities=np.abs(errors[slots, streams]).astype(np.float32),
         )
-        self._open &= ~done
+        self._open &= ~complete
         self._anchor(np.flatnonzero(has_row & ~last), columns["action"], steps, q)
         return ready
 

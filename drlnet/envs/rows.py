@@ -101,7 +101,7 @@ class RowEnv:
     def _copy(self, obs: npt.ArrayLike) -> npt.NDArray[Any]:
         return np.array(obs, dtype=self._dtype)
 
-    def _rows(  # noqa: PLR0917
+    def _rows(
         self,
         obs: npt.ArrayLike,
         reward: npt.ArrayLike | None = None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import select
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -22,6 +24,7 @@ class Stop:
     def __init__(self) -> None:
         self.signal: int | None = None
         self._set = False
+        self._raises = False
         self._saved: list[tuple[int, Any]] = []
         self._read_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
@@ -45,6 +48,8 @@ class Stop:
             os._exit(128 + number)
         self.signal = number
         self.set()
+        if self._raises:
+            raise KeyboardInterrupt
 
     def set(self) -> None:
         """Asks for the end without a signal."""
@@ -55,6 +60,20 @@ class Stop:
     def is_set(self) -> bool:
         """True once the end was asked for."""
         return self._set
+
+    @contextmanager
+    def interrupts(self) -> Iterator[None]:
+        """While entered, a signal raises KeyboardInterrupt, too: calls that wait for a server end.
+
+        Raises it at once when the end was asked for before. For the main thread.
+        """
+        self._raises = True
+        try:
+            if self._set:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._raises = False
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until set, or `timeout` seconds; returns is_set()."""

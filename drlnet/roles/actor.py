@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +17,13 @@ from drlnet.errors import ConfigError, ReplayTimeout
 from drlnet.nets.params import unpack
 from drlnet.policies import EpsilonGreedy, epsilon_ladder
 from drlnet.roles.seeds import role_sequence
+from drlnet.roles.stop import Stop
 from drlnet.roles.table import open_table
 
 _PARAMS_TIMEOUT_S = 60.0
+_PARAMS_LOOK_S = 0.05  # between looks, while there are none
 _CRASHES_MAX = 3  # within _CRASH_WINDOW_S: beyond, the environment is at fault and not the moment
 _CRASH_WINDOW_S = 60.0
-
-
-class Stop(Protocol):
-    """What ends a role: threading.Event and multiprocessing.Event are such."""
-
-    def is_set(self) -> bool: ...
-
-    def wait(self, timeout: float | None = None) -> bool: ...
 
 
 def act(config: Config, server: str, index: int, stop: Stop) -> None:
@@ -42,11 +35,15 @@ def act(config: Config, server: str, index: int, stop: Stop) -> None:
     torch.set_num_threads(config.actor.torch_threads)
     with Client(server, name=f"actor-{index}", poll=config.server.poll) as client:
         actor = Actor(config, client, index)
-        if not actor.wait_for_params(stop):
-            return
-        actor.start()
-        while not stop.is_set() and not actor.spent:
-            actor.tick()
+        try:
+            with stop.interrupts():
+                actor.wait_for_params(stop)
+                actor.start()
+                while not actor.spent:
+                    actor.tick()
+                actor.flush()
+        except KeyboardInterrupt:
+            pass  # what the limiter still holds back is not worth waiting for
         actor.close()
 
 
@@ -62,6 +59,7 @@ class Actor:
         self._params_version = 0
         self._env_steps = 0
         self._ticks = 0
+        self._playing = False
         self.items_added = 0
         self._crashes: list[float] = []
         self._returns = Returns(config.actor.envs_per_actor)
@@ -73,8 +71,8 @@ class Actor:
         budget = self._config.actor.max_env_steps
         return budget is not None and self._env_steps >= budget
 
-    def wait_for_params(self, stop: Stop, timeout_s: float = _PARAMS_TIMEOUT_S) -> bool:
-        """Waits for the first params; False when stopped. ReplayTimeout after the deadline."""
+    def wait_for_params(self, stop: Stop, timeout_s: float = _PARAMS_TIMEOUT_S) -> None:
+        """Waits for the first params, or stop. Raises ReplayTimeout after the deadline."""
         deadline = time.monotonic() + timeout_s
         while not self._fetch():
             if time.monotonic() > deadline:
@@ -83,14 +81,16 @@ class Actor:
                     f"within {timeout_s:g} s",
                     f"start `drlnet learn {self._config.env.id}` with the same --server",
                 )
-            if stop.wait(0.05):
-                return False
-        return True
+            if stop.wait(_PARAMS_LOOK_S):
+                return
 
     def start(self) -> None:
         """Leases streams and starts an episode in each: anew after a crash."""
         actor = self._config.actor
-        self._writer = self._table.writer(actor.envs_per_actor)
+        # The writer counts rows, the config vector steps.
+        flush_rows = actor.flush_rows * actor.envs_per_actor
+        self._writer = self._table.writer(actor.envs_per_actor, flush_rows=flush_rows)
+        self._playing = True
         # A lease is this actor's alone, however many were started under one index.
         lease = self._writer.leases[0]
         seeds = role_sequence(self._config.run.seed, "actor", lease.ordinal, lease.epoch)
@@ -134,9 +134,10 @@ class Actor:
         self._writer.flush()
 
     def close(self) -> None:
-        """Sends what is left, releases the streams and closes the environments."""
-        self._writer.close()
-        self._report()
+        """Releases the streams, closes the environments; what was not flushed is dropped."""
+        if self._playing:
+            self._writer.release()
+            self._report()
         self._envs.close()
 
     def _record(self, rows: Rows) -> npt.NDArray[np.int64]:
@@ -163,7 +164,7 @@ class Actor:
                 f"{_CRASH_WINDOW_S:g} s, last with {type(error).__name__}: {error}",
                 "play it alone to find out why; what it did before is kept",
             ) from error
-        self._writer.close()  # a released stream is broken: items that wait for more rows retire
+        self._writer.release()  # breaks the streams: items that wait for more rows retire
         self._envs.close()
         self._make_envs()
         self.start()

@@ -18,9 +18,9 @@ from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.metrics.run_folder import RunFolder
 from drlnet.nets.params import pack, save
-from drlnet.roles.actor import Stop
 from drlnet.roles.gate import Gate
 from drlnet.roles.seeds import role_seed
+from drlnet.roles.stop import Stop
 from drlnet.roles.table import open_table
 
 Reason = Literal["goal", "budget", "interrupted"]
@@ -44,10 +44,14 @@ def learn(config: Config, server: str, run: RunFolder, stop: Stop) -> LearnResul
     with Client(server, name="learner", poll=config.server.poll) as client:
         learning = Learning(config, client, run)
         depth = max(1, config.replay.prefetch)
-        for batch in learning.table.stream(config.replay.batch_size, depth=depth):
+        batches = learning.table.stream(config.replay.batch_size, depth=depth)
+        while not learning.finished(stop.is_set()):
+            try:
+                with stop.interrupts():
+                    batch = next(batches)
+            except KeyboardInterrupt:
+                continue
             learning.step(batch, learning.table.update_priorities_async)
-            if learning.finished(stop.is_set()):
-                break
         return learning.close()
 
 

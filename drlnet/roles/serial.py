@@ -12,8 +12,9 @@ from drlnet import native
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.metrics.run_folder import RunFolder
-from drlnet.roles.actor import Actor, Stop
+from drlnet.roles.actor import Actor
 from drlnet.roles.learn import Learning, LearnResult
+from drlnet.roles.stop import Stop
 
 
 def serial(config: Config, run: RunFolder, stop: Stop) -> LearnResult:

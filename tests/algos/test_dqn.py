@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from oracle import OracleBatch
 from torch.nn import functional
 
 from drlnet.algos import dqn, find_algo
-from drlnet.client import Batch
 from drlnet.config import DqnConfig
 from drlnet.envs import EnvSpaces
 from drlnet.errors import ConfigError
@@ -19,14 +19,14 @@ SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_act
 CONFIG = DqnConfig(n_step=3, gamma=0.9, hidden_sizes=(8,), target_period=5)
 
 
-def random_batch(size: int, n: int, seed: int = 0) -> Batch:
+def random_batch(size: int, n: int, seed: int = 0) -> OracleBatch:
     rng = np.random.default_rng(seed)
     length = rng.integers(1, n + 1, size)
     reward = rng.normal(size=(size, n)).astype(np.float32)
     discount = (rng.random((size, n)) < 0.8).astype(np.float32)
     behind = np.arange(1, n + 1) > length[:, None]
     reward[behind] = discount[behind] = 0.0  # as the table pads
-    return Batch(
+    return OracleBatch(
         views={
             "obs": rng.normal(size=(size, 3)).astype(np.float32),
             "next_obs": rng.normal(size=(size, 3)).astype(np.float32),
@@ -36,7 +36,7 @@ def random_batch(size: int, n: int, seed: int = 0) -> Batch:
         },
         keys=np.arange(size, dtype=np.uint64),
         probabilities=np.full(size, 1 / size, np.float32),
-        length=length.astype(np.int32),
+        length=length.astype(np.uint32),
         item_count=size,
         age=np.zeros(size, np.int64),
         env_steps=size,
@@ -45,7 +45,7 @@ def random_batch(size: int, n: int, seed: int = 0) -> Batch:
     )
 
 
-def targets_by_loop(config: DqnConfig, learner: dqn.Learner, batch: Batch) -> list[float]:
+def targets_by_loop(config: DqnConfig, learner: dqn.Learner, batch: OracleBatch) -> list[float]:
     online = learner.online(torch.from_numpy(batch.views["next_obs"])).detach().numpy()
     target = learner.target(torch.from_numpy(batch.views["next_obs"])).numpy()
     targets = []

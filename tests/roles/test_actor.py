@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from drlnet.algos import find_algo
 from drlnet.config import ActorConfig, Config, DqnConfig, EnvConfig
 from drlnet.envs import find_spaces
 from drlnet.errors import CheckpointMismatch, ConfigError, ReplayTimeout
+from drlnet.launch.signals import Stop
 from drlnet.nets.params import pack
 from drlnet.roles.actor import Actor
 
@@ -30,7 +30,7 @@ def started(made: Config) -> tuple[Actor, OracleClient]:
     client = OracleClient()
     publish(client, made)
     actor = Actor(made, client, 0)  # type: ignore[arg-type]
-    assert actor.wait_for_params(threading.Event())
+    actor.wait_for_params(Stop())
     actor.start()
     return actor, client
 
@@ -71,14 +71,15 @@ def test_stops_at_its_own_budget() -> None:
 def test_no_learner() -> None:
     actor = Actor(config(), OracleClient(), 0)  # type: ignore[arg-type]
     with pytest.raises(ReplayTimeout, match="no learner has published"):
-        actor.wait_for_params(threading.Event(), timeout_s=0.1)
+        actor.wait_for_params(Stop(), timeout_s=0.1)
 
 
 def test_stopped_while_waiting() -> None:
-    stop = threading.Event()
+    stop = Stop()
     stop.set()
     actor = Actor(config(), OracleClient(), 0)  # type: ignore[arg-type]
-    assert not actor.wait_for_params(stop)
+    actor.wait_for_params(stop)
+    actor.close()
 
 
 def test_params_of_another_architecture() -> None:
