@@ -1,0 +1,201 @@
+"""`drlnet run`, the four commands by hand, and every way in which they can end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from system.command import SMALL, Command, all_ended, command, descendants, finished, server
+
+from drlnet import errors
+
+ENV = "CartPole-v1"
+KEYS = {
+    *("env", "seed", "eval_return_mean", "eval_return_std", "eval_episodes", "wall_clock_s"),
+    *("env_steps", "learner_steps", "run_dir"),
+}
+
+
+def lines_of_error(ended: Command) -> list[str]:
+    return [line for line in ended.err.decode().splitlines() if line.strip()]
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("run")
+    ended = finished(
+        folder, "run", ENV, "--json", "--max-learner-steps", "100", "--num-actors", "2", *SMALL
+    )
+    assert ended.popen.returncode == 0, ended.text()
+    return {**ended.last_json(), "stderr": ended.err.decode()}
+
+
+def test_run_ends_with_a_result(small_run: dict[str, Any]) -> None:
+    assert small_run.keys() >= KEYS
+    assert small_run["env"] == ENV
+    assert small_run["eval_episodes"] == 20
+    assert small_run["learner_steps"] >= 100
+    assert small_run["env_steps"] > 0
+    assert 0 < small_run["wall_clock_s"] < 120
+
+
+def test_run_folder_is_complete(small_run: dict[str, Any]) -> None:
+    folder = Path(small_run["run_dir"])
+    names = {path.name for path in folder.iterdir()}
+    assert {"config.toml", "facts.json", "metrics.jsonl", "checkpoint.safetensors"} <= names
+    assert (folder / "metrics.jsonl").read_text().strip()
+
+
+def test_eval_plays_the_checkpoint(small_run: dict[str, Any], tmp_path: Path) -> None:
+    first = finished(tmp_path, "eval", small_run["run_dir"], "--json")
+    assert first.popen.returncode == 0, first.text()
+    assert first.last_json().keys() >= KEYS
+    assert first.last_json()["eval_return_mean"] == small_run["eval_return_mean"]
+    plain = finished(tmp_path, "eval", small_run["run_dir"], "--episodes", "4")
+    assert "over 4 episodes" in plain.out.decode()
+
+
+def test_eval_of_another_architecture(small_run: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "other"
+    shutil.copytree(small_run["run_dir"], folder)
+    config = folder / "config.toml"
+    config.write_text(config.read_text().replace("hidden_sizes = [16]", "hidden_sizes = [17]"))
+    ended = finished(tmp_path, "eval", str(folder))
+    assert ended.popen.returncode == errors.CheckpointMismatch.exit_code, ended.text()
+    assert len(lines_of_error(ended)) == 2
+    (folder / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
+    ended = finished(tmp_path, "eval", str(folder))
+    assert ended.popen.returncode == errors.CheckpointMismatch.exit_code, ended.text()
+
+
+def test_eval_of_no_run(tmp_path: Path) -> None:
+    ended = finished(tmp_path, "eval", str(tmp_path / "absent"))
+    assert ended.popen.returncode == errors.RunFolderError.exit_code
+
+
+@pytest.mark.parametrize("role", ["run", "learn", "actor"])
+def test_unknown_environment_suggests(tmp_path: Path, role: str) -> None:
+    ended = finished(tmp_path, role, "CartPole-v7")
+    assert ended.popen.returncode == errors.UnknownEnvironment.exit_code, ended.text()
+    assert "CartPole-v1" in ended.err.decode()
+    assert len(lines_of_error(ended)) == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_key_suggests(tmp_path: Path) -> None:
+    ended = finished(tmp_path, "run", ENV, "--set", "replay.capacty=5")
+    assert ended.popen.returncode == errors.UnknownKey.exit_code
+    assert "replay.capacity" in ended.err.decode()
+    assert not list(tmp_path.iterdir())
+
+
+def test_settings_that_can_deadlock(tmp_path: Path) -> None:
+    limiter = ("--set", "replay.samples_per_insert=8", "--set", "replay.error_buffer=1")
+    ended = finished(tmp_path, "run", ENV, *limiter)
+    assert ended.popen.returncode == errors.Deadlock.exit_code
+
+
+@pytest.mark.parametrize("role", ["learn", "actor"])
+def test_a_server_that_is_not_there(tmp_path: Path, role: str) -> None:
+    ended = finished(tmp_path, role, ENV, "--server", "udp://127.0.0.1:9", *SMALL)
+    assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
+    assert "udp://127.0.0.1:9" in ended.err.decode()
+
+
+def test_four_commands_by_hand_and_an_actor_that_comes_and_goes(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        budget = ("--max-learner-steps", "4000")
+        with (
+            command(tmp_path, "learn", ENV, *at, *SMALL, *budget, "--json") as learning,
+            command(tmp_path, "actor", ENV, *at, *SMALL) as playing,
+        ):
+            learning.wait_for("learner_steps 1")
+            with command(tmp_path, "actor", ENV, *at, *SMALL, "--num-actors", "2") as joining:
+                joining.wait_for("2 actors play")
+                reading = finished(tmp_path, "stats", *at, "--json").last_json()
+                assert any(key.startswith("client.actor-0") for key in reading)
+                assert joining.end(signal.SIGTERM) == 143, joining.text()
+            assert learning.end() == 0, learning.text()
+            assert learning.last_json().keys() >= KEYS
+            assert playing.end(signal.SIGINT) == 130, playing.text()
+
+
+def test_a_table_of_other_columns(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        with command(tmp_path, "learn", ENV, *at, *SMALL) as learning:
+            learning.wait_for("training")
+            ended = finished(tmp_path, "actor", "Acrobot-v1", *at, *SMALL)
+            assert ended.popen.returncode == errors.TableMismatch.exit_code, ended.text()
+            assert "obs" in ended.err.decode()
+            learning.end(signal.SIGTERM)
+
+
+def started(tmp_path: Path, *args: str) -> Any:
+    return command(tmp_path, "run", ENV, "--num-actors", "2", *SMALL, *args)
+
+
+def below(run: Command, count: int) -> dict[int, str]:
+    """The processes of a run, once it is training."""
+    run.wait_for("learner_steps 1")
+    found = descendants(run.popen.pid)
+    assert len(found) >= count, found
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nothing_survives_a_run(tmp_path: Path, number: int) -> None:
+    with started(tmp_path) as run:
+        pids = list(below(run, 4))
+        code = run.end(number)
+        assert code == (-number if number == signal.SIGKILL else 128 + number), run.text()
+        assert all_ended(pids)
+
+
+def test_ctrl_c_during_start_up(tmp_path: Path) -> None:
+    with started(tmp_path) as run:
+        run.wait_for("starting")
+        assert run.end(signal.SIGINT) == 130
+
+
+def test_a_killed_actor_is_reported_and_ends_the_run(tmp_path: Path) -> None:
+    with started(tmp_path) as run:
+        pids = below(run, 4)
+        actor = next(pid for pid, line in pids.items() if "actor" in line.split("\0"))
+        os.kill(actor, signal.SIGKILL)
+        assert run.end() == errors.RoleFailed.exit_code, run.text()
+        assert "actor-" in run.err.decode()
+        assert "SIGKILL" in run.err.decode()
+        assert all_ended(list(pids))
+
+
+def test_a_killed_server_is_reported(tmp_path: Path) -> None:
+    with started(tmp_path) as run:
+        pids = below(run, 4)
+        serving = next(pid for pid, line in pids.items() if "serve" in line.split("\0"))
+        os.kill(serving, signal.SIGKILL)
+        assert run.end() == errors.RoleFailed.exit_code, run.text()
+        assert all_ended(list(pids))
+
+
+def test_serial_is_reproducible(tmp_path: Path) -> None:
+    results = []
+    for name in ("a", "b"):
+        folder = ("--set", f"run.folder={tmp_path / name}")
+        ended = finished(
+            tmp_path, "run", ENV, "--serial", "--seed", "5", "--max-env-steps", "3000", "--json",
+            *SMALL, *folder,
+        )  # fmt: skip
+        assert ended.popen.returncode == 0, ended.text()
+        results.append(ended.last_json())
+    for volatile in ("wall_clock_s", "run_dir"):
+        for result in results:
+            del result[volatile]
+    assert results[0] == results[1]
+    checkpoints = [(tmp_path / name / "checkpoint.safetensors").read_bytes() for name in "ab"]
+    assert checkpoints[0] == checkpoints[1]

@@ -1,0 +1,130 @@
+"""`drlnet serve` and `drlnet stats`, as a user starts them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from system.command import PROGRAM, command, finished, server
+
+from drlnet import errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_says_ready_and_stops_cleanly(tmp_path: Path, number: int) -> None:
+    with command(tmp_path, "serve", "--listen", "udp://127.0.0.1:0") as serving:
+        line = serving.wait_for("ready")
+        assert "udp://127.0.0.1:" in line
+        assert not line.endswith(":0")
+        assert serving.end(number) == 0
+        assert serving.err == b""
+
+
+def test_serve_listens_on_several_addresses(tmp_path: Path) -> None:
+    listen = ("--listen", "udp://127.0.0.1:0", "--listen", "udp://[::1]:0")
+    with command(tmp_path, "serve", *listen, "--json") as serving:
+        addresses = json.loads(serving.wait_for("ready"))["addresses"]
+        assert len(addresses) == 2
+        for address in addresses:
+            assert finished(tmp_path, "stats", "--server", address, "--json").last_json()
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"udp://127.0.0.1:{taken.getsockname()[1]}"
+        ended = finished(tmp_path, "serve", "--listen", address)
+    assert ended.popen.returncode == errors.TransportError.exit_code
+    assert address in ended.err.decode() or "in use" in ended.err.decode()
+    assert len(ended.err.decode().splitlines()) == 2, ended.text()
+
+
+def test_listening_for_everyone_must_be_asked_for(tmp_path: Path) -> None:
+    ended = finished(tmp_path, "serve", "--listen", "udp://0.0.0.0:0")
+    assert ended.popen.returncode == errors.Insecure.exit_code
+    assert "--insecure" in ended.err.decode()
+    with command(tmp_path, "serve", "--listen", "udp://0.0.0.0:0", "--insecure") as serving:
+        serving.wait_for("ready")
+        assert serving.end(signal.SIGTERM) == 0
+
+
+def test_an_address_that_is_none(tmp_path: Path) -> None:
+    for address in ("nonsense", "tcp://127.0.0.1:1", "udp://127.0.0.1:notaport"):
+        ended = finished(tmp_path, "serve", "--listen", address)
+        assert ended.popen.returncode in {
+            errors.TransportError.exit_code,
+            errors.ConfigError.exit_code,
+        }, ended.text()
+
+
+def test_stats_prints_one_reading(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        reading = finished(tmp_path, "stats", "--server", address, "--json")
+        assert reading.popen.returncode == 0
+        assert reading.last_json()
+        plain = finished(
+            tmp_path, "stats", "--server", address, "--count", "2", "--interval", "0.1"
+        )
+        assert plain.popen.returncode == 0
+        assert "operation" in plain.out.decode()
+
+
+def test_stats_of_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"udp://127.0.0.1:{silent.getsockname()[1]}"
+        ended = finished(tmp_path, "stats", "--server", address, "--json", deadline_s=30)
+    assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
+    assert address in ended.err.decode()
+    assert ended.last_json()["error"]["exit_code"] == errors.TransportError.exit_code
+
+
+def test_stats_says_when_the_server_goes_and_when_it_is_stopped(tmp_path: Path) -> None:
+    with command(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--json") as serving:
+        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        with command(tmp_path, "stats", "--server", address, "--interval", "0.1") as watching:
+            watching.wait_for("operation")
+            serving.end(signal.SIGTERM)
+            watching.wait_for("does not answer")
+            assert watching.end(signal.SIGINT) == 130
+
+
+@pytest.mark.parametrize("args", [["serve"], ["stats", "--count", "1"]])
+def test_torch_is_not_imported(tmp_path: Path, args: list[str]) -> None:
+    with server(tmp_path) as address:
+        listen = ["--listen", "udp://127.0.0.1:0"] if args == ["serve"] else ["--server", address]
+        script = (
+            "import atexit, sys; sys.argv[0] = 'drlnet'\n"
+            "atexit.register(lambda: print('torch loaded:', 'torch' in sys.modules))\n"
+            "from drlnet.__main__ import main; main()"
+        )
+        import_path = str(Path(PROGRAM[1]).parents[1])
+        with subprocess.Popen(
+            [sys.executable, "-c", script, *args, *listen],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PYTHONPATH": import_path, "PATH": "/usr/bin:/bin"},
+        ) as process:
+            assert process.stdout is not None
+            if args == ["serve"]:
+                assert "ready" in process.stdout.readline()
+                process.send_signal(signal.SIGTERM)
+            assert "torch loaded: False" in process.stdout.read()
+
+
+@pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["--version"], ["serve", "-h"]])
+def test_help(tmp_path: Path, args: list[str]) -> None:
+    ended = finished(tmp_path, *args)
+    assert ended.popen.returncode == 0
+    assert max(map(len, ended.out.decode().splitlines())) <= 80
+
+
+def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
+    for args in (["run"], ["serve", "--nope"], ["nope"], ["actor", "X", "--num-actors", "many"]):
+        assert finished(tmp_path, *args).popen.returncode == 2
