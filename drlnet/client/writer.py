@@ -98,8 +98,13 @@ class Writer:
         """Sends what has gathered and waits until the server has stored everything."""
         self._native.flush()
 
+    def release(self) -> None:
+        """Gives the streams back without waiting for what has not been sent: their ordinals go to
+        whoever leases next."""
+        self._native.release()
+
     def close(self) -> None:
-        """Flushes, then gives the streams back: their ordinals go to whoever leases next."""
+        """Flushes, then releases the streams."""
         self._native.flush()
         self._native.release()
 
