@@ -98,10 +98,47 @@ void Client::release(uint32_t table, std::span<const StreamName> names) {
 
 void Client::sample(uint32_t table, uint32_t batch, std::span<std::byte> destination,
                     Deadline deadline) {
-  const CallId id = start(
-      Operation::sample, deadline,
-      [&](auto& body) { Writer(body).put(SampleRequest{table, batch}); }, destination);
-  collect(id, deadline, [](Status status, auto reply) { throw_if_refused(status, reply); });
+  const auto late = take_late_sample(table, batch);
+  const CallId id =
+      late ? *late
+           : start(
+                 Operation::sample, deadline,
+                 [&](auto& body) { Writer(body).put(SampleRequest{table, batch}); }, destination);
+  try {
+    wait(id, deadline);
+  } catch (...) {
+    const Lock lock(mutex_);
+    connection_.detach(id);
+    late_samples_.push_back({table, batch, id});
+    throw;
+  }
+  collect(id, deadline, [&](Status status, auto reply) {
+    throw_if_refused(status, reply);
+    if (reply.data() != destination.data()) std::ranges::copy(reply, destination.begin());
+  });
+}
+
+std::optional<CallId> Client::take_late_sample(uint32_t table, uint32_t batch) {
+  const Lock lock(mutex_);
+  const auto late = std::ranges::find_if(late_samples_, [&](const LateSample& sample) {
+    return sample.table == table && sample.batch == batch;
+  });
+  if (late == late_samples_.end()) return std::nullopt;
+  const CallId id = late->id;
+  late_samples_.erase(late);
+  return id;
+}
+
+// The oldest update that nobody has looked at: a finished one, or, where the window is full and the
+// caller would rather wait, any.
+std::optional<CallId> Client::take_update(bool even_unfinished) {
+  const Lock lock(mutex_);
+  if (updates_.empty()) return std::nullopt;
+  const bool full = updates_.size() >= kLaneWindow[static_cast<size_t>(Lane::update)];
+  if (!connection_.done(updates_.front()) && !(even_unfinished && full)) return std::nullopt;
+  const CallId id = updates_.front();
+  updates_.erase(updates_.begin());
+  return id;
 }
 
 UpdateResult Client::update_priorities(uint32_t table, std::span<const uint64_t> keys,
@@ -128,22 +165,16 @@ void Client::update_priorities_async(uint32_t table, std::span<const uint64_t> k
                                      std::span<const float> priorities) {
   check_update(keys, priorities);
   const auto looked_at = [](Status status, auto reply) { throw_if_refused(status, reply); };
-  while (!updates_.empty() && finished(updates_.front())) {
-    const CallId id = updates_.front();
-    updates_.erase(updates_.begin());
-    collect(id, now_ns(), looked_at);
-  }
+  while (const auto id = take_update(false)) collect(*id, now_ns(), looked_at);
   for (size_t at = 0; at < keys.size(); at += kUpdateKeys) {
     const size_t n = std::min(kUpdateKeys, keys.size() - at);
     const Deadline deadline = deadline_in(options_.timeout_ns);
-    if (updates_.size() == kLaneWindow[static_cast<size_t>(Lane::update)]) {
-      const CallId id = updates_.front();
-      updates_.erase(updates_.begin());
-      collect(id, deadline, looked_at);
-    }
-    updates_.push_back(start(Operation::update_priorities, deadline, [&](auto& body) {
+    if (const auto id = take_update(true)) collect(*id, deadline, looked_at);
+    const CallId id = start(Operation::update_priorities, deadline, [&](auto& body) {
       fill_update(body, table, keys.subspan(at, n), priorities.subspan(at, n));
-    }));
+    });
+    const Lock lock(mutex_);
+    updates_.push_back(id);
   }
 }
 

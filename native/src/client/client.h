@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -49,7 +50,9 @@ class Client {
   std::vector<Lease> lease(uint32_t table, uint32_t count);
   std::vector<Lease> resume(uint32_t table, std::span<const StreamName> names);
   void release(uint32_t table, std::span<const StreamName> names);
-  // destination.size() must be the layout's total for the batch.
+  // destination.size() must be the layout's total for the batch. A sample that ran into its
+  // deadline stays asked for, and answers the next call of the same kind: asking again and again
+  // while the limiter holds draws back costs the server nothing.
   void sample(uint32_t table, uint32_t batch, std::span<std::byte> destination, Deadline deadline);
   UpdateResult update_priorities(uint32_t table, std::span<const uint64_t> keys,
                                  std::span<const float> priorities);
@@ -88,6 +91,9 @@ class Client {
   void call(Operation operation, const std::function<void(std::vector<std::byte>&)>& fill,
             const std::function<void(std::span<const std::byte>)>& visit);
   std::string explain(const Call& call) const;
+  // From the bookkeeping below, under the lock.
+  std::optional<CallId> take_late_sample(uint32_t table, uint32_t batch);
+  std::optional<CallId> take_update(bool even_unfinished);
   void background();
 
   ClientOptions options_;
@@ -96,6 +102,11 @@ class Client {
   std::mutex mutex_;
   Connection connection_;
   std::vector<CallId> updates_;  // not yet looked at
+  struct LateSample {
+    uint32_t table, batch;
+    CallId id;
+  };
+  std::vector<LateSample> late_samples_;
   int stop_fd_ = -1;
   std::thread mover_;
 };

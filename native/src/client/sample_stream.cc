@@ -25,18 +25,24 @@ void SampleStream::ask(size_t buffer, Deadline deadline) {
 }
 
 size_t SampleStream::next(Deadline deadline) {
-  while (!idle_.empty()) {
-    const size_t buffer = idle_.back();
-    idle_.pop_back();
-    ask(buffer, deadline);
+  for (;;) {
+    while (!idle_.empty()) {
+      const size_t buffer = idle_.back();
+      idle_.pop_back();
+      ask(buffer, deadline);
+    }
+    const Ahead first = ahead_.front();
+    client_.wait(first.id, deadline);  // on a timeout the request stays: next() may be called again
+    ahead_.pop_front();
+    idle_.push_back(first.buffer);
+    Status outcome = Status::ok;
+    client_.collect(first.id, deadline, [&](Status status, auto reply) {
+      outcome = status;
+      if (status != Status::sample_expired) throw_if_refused(status, reply);
+    });
+    if (outcome == Status::ok) return first.buffer;
+    ++expired_;  // drawn too long ago: the next one is younger
   }
-  const Ahead first = ahead_.front();
-  client_.wait(first.id, deadline);  // on a timeout the request stays: next() may be called again
-  ahead_.pop_front();
-  idle_.push_back(first.buffer);
-  client_.collect(first.id, deadline,
-                  [](Status status, auto reply) { throw_if_refused(status, reply); });
-  return first.buffer;
 }
 
 }  // namespace drlnet

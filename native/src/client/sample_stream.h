@@ -20,7 +20,9 @@ class SampleStream {
   SampleStream& operator=(const SampleStream&) = delete;
 
   // The index of the buffer that holds the next batch; it is ours again at the following call.
+  // A batch whose rows were overwritten before they had all come is passed over.
   size_t next(Deadline deadline);
+  uint64_t expired() const { return expired_; }
 
  private:
   struct Ahead {
@@ -34,6 +36,7 @@ class SampleStream {
   std::vector<std::span<std::byte>> buffers_;
   std::deque<Ahead> ahead_;
   std::vector<size_t> idle_;  // buffers without a request
+  uint64_t expired_ = 0;
 };
 
 }  // namespace drlnet

@@ -104,11 +104,14 @@ void Connection::abandon(CallId id) {
   if (abandoned.state == Call::State::done) return release(id);
   LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
   lane.abandoned[id.request % lane.calls.size()] = true;
-  if (!abandoned.destination.empty()) {
-    // What came so far went into memory that is no longer ours to write.
-    abandoned.reply.resize(abandoned.destination.size());
-    abandoned.destination = {};
-  }
+  detach(id);
+}
+
+void Connection::detach(CallId id) {
+  Call& detached = call(id);
+  if (detached.destination.empty()) return;
+  detached.reply.assign(detached.destination.begin(), detached.destination.end());
+  detached.destination = {};
 }
 
 bool Connection::progress() {

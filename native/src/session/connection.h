@@ -79,7 +79,9 @@ class Connection {
   bool done(CallId id) { return call(id).state == Call::State::done; }
   // Frees the call's place. Calls of a lane may be released in any order.
   void release(CallId id);
-  // Nobody wants the reply any more: it is received and thrown away, into no one's memory.
+  // The reply goes into the call's own memory from now on; the destination is the caller's again.
+  void detach(CallId id);
+  // Nobody wants the reply any more: it is received and thrown away.
   void abandon(CallId id);
 
   void read_metrics(Metrics& metrics) const;

@@ -199,6 +199,16 @@ TEST_CASE("an expired deadline names the limiter, and the network") {
   CHECK(error.status() == Status::timeout);
   CHECK(error.cause().find("the limiter: the table has fewer items than min_size") !=
         std::string::npos);
+  // Asking again and again is one request, and it is answered once there is something to draw.
+  for (int i = 0; i < 40; ++i) {
+    CHECK(error_of([&] { client.sample(table, 8, reply, now_ns()); }).status() == Status::timeout);
+  }
+  StreamWriter writer(client, table, spec, client.lease(table, 1), {});
+  write(writer, 1, 0, 40);
+  writer.flush();
+  client.sample(table, 8, reply, deadline_in(5'000'000'000));
+  check_sample(spec, reply, 8);
+  CHECK(metric(client, "table.replay.items_drawn") == 8);
   const std::string address = server->address();
   server.reset();
   error = error_of([&] { client.ping_ns(); });
