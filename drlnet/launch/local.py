@@ -16,6 +16,7 @@ from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Said, Supervisor
 from drlnet.metrics import RunFolder
 
+STARTING = "starting the learner and actors"
 READING_INTERVAL_S = 0.5
 READY_DEADLINE_S = 30.0
 # A listener for this machine alone, its port picked by the kernel.
@@ -68,7 +69,7 @@ class LocalRun:
 
     def _start_roles(self, group: Supervisor, address: str) -> Process:
         config_path = self.folder.config_path
-        self._tell(phase="starting the learner and actors")
+        self._tell(phase=STARTING)
         # The learner first: it has the most to import, and opens the table.
         learner = group.start(
             "learner",
@@ -110,7 +111,8 @@ class LocalRun:
         except TransportError:
             # The server's end, if that is the reason, is the supervisor's to tell.
             self._reading = {}
-        self._tell()
+        started = any(key.startswith("client.learner.learner_steps") for key in self._reading)
+        self._tell(phase="training" if started and self._phase == STARTING else None)
 
     def _tell(self, phase: str | None = None) -> None:
         self._phase = phase or self._phase
