@@ -66,14 +66,14 @@ def actor(
     settings = load(env, file=config, flags=flags, sets=set_ or ())
     output = Output(json)
 
+    from drlnet.envs import find_spaces
     from drlnet.launch.signals import Stop
 
+    find_spaces(settings.env.id, settings.env.kwargs)  # one clear error, before all else
     with Stop() as stop:
         if settings.actor.num_actors > 1:
-            from drlnet.envs import find_spaces
             from drlnet.launch.actors import supervise_actors
 
-            find_spaces(settings.env.id, settings.env.kwargs)  # one clear error, not one each
             supervise_actors(settings, server, stop, output.note)
         else:
             from drlnet.roles.actor import act

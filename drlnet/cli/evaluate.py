@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -43,13 +42,17 @@ def evaluate(
     from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
 
     folder = RunFolder.open(run)
-    settings = load(
-        file=folder.config_path,
-        flags={"eval.report_episodes": episodes, "run.seed": seed},
-        sets=set_ or (),
-    )
-    if episodes is not None and episodes < settings.eval.num_envs:
-        settings = replace(settings, eval=replace(settings.eval, num_envs=episodes))
+    kept = folder.read_config().eval
+    count = episodes or kept.report_episodes
+    # Each environment plays the same number: as many of them as divide it.
+    num_envs = next(n for n in range(min(kept.num_envs, count), 0, -1) if count % n == 0)
+    flags = {
+        "eval.report_episodes": count,
+        "eval.gate_episodes": count,
+        "eval.num_envs": num_envs,
+        "run.seed": seed,
+    }
+    settings = load(file=folder.config_path, flags=flags, sets=set_ or ())
 
     from drlnet.roles.evaluate import evaluate_checkpoint
 

@@ -66,6 +66,7 @@ def serve(
     }
     settings = load(file=config, flags=flags, sets=set_ or ()).server
 
+    from drlnet.launch.signals import Stop
     from drlnet.roles.serve import serve as serve_role
 
     output = Output(json)
@@ -75,4 +76,5 @@ def serve(
         if not json:
             output.note(f"ready: listening on {', '.join(addresses)}")
 
-    serve_role(settings, ready)
+    with Stop() as stop:
+        serve_role(settings, ready, stop)

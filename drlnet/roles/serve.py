@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-import signal
+import threading
 from collections.abc import Callable
-from types import FrameType
 
 from drlnet import native
 from drlnet.config import ServerConfig
+from drlnet.roles.stop import Stop
 
 
-def serve(config: ServerConfig, on_ready: Callable[[list[str]], None]) -> None:
-    """Serves until SIGTERM or SIGINT. on_ready gets the addresses, their ports resolved.
+def serve(config: ServerConfig, on_ready: Callable[[list[str]], None], stop: Stop) -> None:
+    """Serves until `stop` is set. on_ready gets the addresses, their ports resolved.
 
-    Called from the main thread (signals). Does not import torch: it is a server's start-up and
-    memory for nothing. Errors: TransportError for an address that cannot be listened on.
+    Does not import torch: it is start-up time and memory for nothing.
+    Errors: TransportError for an address that cannot be listened on; what ends the loop itself.
     """
     server = native.Server(list(config.listen), poll=config.poll)
+    failures: list[BaseException] = []
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        server.stop()
+    def loop() -> None:
+        try:
+            server.run()
+        except BaseException as error:
+            failures.append(error)  # the caller's thread raises it
+        finally:
+            stop.set()
 
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    # The loop never returns to the interpreter, and handlers of signals run in the main thread
+    # only: it stays free for them. (Blocking signals there would not do: threads of libraries
+    # have masks of their own, and the kernel may choose any of them.)
+    thread = threading.Thread(target=loop, name="server")
+    thread.start()
     try:
         on_ready(list(server.addresses))
-        server.run()
+        stop.wait()
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        server.stop()
+        thread.join()
+    if failures:
+        raise failures[0]

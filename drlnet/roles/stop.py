@@ -9,6 +9,9 @@ from typing import Protocol
 class Stop(Protocol):
     """A flag to look at between steps; launch.signals has the one that signals set."""
 
+    def set(self) -> None:
+        """Asks for the end."""
+
     def is_set(self) -> bool:
         """True once the end was asked for."""
 
