@@ -84,7 +84,9 @@ class OracleTable:
 
     # -- writing
 
-    def writer(self, num_streams: int, *, flush_rows: int = 1) -> OracleWriter:
+    def writer(
+        self, num_streams: int, *, flush_rows: int = 1, flush_interval_s: float = 0.0
+    ) -> OracleWriter:
         ordinals = range(len(self.streams), len(self.streams) + num_streams)
         self.streams += [Stream() for _ in ordinals]
         return OracleWriter(self, list(ordinals))

@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from drlnet.errors import CheckpointMismatch
 
 _HEADER_BYTES_MAX = 1 << 20
+_METADATA_KEY = "drlnet"
 
 
 def pack(
@@ -22,7 +23,9 @@ def pack(
 ) -> bytes:
     """params (a state dict) as a safetensors blob."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in params.items()}
-    return safetensors.torch.save(tensors, {**(metadata or {}), "architecture": architecture})
+    # One key: safetensors keeps no order among several, and equal params shall be equal bytes.
+    facts = json.dumps({**(metadata or {}), "architecture": architecture}, sort_keys=True)
+    return safetensors.torch.save(tensors, {_METADATA_KEY: facts})
 
 
 def unpack(blob: bytes, architecture: str, source: str) -> dict[str, torch.Tensor]:
@@ -46,7 +49,7 @@ def unpack(blob: bytes, architecture: str, source: str) -> dict[str, torch.Tenso
 
 
 def read_metadata(blob: bytes) -> dict[str, str]:
-    """The metadata of a safetensors blob; ValueError when it has no proper header."""
+    """What pack() was told besides the params; ValueError when the header is not one of ours."""
     size = int.from_bytes(blob[:8], "little")
     if len(blob) < 8 or size > min(len(blob) - 8, _HEADER_BYTES_MAX):
         raise ValueError("the header is cut short")
@@ -54,7 +57,10 @@ def read_metadata(blob: bytes) -> dict[str, str]:
     metadata = header.get("__metadata__", {}) if isinstance(header, dict) else None
     if not isinstance(metadata, dict):
         raise ValueError("the header is not a safetensors header")
-    return {str(key): str(value) for key, value in metadata.items()}
+    facts = json.loads(str(metadata.get(_METADATA_KEY, "{}")))
+    if not isinstance(facts, dict):
+        raise ValueError("the header's metadata was not written here")
+    return {str(key): str(value) for key, value in facts.items()}
 
 
 def save(path: Path, blob: bytes) -> None:

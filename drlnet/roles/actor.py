@@ -22,6 +22,8 @@ from drlnet.roles.table import open_table
 
 _PARAMS_TIMEOUT_S = 60.0
 _PARAMS_LOOK_S = 0.05  # between looks, while there are none
+_FLUSH_INTERVAL_S = 0.005  # experience older than this leaves, however few rows there are
+_NEVER_S = 1e6
 _CRASHES_MAX = 3  # within _CRASH_WINDOW_S: beyond, the environment is at fault and not the moment
 _CRASH_WINDOW_S = 60.0
 
@@ -87,9 +89,12 @@ class Actor:
     def start(self) -> None:
         """Leases streams and starts an episode in each: anew after a crash."""
         actor = self._config.actor
-        # The writer counts rows, the config vector steps.
-        flush_rows = actor.flush_rows * actor.envs_per_actor
-        self._writer = self._table.writer(actor.envs_per_actor, flush_rows=flush_rows)
+        self._writer = self._table.writer(
+            actor.envs_per_actor,
+            flush_rows=actor.flush_rows * actor.envs_per_actor,  # rows, not vector steps
+            # A clock that splits appends would decide in which order rows lie in the ring.
+            flush_interval_s=_NEVER_S if self._config.run.serial else _FLUSH_INTERVAL_S,
+        )
         self._playing = True
         # A lease is this actor's alone, however many were started under one index.
         lease = self._writer.leases[0]

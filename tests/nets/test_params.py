@@ -24,6 +24,12 @@ def test_round_trip() -> None:
     assert read_metadata(BLOB)["learner_steps"] == "7"
 
 
+def test_equal_params_are_equal_bytes() -> None:
+    facts = {f"fact {i}": "x" for i in range(20)}
+    blobs = [pack(NET.state_dict(), NET.architecture, facts) for _ in range(5)]
+    assert len(set(blobs)) == 1
+
+
 def test_another_architecture() -> None:
     other = Mlp((4,), 2, (16,), True)
     with pytest.raises(CheckpointMismatch, match=r"hidden=8.*hidden=16") as info:
@@ -40,7 +46,12 @@ def test_cut_short(size: int) -> None:
 def test_no_safetensors_at_all() -> None:
     with pytest.raises(CheckpointMismatch):
         unpack(b"\x80\x04" + b"pickle" * 20, NET.architecture, "here")
-    for header in (b"[]", b"\xff\xfe", b'{"__metadata__": 3}'):
+    for header in (
+        b"[]",
+        b"\xff\xfe",
+        b'{"__metadata__": 3}',
+        b'{"__metadata__": {"drlnet": "3"}}',
+    ):
         blob = len(header).to_bytes(8, "little") + header
         with pytest.raises(CheckpointMismatch):
             unpack(blob, NET.architecture, "here")

@@ -1,0 +1,49 @@
+"""Serial mode: the same seed gives the same params and the same returns, bit by bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from drlnet.config import load
+from drlnet.launch.signals import Stop
+from drlnet.metrics import RunFolder
+from drlnet.roles.evaluate import evaluate_checkpoint
+from drlnet.roles.learn import LearnResult
+from drlnet.roles.serial import may_draw, serial
+
+SETS = ["run.max_learner_steps=60", "replay.min_size=300", "actor.envs_per_actor=8"]
+
+
+def run(folder: Path, seed: int) -> tuple[LearnResult, bytes, list[float]]:
+    flags = {"run.seed": seed, "run.serial": True, "run.folder": str(folder)}
+    config = load("CartPole-v1", flags=flags, sets=SETS)
+    made = RunFolder.create(config)
+    result = serial(config, made, Stop())
+    returns = evaluate_checkpoint(config, made.checkpoint_path, 20).returns
+    return result, made.checkpoint_path.read_bytes(), returns
+
+
+def test_twice_the_same(tmp_path: Path) -> None:
+    first, second = run(tmp_path / "a", 1000), run(tmp_path / "b", 1000)
+    assert (first[0].env_steps, first[0].learner_steps) == (
+        second[0].env_steps,
+        second[0].learner_steps,
+    )
+    assert first[1:] == second[1:]
+    assert first[0].stopped == "budget" and first[0].learner_steps == 60
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    assert run(tmp_path / "a", 1000)[1] != run(tmp_path / "b", 1001)[1]
+
+
+def test_turns_keep_to_the_ratio() -> None:
+    config = load("CartPole-v1", flags={"run.serial": True}, sets=[*SETS, "replay.batch_size=64"])
+    created = drawn = 0
+    while drawn < 6400:
+        if may_draw(config, created, drawn):
+            drawn += 64
+        else:
+            created += 8
+        balance = config.replay.samples_per_insert * (created - 300) - drawn
+        assert drawn == 0 or 0 <= balance < 64 + 4 * 8
