@@ -122,7 +122,7 @@ bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte
 
 bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
                           std::span<std::byte> out) const {
-  constexpr size_t kAhead = 8;
+  constexpr size_t kAhead = 16;
   const uint64_t item_bytes = window.item_bytes();
   size_t i = offset / item_bytes;
   uint64_t skip = offset % item_bytes;
@@ -138,12 +138,18 @@ bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_
   return true;
 }
 
+// Where the item's bytes most likely are: its rows mostly lie together.
 void Table::prefetch(const Window& window, uint64_t key) const {
   const uint64_t number = key - key_base_;
   if (!ring_.stored(number)) return;
-  const uint32_t slot = ring_.place(number).slot;
-  __builtin_prefetch(&ring_.row(slot));
-  __builtin_prefetch(ring_.column(window.column) + slot * window.row_bytes);
+  const int64_t slot = ring_.place(number).slot;
+  __builtin_prefetch(&ring_.row(static_cast<uint32_t>(slot)));
+  const auto row_at = [&](int64_t offset) {
+    const int64_t at = std::clamp<int64_t>(slot + offset, 0, ring_.size() - 1);
+    return ring_.column(window.column) + static_cast<uint64_t>(at) * window.row_bytes;
+  };
+  __builtin_prefetch(row_at(window.lo));
+  __builtin_prefetch(row_at(window.hi) + window.row_bytes - 1);
 }
 
 // The window's rows are lo to hi, as seen from the anchor; what lies before the stream's
