@@ -126,11 +126,12 @@ bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_
   const uint64_t item_bytes = window.item_bytes();
   size_t i = offset / item_bytes;
   uint64_t skip = offset % item_bytes;
-  for (size_t next = i; next < std::min(drawn.keys.size(), i + kAhead); ++next) {
+  const size_t last = (offset + out.size() - 1) / item_bytes;
+  for (size_t next = i; next <= std::min(last, i + kAhead - 1); ++next) {
     prefetch(window, drawn.keys[next]);
   }
   for (; !out.empty(); ++i, skip = 0) {
-    if (out.size() > kAhead * item_bytes) prefetch(window, drawn.keys[i + kAhead]);
+    if (i + kAhead <= last) prefetch(window, drawn.keys[i + kAhead]);
     const size_t bytes = std::min<uint64_t>(item_bytes - skip, out.size());
     if (!gather_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes))) return false;
     out = out.subspan(bytes);
