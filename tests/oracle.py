@@ -157,7 +157,7 @@ class OracleTable:
         if (stream, step) not in self.items:
             return "none"
         row = self.streams[stream].rows[step]
-        oldest = self.streams[stream].rows[max(step - self.back(), step - row.since_first)]
+        oldest = self.streams[stream].rows[max(step - self.back(), self._start(row))]
         if self._gone(oldest):
             return "retired"
         if self.length(stream, step) is not None:
@@ -183,8 +183,7 @@ class OracleTable:
 
     def _read_row(self, stream: int, anchor: int, step: int, view: View, length: int) -> np.ndarray:
         rows = self.streams[stream].rows
-        first = anchor - rows[anchor].since_first
-        inside = min(max(step, first), anchor + length)
+        inside = min(max(step, self._start(rows[anchor])), anchor + length)
         value = rows[inside].columns[view.column]
         return np.zeros_like(value) if inside != step and view.pad == "zero" else value
 
@@ -249,6 +248,10 @@ class OracleTable:
 
     def _key(self, place: tuple[int, int]) -> int:
         return self.streams[place[0]].rows[place[1]].key
+
+    def _start(self, row: Row) -> int:
+        """Before which step padding begins: the episode's first, or the stream's."""
+        return row.step - row.since_first if self.item.boundary == "stop" else 0
 
     def _gone(self, row: Row) -> bool:
         return row.key < len(self.rows) - self.capacity
