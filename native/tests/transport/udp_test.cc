@@ -85,8 +85,9 @@ TEST_CASE("runs of frames are the same with and without each offload") {
       CAPTURE(segmentation);
       CAPTURE(receive_offload);
       Link link = udp_link({.receive_offload = receive_offload}, {.segmentation = segmentation});
-      const size_t count = std::min<size_t>(64, link.server->receive_capacity_bytes() / 8972);
-      for (const size_t length : {1u, 999u, 1472u, 8972u}) {
+      const size_t count =
+          std::min<size_t>(64, link.server->receive_capacity_bytes() / kMaxFrameBytes);
+      for (const size_t length : {size_t{1}, size_t{999}, size_t{1472}, kMaxFrameBytes}) {
         for (const size_t last : {size_t{1}, length}) {
           const auto frames = equal_frames(*link.client, link.server_endpoint, count, length);
           frames.back().length = static_cast<uint32_t>(last);
@@ -137,8 +138,8 @@ TEST_CASE("a frame longer than the link counts as taken and is lost; shorter one
   in_own_network([] {
     bring_up("lo", 1500);
     Link link = udp_link({}, {});
-    REQUIRE(link.client->send_burst(equal_frames(*link.client, link.server_endpoint, 64, 8972)) ==
-            64);
+    REQUIRE(link.client->send_burst(
+                equal_frames(*link.client, link.server_endpoint, 64, kMaxFrameBytes)) == 64);
     CHECK(link.client->counters().too_long == 64);
     const auto frames = equal_frames(*link.client, link.server_endpoint, 64, 1472);
     frames[0].length = 1473;
