@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Annotated
+
 import typer
 
 from drlnet.cli.options import (
@@ -22,6 +25,10 @@ from drlnet.cli.options import (
 )
 from drlnet.cli.output import Output
 
+ViewOption = Annotated[
+    bool, typer.Option("--view/--no-view", hidden=True, help="whether to show the progress")
+]
+
 
 def learn(
     env: EnvArgument,
@@ -31,6 +38,7 @@ def learn(
     max_seconds: MaxSecondsOption = None,
     max_env_steps: MaxEnvStepsOption = None,
     max_learner_steps: MaxLearnerStepsOption = None,
+    view: ViewOption = True,
     config: ConfigOption = None,
     set_: SetOption = None,
     json: JsonOption = False,
@@ -64,7 +72,7 @@ def learn(
 
         folder = RunFolder.create(settings)
         settings = folder.read_config()
-        with learn_view(settings, server, output):
+        with learn_view(settings, server, output) if view else nullcontext():
             result = learn_role(settings, server, folder, stop)
         output.event("trained", stopped=result.stopped, learner_steps=result.learner_steps)
         if stop.signal is not None:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drlnet.dashboard.reading import (
+    Histogram,
     clients,
     clock,
     count,
@@ -148,14 +149,11 @@ def _actors(reading: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _server_line(reading: Mapping[str, Any]) -> Text:
-    items, capacity = number(reading.get("table.replay.items")), math.nan
-    for key in ("table.replay.capacity", "table.replay.rows_capacity"):
-        if key in reading:
-            capacity = number(reading[key])
-    parts = [f"{count(items)} items" if math.isnan(capacity) else
-             f"{count(items)} of {count(capacity)} items"]  # fmt: skip
-    for name, label in (("op.sample.latency", "sample"), ("op.append.latency", "append")):
-        histogram = reading.get(name)
-        if histogram is not None and hasattr(histogram, "percentile_us"):
-            parts.append(f"{label} p50 {duration(histogram.percentile_us(0.5))}")
+    items = number(reading.get("table.replay.live_items"))
+    capacity = number(reading.get("table.replay.capacity"))
+    parts = [f"{count(items)} of {count(capacity)} items"]
+    for operation in ("append", "sample"):
+        work = reading.get(f"server.{operation}.handling")
+        if isinstance(work, Histogram) and work.count:
+            parts.append(f"{operation} {duration(work.percentile_us(0.5))}")
     return Text("   ".join(parts))

@@ -78,6 +78,18 @@ def short(value: float, digits: int = 1) -> str:
     return "-" if math.isnan(value) else f"{value:,.{digits}f}"
 
 
+def compact(value: float) -> str:
+    """A count in at most six characters: "1,234", "12.3k", "4.56M"; "-" for NaN."""
+    if math.isnan(value):
+        return "-"
+    for limit, scale, unit in ((10e3, 1, ""), (10e6, 1e3, "k"), (10e9, 1e6, "M")):
+        if value < limit:
+            scaled = value / scale
+            whole = unit == "" and (scaled >= 100 or scaled == int(scaled))
+            return f"{scaled:,.0f}" if whole else f"{scaled:,.1f}{unit}"
+    return f"{value / 1e9:,.1f}G"
+
+
 def duration(microseconds: float) -> str:
     """A duration in the unit that suits it: "12.3 us", "4.56 ms", "1.23 s"."""
     if math.isnan(microseconds):
@@ -90,7 +102,9 @@ def duration(microseconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """83 as "1:23"."""
+    """83 as "1:23"; "-" for NaN."""
+    if math.isnan(seconds):
+        return "-"
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}:{rest:02}"
 

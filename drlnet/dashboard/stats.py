@@ -13,7 +13,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from drlnet.dashboard.reading import Histogram, clients, count, duration, number, rates, short
+from drlnet.dashboard.reading import (
+    Histogram,
+    clients,
+    clock,
+    compact,
+    count,
+    duration,
+    number,
+    rates,
+    short,
+)
 
 _PERCENTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
 
@@ -83,6 +93,8 @@ class StatsView:
     def render(self, reading: Mapping[str, Any], per_second: Mapping[str, float]) -> Group:
         """The reading as tables that fit 80 columns."""
         title = Text(f"drlnet server {self._address}", style="bold")
+        up, peers = number(reading.get("server.uptime_s")), number(reading.get("server.clients"))
+        title.append(f"   up {clock(up)}   {count(peers)} clients", style="not bold")
         parts: list[RenderableType] = [title, _latency_table(reading, per_second)]
         for build in (_tables_table, _clients_table):
             table = build(reading, per_second)
@@ -93,52 +105,60 @@ class StatsView:
 
 def _table(first: str, *rest: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
-    table.add_column(first, no_wrap=True, min_width=12)
+    table.add_column(f"\n{first}", no_wrap=True, min_width=10)
     for name in rest:
-        table.add_column(name, justify="right", no_wrap=True)
+        # The blank line above each heading sets the tables apart.
+        table.add_column(f"\n{name}", justify="right", no_wrap=True)
     return table
 
 
 def _latency_table(reading: Mapping[str, Any], per_second: Mapping[str, float]) -> Table:
-    table = _table("\noperation", "\ntotal", "\nper second", "\np50", "\np99", "\nmax")
-    for key, value in reading.items():
-        if isinstance(value, Histogram) and value.count:
-            name = key.removesuffix(".latency").removesuffix("_latency")
-            table.add_row(
-                Text(name),
-                count(value.count),
-                short(per_second.get(key, 0.0)),
-                duration(value.percentile_us(0.5)),
-                duration(value.percentile_us(0.99)),
-                duration(value.max_us),
-            )
+    """A row per operation: how long the server worked on it, how long it waited before that."""
+    table = _table("operation", "total", "per s", "work p50", "p99", "wait p50", "p99")
+    for key, work in reading.items():
+        if not (key.startswith("server.") and key.endswith(".handling")):
+            continue
+        if not isinstance(work, Histogram) or not work.count:
+            continue
+        wait = reading.get(key.removesuffix("handling") + "queueing")
+        figures = [duration(work.percentile_us(0.5)), duration(work.percentile_us(0.99))]
+        if isinstance(wait, Histogram):
+            figures += [duration(wait.percentile_us(0.5)), duration(wait.percentile_us(0.99))]
+        table.add_row(
+            Text(key.removeprefix("server.").removesuffix(".handling").replace("_", " ")),
+            compact(work.count),
+            compact(per_second.get(key, 0.0)),
+            *figures,
+        )
     return table
 
 
 def _tables_table(reading: Mapping[str, Any], per_second: Mapping[str, float]) -> Table:
-    table = _table("\ntable", "\nitems", "\nsteps/s", "\ndraws/s", "\nwaits for")
-    names = sorted({key.split(".")[1] for key in reading if key.startswith("table.")})
-    for name in names:
+    table = _table("table", "items", "of rows", "steps/s", "draws/s", "draws/item", "stale")
+    names = {key[len("table.") : key.rindex(".")] for key in reading if key.startswith("table.")}
+    for name in sorted(names):
         prefix = f"table.{name}."
         table.add_row(
             Text(name),
-            count(number(reading.get(prefix + "items"))),
-            short(per_second.get(prefix + "env_steps", 0.0)),
-            short(per_second.get(prefix + "items_drawn", 0.0)),
-            Text(str(reading.get(prefix + "waits_for", "-"))),
+            compact(number(reading.get(prefix + "live_items"))),
+            compact(number(reading.get(prefix + "capacity"))),
+            compact(per_second.get(prefix + "env_steps", 0.0)),
+            compact(per_second.get(prefix + "items_drawn", 0.0)),
+            short(number(reading.get(prefix + "samples_per_insert"))),
+            compact(number(reading.get(prefix + "stale_updates"))),
         )
     return table
 
 
 def _clients_table(reading: Mapping[str, Any], per_second: Mapping[str, float]) -> Table:
-    table = _table("\nclient", "\nsteps", "\nsteps/s", "\nreturn", "\nparams", "\nwaits")
+    table = _table("client", "steps", "steps/s", "return", "params", "waits")
     for name, values in sorted(clients(reading).items()):
         kind = "learner" if "learner_steps" in values else "env"
         wait = number(values.get("sample_wait_share")) * 100
         table.add_row(
             Text(name),
-            count(number(values.get(f"{kind}_steps"))),
-            short(number(values.get(f"{kind}_steps_per_s"))),
+            compact(number(values.get(f"{kind}_steps"))),
+            compact(number(values.get(f"{kind}_steps_per_s"))),
             short(number(values.get("return_mean", values.get("eval_return")))),
             count(number(values.get("params_version"))),
             "-" if math.isnan(wait) else f"{wait:.0f}%",

@@ -75,7 +75,7 @@ class LocalRun:
             "learner",
             [
                 *("learn", self.config.env.id, "--server", address),
-                *("--config", str(config_path), "--json"),
+                *("--config", str(config_path), "--json", "--no-view"),
             ],
         )
         for index in range(self.config.actor.num_actors):
