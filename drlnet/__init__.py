@@ -1,20 +1,29 @@
-"""Distributed deep Q-learning with prioritized experience replay in the network."""
+"""Distributed deep Q-learning with prioritized experience replay in the network.
 
-from drlnet.client import (
-    Batch,
-    Client,
-    Column,
-    Item,
-    Limiter,
-    Sampler,
-    StreamLease,
-    Table,
-    View,
-    Writer,
-    importance_weights,
-)
-from drlnet.errors import DrlnetError
-from drlnet.native import HistogramReading
+The names below are imported when they are first asked for: the command line answers `--help`, and
+heeds Ctrl-C, without waiting for numpy and the extension.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drlnet.client import (
+        Batch,
+        Client,
+        Column,
+        Item,
+        Limiter,
+        Sampler,
+        StreamLease,
+        Table,
+        View,
+        Writer,
+        importance_weights,
+    )
+    from drlnet.errors import DrlnetError
+    from drlnet.native import HistogramReading
 
 __version__ = "0.1.0"
 
@@ -34,3 +43,19 @@ __all__ = [
     "__version__",
     "importance_weights",
 ]
+
+_ELSEWHERE = {"DrlnetError": "drlnet.errors", "HistogramReading": "drlnet.native"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'drlnet' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_ELSEWHERE.get(name, "drlnet.client")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
