@@ -276,7 +276,10 @@ class OracleWriter:
         for index, ordinal in enumerate(self.ordinals):
             if mask is not None and not mask[index]:
                 continue
-            row = {name: np.array(values[index]) for name, values in columns.items()}
+            row = {
+                name: np.array(values[index], dtype=self._table.columns[name].dtype)
+                for name, values in columns.items()
+            }
             flags = bool(first[index]), bool(last[index])
             steps[index] = self._table.append(int(ordinal), row, *flags)
         return steps

@@ -30,6 +30,7 @@ from drlnet.algos.n_step_errors import NStepErrors
 from drlnet.client import Batch, Column, Item, View
 from drlnet.config import DqnConfig
 from drlnet.envs import EnvSpaces, Rows
+from drlnet.errors import ConfigError
 from drlnet.nets import NETS
 
 Floats = npt.NDArray[np.float32]
@@ -95,13 +96,26 @@ def n_step_targets(
     return returns, factor[:, -1]
 
 
+def usable_device(name: str) -> torch.device:
+    """The torch device of that name; ConfigError when this machine or this torch has none such."""
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(
+            f"learner.device = {name!r} cannot be used: {str(error).splitlines()[0]}",
+            "set learner.device to cpu, or to a device that torch finds",
+        ) from error
+    return device
+
+
 class Learner:
     """Online and target networks and an optimiser. Not thread-safe."""
 
     def __init__(self, config: DqnConfig, spaces: EnvSpaces, device: str, seed: int):
         torch.manual_seed(seed)
         self.config = config
-        self.device = torch.device(device)
+        self.device = usable_device(device)
         self.online = make_net(config, spaces).to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         self.optimiser = torch.optim.Adam(

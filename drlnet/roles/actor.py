@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 
@@ -35,13 +36,15 @@ def act(config: Config, server: str, index: int, stop: Stop) -> None:
     ConfigError for an environment that keeps crashing; the client's own.
     """
     torch.set_num_threads(config.actor.torch_threads)
-    with Client(server, name=f"actor-{index}", poll=config.server.poll) as client:
+    # Actors started by hand share an index; their reports must not share a name.
+    name = f"actor-{index}-{os.getpid()}"
+    with Client(server, name=name, poll=config.server.poll) as client:
         actor = Actor(config, client, index)
         try:
             with stop.interrupts():
                 actor.wait_for_params(stop)
                 actor.start()
-                while not actor.spent:
+                while not (stop.is_set() or actor.spent):
                     actor.tick()
                 actor.flush()
         except KeyboardInterrupt:
@@ -115,8 +118,11 @@ class Actor:
         self._state = None
         self._errors = self._algo.initial_priorities(self._config.algo, actor.envs_per_actor)
         self._returns.restart()
-        self._rows = self._envs.reset(int(env_seed.generate_state(1)[0]) >> 1)
-        self._action = self._record(self._rows)
+        try:
+            rows = self._envs.reset(int(env_seed.generate_state(1)[0]) >> 1)
+        except Exception as error:  # an environment is someone else's code
+            raise self._crash("in its first reset", error) from error
+        self._action = self._record(rows)
 
     def tick(self) -> None:
         """One step of every environment."""
@@ -164,15 +170,18 @@ class Actor:
         now = time.monotonic()
         self._crashes = [t for t in self._crashes if now - t < _CRASH_WINDOW_S] + [now]
         if len(self._crashes) > _CRASHES_MAX:
-            raise ConfigError(
-                f"environment {self._config.env.id} crashed {len(self._crashes)} times within "
-                f"{_CRASH_WINDOW_S:g} s, last with {type(error).__name__}: {error}",
-                "play it alone to find out why; what it did before is kept",
-            ) from error
-        self._writer.release()  # breaks the streams: items that wait for more rows retire
+            when = f"{len(self._crashes)} times within {_CRASH_WINDOW_S:g} s"
+            raise self._crash(when, error) from error
+        self._writer.close()  # a released stream is broken: items that wait for more rows retire
         self._envs.close()
         self._make_envs()
         self.start()
+
+    def _crash(self, when: str, error: Exception) -> ConfigError:
+        return ConfigError(
+            f"environment {self._config.env.id} crashed {when}: {type(error).__name__}: {error}",
+            "play it alone to find out why; what it did before is kept",
+        )
 
     def _make_envs(self) -> None:
         env = self._config.env
