@@ -3,13 +3,13 @@
 
 namespace drlnet {
 
-uint16_t Server::append(Peer&, Slot& slot, std::span<const std::byte> body) {
+uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   Reader reader(body);
   const auto header = reader.get<AppendHeader>();
   if (!reader.ok()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   Table* table = table_for(header.table, slot);
   if (table == nullptr) return 0;
-  Append append{{}, {}, columns_, {}};
+  Append append{{}, {}, columns_, {}, peer.client};
   if (!split_append(body, column_bytes_[header.table], append)) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }

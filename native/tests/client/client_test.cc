@@ -268,6 +268,28 @@ TEST_CASE(
   CHECK(error_of([&] { after.flush(); }).status() == Status::unknown_lease);
 }
 
+TEST_CASE("a client that says goodbye leaves orphans, which whoever has the token takes over") {
+  RunningServer server;
+  const TableSpec spec = spec_of();
+  Client observer(options_of(server));
+  std::vector<Lease> leases;
+  {
+    Client gone(options_of(server));
+    const uint32_t table = gone.open_table(spec);
+    StreamWriter writer(gone, table, spec, gone.lease(table, 3), {});
+    write(writer, 3, 0, 10);
+    writer.flush();
+    leases = writer.leases();
+  }
+  const uint32_t table = observer.open_table(spec);
+  CHECK(metric(observer, "table.replay.streams_orphaned") == 3);
+  StreamWriter writer(observer, table, spec, leases, {});
+  write(writer, 3, 10, 40);
+  writer.flush();
+  CHECK(metric(observer, "table.replay.streams_orphaned") == 0);
+  CHECK(metric(observer, "table.replay.rows") == 120);
+}
+
 TEST_CASE("the limiter holds back appends, not the samples that release them") {
   LimiterSpec limiter;
   limiter.min_size = 100;
