@@ -154,7 +154,9 @@ class Actor:
     def _record(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Acts on rows and appends them, with the items whose futures they complete."""
         streams = self._writer.ordinals
-        action, self._state, extras = self._policy.act(rows.obs, rows.first, streams, self._state)
+        action, state, extras = self._policy.act(rows.obs, rows.first, streams, self._state)
+        if rows.mask is None:  # final rows of some: the others have not moved, nor has their state
+            self._state = state
         columns = self._algo.row(rows, action)
         steps = self._writer.append(columns, rows.first, rows.last, rows.mask)
         ready = self._errors.push(columns, rows.last, steps, extras["q"], rows.mask)

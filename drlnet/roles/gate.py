@@ -23,11 +23,15 @@ class Gate:
         self._config = config
         self._best_key = (False, -math.inf)
         self.best_params: Params | None = None
+        self.best_steps = 0  # learner steps that made them
         self.best_mean = math.nan  # of the best params' last look
         self.last_mean = math.nan  # of the newest params on the gate's seeds
 
-    def look(self, net: nn.Module) -> bool:
-        """Evaluates a network; True when it reaches run.goal in both looks."""
+    def look(self, net: nn.Module, learner_steps: int) -> bool:
+        """Evaluates a network as it is after so many learner steps.
+
+        True when it reaches run.goal in both looks.
+        """
         config, goal = self._config, self._config.run.goal
         params = {name: tensor.detach().cpu().clone() for name, tensor in net.state_dict().items()}
         mean = evaluate(config, params, config.eval.gate_episodes, "gate").mean
@@ -40,4 +44,5 @@ class Gate:
         if (confirmed, mean) > self._best_key:
             self._best_key = (confirmed, mean)
             self.best_params, self.best_mean = params, mean
+            self.best_steps = learner_steps
         return reached

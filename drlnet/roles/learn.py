@@ -68,7 +68,8 @@ class Learning:
         self.table: Table = open_table(client, config, spaces)
         self._gate = Gate(config)
         self._stopped: Reason | None = None
-        self._env_steps = 0
+        self._looked_at = self._env_steps = 0
+        self._loss = torch.tensor(math.nan)
         self._params_version = 0
         self._meter = Meter()
         self._publish()  # actors wait for the first params
@@ -84,10 +85,11 @@ class Learning:
         steps = self._learner.steps
         if steps % config.learner.publish_period == 0:
             self._publish()
-        if steps % config.learner.eval_period == 0 and self._gate.look(self._learner.online):
-            self._stopped = "goal"
+        if steps % config.learner.eval_period == 0:
+            self._look()
+        self._loss = loss
         if meter.due(config.learner.report_interval_s):
-            self._report(float(loss))
+            self._report()
         meter.done()
 
     def finished(self, interrupted: bool) -> bool:
@@ -105,8 +107,12 @@ class Learning:
     def close(self) -> LearnResult:
         """Saves the checkpoint: the params that the gate found best, the newest without a look."""
         gate, net = self._gate, self._learner.online
-        params = gate.best_params or net.state_dict()
-        save(self._run.checkpoint_path, pack(params, net.architecture, self._facts()))
+        if self._stopped == "budget" and self._learner.steps != self._looked_at:
+            self._look()  # the newest params may be the best
+        params, steps = gate.best_params, gate.best_steps
+        if params is None:
+            params, steps = net.state_dict(), self._learner.steps
+        save(self._run.checkpoint_path, pack(params, net.architecture, self._facts(steps)))
         self._report()
         return LearnResult(
             stopped=self._stopped or "interrupted",
@@ -115,6 +121,11 @@ class Learning:
             gate_return_mean=gate.best_mean,
             wall_clock_s=time.monotonic() - self._started,
         )
+
+    def _look(self) -> None:
+        self._looked_at = self._learner.steps
+        if self._gate.look(self._learner.online, self._looked_at):
+            self._stopped = "goal"
 
     def _importance_exponent(self) -> float:
         """beta: from its start to its end over its annealing; without one it stays at the start."""
@@ -127,19 +138,19 @@ class Learning:
     def _publish(self) -> None:
         net = self._learner.online
         self._params_version = self._client.publish(
-            pack(net.state_dict(), net.architecture, self._facts())
+            pack(net.state_dict(), net.architecture, self._facts(self._learner.steps))
         )
 
-    def _facts(self) -> dict[str, str]:
-        return {"env": self._config.env.id, "learner_steps": str(self._learner.steps)}
+    def _facts(self, learner_steps: int) -> dict[str, str]:
+        return {"env": self._config.env.id, "learner_steps": str(learner_steps)}
 
-    def _report(self, loss: float = math.nan) -> None:
+    def _report(self) -> None:
         rate, wait_share = self._meter.read()
         values: dict[str, float | int | str] = {
             "learner_steps": self._learner.steps,
             "learner_steps_per_s": rate,
             "env_steps": self._env_steps,
-            "loss": loss,
+            "loss": float(self._loss),
             "q_mean": self._learner.q_mean,
             "eval_return": self._gate.last_mean,
             "eval_return_best": self._gate.best_mean,

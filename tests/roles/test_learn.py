@@ -73,19 +73,20 @@ def test_publishes_at_its_period(tmp_path: Path) -> None:
     assert read_metadata(client.params[1])["learner_steps"] == "8"
 
 
-def test_budget(tmp_path: Path) -> None:
-    made = config(tmp_path / "r", "run.max_learner_steps=7", "learner.eval_period=1000")
-    begun, _ = learning(made)
+def test_budget_ends_with_a_last_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed_returns(monkeypatch, {"gate": [20.0, 30.0]})
+    begun, _ = learning(config(tmp_path / "r", "run.max_learner_steps=7"))
     assert len(steps(begun, 100)) == 7
     result = begun.close()
     assert (result.stopped, result.learner_steps, result.env_steps) == ("budget", 7, 40)
-    assert np.isnan(result.gate_return_mean)  # never looked: the newest params are kept
+    assert result.gate_return_mean == 30.0
 
 
 def test_interrupted(tmp_path: Path) -> None:
     begun, _ = learning(config(tmp_path / "r"))
     assert begun.finished(True)
-    assert begun.close().stopped == "interrupted"
+    result = begun.close()
+    assert result.stopped == "interrupted" and np.isnan(result.gate_return_mean)
     assert (tmp_path / "r" / "checkpoint.safetensors").is_file()
 
 
@@ -105,11 +106,12 @@ def test_gate_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for value in range(4):
         net = nn.Linear(1, 1)
         nn.init.constant_(net.weight, value)
-        assert not looked.look(net)
+        assert not looked.look(net, value)
         assert looked.best_params is not None
         kept.append(float(looked.best_params["weight"]))
     # 490 in one look does not replace 350 in two: the first look is what luck can pass.
-    assert kept == [0, 0, 2, 2] and looked.best_mean == 350.0
+    assert kept == [0, 0, 2, 2]
+    assert (looked.best_mean, looked.best_steps) == (350.0, 2)
 
 
 def test_reports_and_records(tmp_path: Path) -> None:
