@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,6 +42,16 @@ SerialOption = Annotated[
     ),
 ]
 
+PictureOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--picture",
+        metavar="FILE",
+        help="keep the last view of the training as an SVG",
+        rich_help_panel="Output",
+    ),
+]
+
 
 def run(
     env: EnvArgument,
@@ -55,6 +66,7 @@ def run(
     serial: SerialOption = False,
     config: ConfigOption = None,
     set_: SetOption = None,
+    picture: PictureOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
     help_config: HelpConfigOption = False,
@@ -101,16 +113,21 @@ def run(
     with Stop() as stop:
         folder = RunFolder.create(settings)
         settings = folder.read_config()
-        train = _run_serial if settings.run.serial else _run_processes
-        train(settings, folder, stop, output)
+        if settings.run.serial:
+            _run_serial(settings, folder, stop, output)
+        else:
+            _run_processes(settings, folder, stop, output, picture)
     if stop.signal is not None:
         output.note(f"interrupted; what there is lies in {folder.path}")
         raise typer.Exit(stop.exit_code)
 
 
-def _run_processes(config: Config, folder: RunFolder, stop: Stop, output: Output) -> None:
+def _run_processes(
+    config: Config, folder: RunFolder, stop: Stop, output: Output, picture: Path | None
+) -> None:
     from drlnet.cli.training import announce
     from drlnet.dashboard import ProgressView
+    from drlnet.errors import RunFolderError
     from drlnet.launch.local import LocalRun
     from drlnet.metrics import RunResult, seconds_since_start
 
@@ -119,6 +136,13 @@ def _run_processes(config: Config, folder: RunFolder, stop: Stop, output: Output
         values = LocalRun(config, folder, stop, view.show).run()
     if not values:
         return
+    if picture is not None:
+        try:
+            view.save_picture(picture)
+        except OSError as error:
+            raise RunFolderError(
+                f"cannot write the picture {picture}: {error.strerror}", "choose another path"
+            ) from error
     result = replace(RunResult(**values), wall_clock_s=round(seconds_since_start(), 2))
     folder.write_result(result.to_json())
     announce(result, output)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -18,6 +20,7 @@ from drlnet.dashboard.reading import (
     Histogram,
     clients,
     clock,
+    compact,
     count,
     duration,
     mean,
@@ -29,6 +32,7 @@ from drlnet.dashboard.reading import (
 
 _LINE_INTERVAL_S = 5.0
 _MAX_WIDTH = 100
+_CTRL_C_ROOM = 3  # a terminal's "^C" goes behind the panel, where it moves no line
 
 
 class ProgressView:
@@ -46,6 +50,7 @@ class ProgressView:
         self._phase = ""
         self._curve: list[float] = []
         self._last: Mapping[str, Any] = {}
+        self._pictured: Mapping[str, Any] = {}
         live = self._console.is_terminal and not self._console.is_dumb_terminal
         self._live = Live(console=self._console, auto_refresh=False) if live else None
 
@@ -71,10 +76,19 @@ class ProgressView:
         value = mean(_actors(merged), "return_mean")
         if not math.isnan(value) and (not self._curve or self._curve[-1] != value):
             self._curve.append(value)
+        if reading.get("run.phase") == "training":
+            self._pictured = merged
         if self._live is not None:
             self._live.update(self.panel(merged), refresh=True)
         else:
             self._lines(merged)
+
+    def save_picture(self, path: Path) -> None:
+        """The last reading of the training as an SVG, 80 columns wide."""
+        console = Console(file=io.StringIO(), width=80, record=True, force_terminal=True)
+        console.print(self.panel(self._pictured))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        console.save_svg(str(path), title=self._title)
 
     def panel(self, reading: Mapping[str, Any]) -> Panel:
         """The reading as a panel that fits 80 columns."""
@@ -91,7 +105,7 @@ class ProgressView:
             title_align="left",
             subtitle=Text(phase) if phase else None,
             subtitle_align="left",
-            width=min(_MAX_WIDTH, self._console.width),
+            width=min(_MAX_WIDTH, self._console.width - _CTRL_C_ROOM),
         )
 
     def _rows(self, reading: Mapping[str, Any]) -> list[tuple[str, Text]]:
@@ -109,15 +123,15 @@ class ProgressView:
                 "actors",
                 Text(
                     f"{len(actors)} playing   {count(total(actors, 'env_steps_per_s'))} steps/s   "
-                    f"{count(total(actors, 'env_steps'))} steps   "
-                    f"{count(total(actors, 'episodes'))} episodes"
+                    f"{compact(total(actors, 'env_steps'))} steps   "
+                    f"{compact(total(actors, 'episodes'))} episodes"
                 ),
             ),
             (
                 "learner",
                 Text(
                     f"{count(number(learner.get('learner_steps_per_s')))} steps/s   "
-                    f"{count(number(learner.get('learner_steps')))} steps   "
+                    f"{compact(number(learner.get('learner_steps')))} steps   "
                     f"loss {short(number(learner.get('loss')), 4)}   waits {count(wait)}%"
                 ),
             ),

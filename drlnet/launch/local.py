@@ -97,6 +97,7 @@ class LocalRun:
             if time.monotonic() >= next_reading:
                 next_reading = time.monotonic() + READING_INTERVAL_S
                 self._read(client)
+        self._tell(phase="stopping")
         return {}
 
     def _heed(self, said: Mapping[str, Any], group: Supervisor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -56,15 +57,15 @@ class Command:
             else:
                 self.err += data
 
-    def wait_for(self, text: str, deadline_s: float = DEADLINE_S) -> str:
-        """The first line of either output that holds `text`."""
+    def wait_for(self, pattern: str, deadline_s: float = DEADLINE_S) -> str:
+        """The first line of either output in which `pattern` is found."""
         deadline = time.monotonic() + deadline_s
         while True:
             for line in (self.out + self.err).decode().splitlines():
-                if text in line:
+                if re.search(pattern, line):
                     return line
             left = deadline - time.monotonic()
-            assert left > 0 and self._open, f"no {text!r} in:\n{self.text()}"
+            assert left > 0 and self._open, f"no {pattern!r} in:\n{self.text()}"
             self._read(left)
 
     def end(self, number: int | None = None, deadline_s: float = DEADLINE_S) -> int:
