@@ -7,20 +7,21 @@ from rich.table import Table
 
 from drlnet.config import Config
 from drlnet.config.fields import walk
+from drlnet.config.toml import literal
 
 
 def print_config_help() -> None:
     """A table of all keys, 80 columns wide on a narrow terminal."""
     table = Table(box=None, pad_edge=False, show_header=True)
     table.add_column("key", no_wrap=True, style="cyan")
-    table.add_column("default", overflow="fold", max_width=18)
+    table.add_column("default", overflow="fold", max_width=16)
     table.add_column("meaning")
     section = ""
     for key, value, field in walk(Config()):
         if key.partition(".")[0] != section:
             section = key.partition(".")[0]
             table.add_section()
-        shown = "none" if value is None else str(value)
+        shown = "none" if value is None else literal(value)
         table.add_row(key, shown, field.metadata["help"])
     console = Console()
     console.print(table, markup=False)

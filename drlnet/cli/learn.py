@@ -57,7 +57,7 @@ def learn(
 
     drlnet learn CartPole-v1 --server udp://10.0.0.2:7447 --goal 475 --max-seconds 300
     """
-    from drlnet.cli.training import finish, learn_view
+    from drlnet.cli.training import check_device, finish, learn_view
     from drlnet.config import load
     from drlnet.envs import find_spaces
     from drlnet.launch.signals import Stop
@@ -68,6 +68,7 @@ def learn(
     find_spaces(settings.env.id, settings.env.kwargs)
     output = Output(json)
     with Stop() as stop:
+        check_device(settings.learner.device)
         from drlnet.roles.learn import learn as learn_role
 
         folder = RunFolder.create(settings)

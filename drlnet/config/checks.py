@@ -5,8 +5,10 @@ They run before any process starts, so that a run never hangs on settings that c
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -48,6 +50,7 @@ def check(config: Config) -> None:
     _check_budgets(config)
     _check_evaluation(config)
     _check_listen(config)
+    _check_names(config)
 
 
 def _check_replay(config: Config) -> None:
@@ -130,3 +133,25 @@ def is_local(address: str) -> bool:
         return ipaddress.ip_address(str(host)).is_loopback
     except ValueError:
         return False
+
+
+def _check_names(config: Config) -> None:
+    # The extension is asked for the names that it has, so that they cannot drift from its code.
+    from drlnet import native
+
+    _check_name("replay.sampler", config.replay.sampler, native.sampler_names())
+    scheme = config.server.transport.partition(":")[0]
+    if scheme == "memory" and not config.run.serial:
+        raise ConfigError(
+            "server.transport = 'memory' cannot join processes", "use udp, or --serial"
+        )
+    _check_name("server.transport", scheme, native.transport_names())
+
+
+def _check_name(key: str, name: str, names: Sequence[str]) -> None:
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 1)
+        raise ConfigError(
+            f"{key} = {name!r}: there is none of that name",
+            f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}",
+        )

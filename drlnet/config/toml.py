@@ -54,7 +54,7 @@ def dump(config: Any) -> str:
         for field in dataclasses.fields(part):
             value = getattr(part, field.name)
             if value is not None:
-                lines.append(f"{field.name} = {_literal(value)}")
+                lines.append(f"{field.name} = {literal(value)}")
         lines.append("")
     return "\n".join(lines)
 
@@ -73,7 +73,8 @@ def _quoted(text: str) -> str:
     return '"' + "".join(map(escape, text)) + '"'
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -83,10 +84,10 @@ def _literal(value: Any) -> str:
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, Mapping):
-        inner = (f"{_quoted(str(key))} = {_literal(part)}" for key, part in value.items())
+        inner = (f"{_quoted(str(key))} = {literal(part)}" for key, part in value.items())
         return "{ " + ", ".join(inner) + " }" if value else "{}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_literal, value)) + "]"
+        return "[" + ", ".join(map(literal, value)) + "]"
     raise ConfigError(
         f"a config cannot hold {value!r}", "use texts, numbers, true, false, lists or tables"
     )

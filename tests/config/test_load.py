@@ -91,6 +91,9 @@ def test_unknown_key_suggests(text: str, suggestion: str) -> None:
         ("learner.report_interval_s=0", "must be above 0"),
         ("algo.gamma=nan", "finite"),
         ("algo.name=dqm", "no such algorithm"),
+        ("replay.sampler=prioritised", "none of that name"),
+        ("server.transport=upd", "none of that name"),
+        ("server.transport=memory", "cannot join processes"),
         ("replay", "key=value"),
     ],
 )
