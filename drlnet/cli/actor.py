@@ -20,6 +20,7 @@ from drlnet.cli.options import (
     SetOption,
 )
 from drlnet.cli.output import Output
+from drlnet.cli.stopping import until_stopped
 
 IndexOption = Annotated[
     int, typer.Option("--index", hidden=True, help="this actor's number among its siblings")
@@ -67,19 +68,19 @@ def actor(
     output = Output(json)
 
     from drlnet.envs import find_spaces
-    from drlnet.launch.signals import Stop
 
     find_spaces(settings.env.id, settings.env.kwargs)  # one clear error, before all else
-    with Stop() as stop:
-        if settings.actor.num_actors > 1:
-            from drlnet.launch.actors import supervise_actors
+    if settings.actor.num_actors > 1:
+        from drlnet.launch.actors import supervise_actors
 
+        with until_stopped() as stop:
             supervise_actors(settings, server, stop, output.note)
-        else:
-            from drlnet.roles.actor import act
+            output.note("actors ended")
+    else:
+        from drlnet.roles.actor import act
 
+        with until_stopped() as stop:
+            output.note(f"playing {settings.env.id} for {server}; Ctrl-C stops it")
             act(settings, server, index, stop)
-    output.note("actor ended" if settings.actor.num_actors == 1 else "actors ended")
+            output.note("actor ended")
     output.event("ended", env=settings.env.id)
-    if stop.signal is not None:
-        raise typer.Exit(stop.exit_code)

@@ -24,6 +24,7 @@ from drlnet.cli.options import (
     budget_flags,
 )
 from drlnet.cli.output import Output
+from drlnet.cli.stopping import until_stopped
 
 ViewOption = Annotated[
     bool, typer.Option("--view/--no-view", hidden=True, help="whether to show the progress")
@@ -60,23 +61,23 @@ def learn(
     from drlnet.cli.training import check_device, finish, learn_view
     from drlnet.config import load
     from drlnet.envs import find_spaces
-    from drlnet.launch.signals import Stop
     from drlnet.metrics import RunFolder
 
     flags = budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps)
     settings = load(env, file=config, flags=flags, sets=set_ or ())
     find_spaces(settings.env.id, settings.env.kwargs)
     output = Output(json)
-    with Stop() as stop:
-        check_device(settings.learner.device)
-        from drlnet.roles.learn import learn as learn_role
 
+    from drlnet.roles.learn import learn as learn_role
+
+    check_device(settings.learner.device)
+    with until_stopped() as stop:
         folder = RunFolder.create(settings)
         settings = folder.read_config()
         with learn_view(settings, server, output) if view else nullcontext():
             result = learn_role(settings, server, folder, stop)
         output.event("trained", stopped=result.stopped, learner_steps=result.learner_steps)
-        if stop.signal is not None:
+        if stop.signal is None:
+            finish(settings, folder, result, output)
+        else:
             output.note(f"interrupted; the checkpoint is in {folder.path}")
-            raise typer.Exit(stop.exit_code)
-        finish(settings, folder, result, output)

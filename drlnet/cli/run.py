@@ -25,6 +25,7 @@ from drlnet.cli.options import (
     budget_flags,
 )
 from drlnet.cli.output import Output
+from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
     from drlnet.config import Config
@@ -87,7 +88,6 @@ def run(
     drlnet run CartPole-v1 --serial --max-env-steps 20000
     """
     from drlnet.config import load
-    from drlnet.launch.signals import Stop
     from drlnet.metrics import RunFolder
 
     if serial and max_seconds is not None:
@@ -110,16 +110,15 @@ def run(
 
     find_spaces(settings.env.id, settings.env.kwargs)
     output = Output(json)
-    with Stop() as stop:
+    with until_stopped() as stop:
         folder = RunFolder.create(settings)
         settings = folder.read_config()
         if settings.run.serial:
             _run_serial(settings, folder, stop, output)
         else:
             _run_processes(settings, folder, stop, output, picture)
-    if stop.signal is not None:
-        output.note(f"interrupted; what there is lies in {folder.path}")
-        raise typer.Exit(stop.exit_code)
+        if stop.signal is not None:
+            output.note(f"interrupted; what there is lies in {folder.path}")
 
 
 def _run_processes(

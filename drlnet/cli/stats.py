@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drlnet.cli.options import DEFAULT_ADDRESS, DebugOption, JsonOption, ServerOption
+from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
     from drlnet.client import Client
@@ -46,16 +47,17 @@ def stats(
     """
     from drlnet.client import Client
     from drlnet.dashboard import StatsView, as_json
-    from drlnet.launch.signals import Stop
 
-    with Stop() as stop, Client(server, name="stats", timeout=_ANSWER_DEADLINE_S) as client:
+    with (
+        until_stopped() as stop,
+        stop.interrupts(),
+        Client(server, name="stats", timeout=_ANSWER_DEADLINE_S) as client,
+    ):
         if json:
             print(as_json(client.stats()), flush=True)
             return
         with StatsView(server, file=sys.stdout) as view:
             _watch(client, view, stop, interval, count)
-    if stop.signal is not None:
-        raise typer.Exit(stop.exit_code)
 
 
 def _watch(client: Client, view: StatsView, stop: Stop, interval: float, count: int | None) -> None:

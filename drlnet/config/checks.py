@@ -145,7 +145,8 @@ def _check_names(config: Config) -> None:
         raise ConfigError(
             "server.transport = 'memory' cannot join processes", "use udp, or --serial"
         )
-    _check_name("server.transport", scheme, native.transport_names())
+    across = [name for name in native.transport_names() if name != "memory"]
+    _check_name("server.transport", scheme, [*across, "memory"] if config.run.serial else across)
 
 
 def _check_name(key: str, name: str, names: Sequence[str]) -> None:

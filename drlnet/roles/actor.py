@@ -33,12 +33,15 @@ def act(config: Config, server: str, index: int, stop: Stop) -> None:
     """One actor process: plays until stop is set or actor.max_env_steps are done.
 
     Errors: ReplayTimeout when nobody publishes params, or the limiter holds an append for too long;
-    ConfigError for an environment that keeps crashing; the client's own.
+    ConfigError for an environment that keeps crashing; the client's own. KeyboardInterrupt when
+    stopped before the server has answered.
     """
     torch.set_num_threads(config.actor.torch_threads)
     # Actors started by hand share an index; their reports must not share a name.
     name = f"actor-{index}-{os.getpid()}"
-    with Client(server, name=name, poll=config.server.poll) as client:
+    with stop.interrupts():
+        client = Client(server, name=name, poll=config.server.poll)
+    with client:
         actor = Actor(config, client, index)
         try:
             with stop.interrupts():

@@ -39,10 +39,16 @@ class LearnResult:
 
 
 def learn(config: Config, server: str, run: RunFolder, stop: Stop) -> LearnResult:
-    """The learner process. Errors: ReplayTimeout when no batch comes; the client's own."""
+    """The learner process. Errors: ReplayTimeout when no batch comes; the client's own.
+
+    KeyboardInterrupt when stopped before there is anything to keep.
+    """
     torch.set_num_threads(config.learner.torch_threads)
-    with Client(server, name="learner", poll=config.server.poll) as client:
-        learning = Learning(config, client, run)
+    with stop.interrupts():
+        client = Client(server, name="learner", poll=config.server.poll)
+    with client:
+        with stop.interrupts():
+            learning = Learning(config, client, run)
         depth = max(1, config.replay.prefetch)
         batches = learning.table.stream(config.replay.batch_size, depth=depth)
         while not learning.finished(stop.is_set()):
