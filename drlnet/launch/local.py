@@ -9,7 +9,7 @@ from typing import Any
 
 from drlnet.client import Client
 from drlnet.config import Config
-from drlnet.errors import RoleFailed, TransportError
+from drlnet.errors import ReplayTimeout, RoleFailed, SessionLost, TransportError
 from drlnet.launch.actors import actor_args
 from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
@@ -19,6 +19,7 @@ from drlnet.metrics import RunFolder
 STARTING = "starting the learner and actors"
 READING_INTERVAL_S = 0.5
 READY_DEADLINE_S = 30.0
+ANSWER_DEADLINE_S = 3.0
 # A listener for this machine alone, its port picked by the kernel.
 LISTEN = {"udp": "udp://127.0.0.1:0"}
 
@@ -52,8 +53,12 @@ class LocalRun:
             if self.stop.is_set():
                 return {}
             learner = self._start_roles(group, address)
-            with Client(address, name="run") as client:
-                return self._watch(group, learner, client)
+            try:
+                with Client(address, name="run", timeout=ANSWER_DEADLINE_S) as client:
+                    return self._watch(group, learner, client)
+            finally:
+                # Before the server, which they say good-bye to.
+                group.end([learner, *self._actors])
 
     def _start_server(self, group: Supervisor) -> str:
         transport = self.config.server.transport
@@ -109,7 +114,7 @@ class LocalRun:
     def _read(self, client: Client) -> None:
         try:
             self._reading = dict(client.stats())
-        except TransportError:
+        except (TransportError, ReplayTimeout, SessionLost):
             # The server's end, if that is the reason, is the supervisor's to tell.
             self._reading = {}
         started = any(key.startswith("client.learner.learner_steps") for key in self._reading)
