@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -65,6 +66,9 @@ def main() -> None:
     """Runs the command line; every error of the program ends here."""
     # Looked for by hand: an error may come before the options are parsed.
     as_json, debug = "--json" in sys.argv, "--debug" in sys.argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without these signs shows others
     try:
         app(prog_name="drlnet")
     except Exception as error:

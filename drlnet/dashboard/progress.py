@@ -31,7 +31,7 @@ from drlnet.dashboard.reading import (
 )
 
 _LINE_INTERVAL_S = 5.0
-_MAX_WIDTH = 100
+_MIN_WIDTH, _MAX_WIDTH = 12, 100
 _CTRL_C_ROOM = 3  # a terminal's "^C" goes behind the panel, where it moves no line
 
 
@@ -105,7 +105,7 @@ class ProgressView:
             title_align="left",
             subtitle=Text(phase) if phase else None,
             subtitle_align="left",
-            width=min(_MAX_WIDTH, self._console.width - _CTRL_C_ROOM),
+            width=max(_MIN_WIDTH, min(_MAX_WIDTH, self._console.width - _CTRL_C_ROOM)),
         )
 
     def _rows(self, reading: Mapping[str, Any]) -> list[tuple[str, Text]]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +30,16 @@ class RunFolder:
 
     @staticmethod
     def plan(config: Config) -> Config:
-        """The config with `run.folder` filled in: a name that is not taken yet, absolute."""
+        """The config with `run.folder` filled in, absolute.
+
+        A name of our choosing is made at once: two runs of one second do not get the same.
+        """
         if config.run.folder is not None:
             path = Path(config.run.folder).absolute()
         else:
             env = config.env.id.replace("/", "-").replace(":", "-")
             stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-            base = Path("runs").absolute() / f"{env}-{stamp}-{config.run.seed}"
-            path, count = base, 1
-            while path.exists():
-                count += 1
-                path = base.with_name(f"{base.name}-{count}")
+            path = _reserve(Path("runs").absolute() / f"{env}-{stamp}-{config.run.seed}")
         return replace(config, run=replace(config.run, folder=str(path)))
 
     @staticmethod
@@ -69,10 +69,7 @@ class RunFolder:
             folder.facts_path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
             folder.metrics_path.touch()
         except OSError as error:
-            raise RunFolderError(
-                f"cannot write the run's folder {folder.path}: {error.strerror}",
-                "choose another with --set run.folder=PATH",
-            ) from error
+            raise _unwritable(folder.path, error) from error
         return folder
 
     @staticmethod
@@ -130,3 +127,23 @@ class RunFolder:
                 if not line.endswith("\n"):
                     return
                 yield json.loads(line)
+
+
+def _reserve(base: Path) -> Path:
+    """Makes the folder, or the first of base-2, base-3, ... that does not exist."""
+    for path in chain([base], (base.with_name(f"{base.name}-{n}") for n in count(2))):
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        return path
+    raise AssertionError("names do not run out")
+
+
+def _unwritable(path: Path, error: OSError) -> RunFolderError:
+    return RunFolderError(
+        f"cannot write the run's folder {path}: {error.strerror}",
+        "choose another with --set run.folder=PATH",
+    )

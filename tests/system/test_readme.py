@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import drlnet
 from system.command import server
+
+import drlnet
 
 ROOT = Path(__file__).resolve().parents[2]
 
