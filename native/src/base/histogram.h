@@ -35,14 +35,21 @@ class Histogram {
   uint64_t percentile_ns(double q) const {
     const uint64_t total = count();
     if (total == 0) return 0;
-    auto rank = static_cast<uint64_t>(q * static_cast<double>(total));
-    if (rank >= total) rank = total - 1;
+    const uint64_t rank = rank_of(q, total);
     uint64_t seen = 0;
     for (uint32_t i = 0; i < kBuckets; ++i) {
       seen += bucket(i);
       if (seen > rank) return std::min(middle_of(i), max_ns());
     }
     return max_ns();
+  }
+
+  // The place, in order of size, of the value at share q of `count` values; count > 0. Compared as
+  // doubles first: counts that come off the wire may be as large as they like.
+  static uint64_t rank_of(double q, uint64_t count) {
+    const double rank = q * static_cast<double>(count);
+    if (!(rank < static_cast<double>(count))) return count - 1;
+    return rank > 0 ? std::min(static_cast<uint64_t>(rank), count - 1) : 0;
   }
 
   static uint32_t bucket_of(uint64_t value) {

@@ -4,8 +4,7 @@ namespace drlnet {
 
 double HistogramReading::percentile_ns(double q) const {
   if (count == 0) return 0;
-  auto rank = static_cast<uint64_t>(q * static_cast<double>(count));
-  if (rank >= count) rank = count - 1;
+  const uint64_t rank = Histogram::rank_of(q, count);
   uint64_t seen = 0;
   for (const auto& [index, n] : buckets) {
     seen += n;

@@ -30,7 +30,9 @@ void Server::read_metrics(Metrics& metrics) {
     if (peer->report.empty() || !decode(peer->report, reported)) continue;
     for (const auto& [name, value] : reported.list()) {
       std::visit(
-          [&](const auto& reading) { metrics.set("client." + peer->name + "." + name, reading); },
+          [&, &name = name](const auto& reading) {
+            metrics.set("client." + peer->name + "." + name, reading);
+          },
           value);
     }
   }

@@ -63,12 +63,18 @@ void check_item(const TableSpec& spec) {
   }
 }
 
+std::string whole(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.0f", value);
+  return text;
+}
+
 void check_limiter(const TableSpec& spec) {
   const LimiterSpec& limiter = spec.limiter;
   const double ratio = limiter.samples_per_insert;
-  if (!std::isfinite(ratio) || ratio < 0 || !std::isfinite(limiter.error_buffer) ||
-      limiter.error_buffer < 0) {
-    refuse("table '" + spec.name + "': samples_per_insert and error_buffer must be 0 or more",
+  const auto in_range = [](double value) { return value >= 0 && value <= 1e15; };  // NaN is not
+  if (!in_range(ratio) || !in_range(limiter.error_buffer)) {
+    refuse("table '" + spec.name + "': samples_per_insert and error_buffer must lie in [0, 1e15]",
            "correct the limiter's settings");
   }
   if (limiter.min_size > spec.capacity) {
@@ -80,12 +86,11 @@ void check_limiter(const TableSpec& spec) {
   const double needed = static_cast<double>(limiter.batch) * (limiter.prefetch + 1.0) +
                         ratio * static_cast<double>(limiter.append_burst);
   if (ratio > 0 && limiter.error_buffer < std::max(needed, ratio)) {
-    const auto least = static_cast<uint64_t>(std::ceil(std::max(needed, ratio)));
+    const std::string least = whole(std::ceil(std::max(needed, ratio)));
     refuse("table '" + spec.name + "': these settings can deadlock: error_buffer " +
-               std::to_string(static_cast<uint64_t>(limiter.error_buffer)) +
-               " is under batch x (prefetch + 1) + samples_per_insert x append_burst = " +
-               std::to_string(least),
-           "set error_buffer to " + std::to_string(least) + " or more");
+               whole(limiter.error_buffer) +
+               " is under batch x (prefetch + 1) + samples_per_insert x append_burst = " + least,
+           "set error_buffer to " + least + " or more");
   }
 }
 
@@ -161,6 +166,12 @@ void check(const TableSpec& spec) {
     refuse(
         "table '" + spec.name + "': priority_exponent must lie in [0, 4], priority_floor above 0",
         "correct the sampler's settings");
+  }
+  for (const auto& [name, value] : spec.sampler.options) {
+    if (!std::isfinite(value)) {
+      refuse("table '" + spec.name + "': sampler option '" + name + "' is no finite number",
+             "correct the sampler's settings");
+    }
   }
   check_item(spec);
   check_limiter(spec);

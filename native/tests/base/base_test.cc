@@ -70,6 +70,17 @@ TEST_CASE("an empty histogram reads 0, and a value beyond its range is clamped")
   CHECK(histogram.max_ns() == UINT64_MAX);
 }
 
+TEST_CASE("the rank of a percentile stays below the count, however large") {
+  for (const uint64_t count : {uint64_t{1}, uint64_t{2}, (uint64_t{1} << 53) + 1, ~uint64_t{0}}) {
+    CHECK(Histogram::rank_of(-1.0, count) == 0);
+    CHECK(Histogram::rank_of(0.0, count) == 0);
+    CHECK(Histogram::rank_of(1.0, count) == count - 1);
+    CHECK(Histogram::rank_of(7.0, count) == count - 1);
+    CHECK(Histogram::rank_of(std::nan(""), count) == count - 1);
+  }
+  CHECK(Histogram::rank_of(0.5, 10) == 5);
+}
+
 TEST_CASE("buckets are in order, without gaps, and hold their own middle") {
   uint32_t previous = 0;
   for (uint64_t value = 0; value < (1u << 20); ++value) {

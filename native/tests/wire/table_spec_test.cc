@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "base/error.h"
@@ -105,6 +106,9 @@ TEST_CASE("check refuses what cannot work, and says what to change") {
       {"priority_floor", [](TableSpec& s) { s.sampler.priority_floor = 0; }},
       {"wait for ever", [](TableSpec& s) { s.limiter.min_size = 1001; }},
       {"samples_per_insert", [](TableSpec& s) { s.limiter.samples_per_insert = -1; }},
+      {"must lie in [0, 1e15]", [](TableSpec& s) { s.limiter.error_buffer = std::nan(""); }},
+      {"must lie in [0, 1e15]", [](TableSpec& s) { s.limiter.samples_per_insert = 1e300; }},
+      {"option 'k' is no finite", [](TableSpec& s) { s.sampler.options["k"] = std::nan(""); }},
       // 16 * (2 + 1) + 4 * 10 = 88
       {"can deadlock", [](TableSpec& s) { s.limiter.error_buffer = 87; }},
   };
