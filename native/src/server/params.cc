@@ -1,4 +1,6 @@
 // Params: published in chunks, fetched by whoever has an older version.
+#include <algorithm>
+
 #include "server/reply.h"
 #include "server/server.h"
 
@@ -42,7 +44,8 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
   }
   if (header.offset == 0) {
     staged.clear();
-    staged.reserve(header.total_bytes);
+    // What is claimed is not yet sent: a false claim must not cost memory.
+    staged.reserve(std::min<uint64_t>(header.total_bytes, 16 << 20));
   }
   if (header.offset != staged.size()) {
     return refuse(slot, Status::bad_request, "a chunk of params came out of order",

@@ -212,7 +212,8 @@ class HubDirectory {
 
   std::shared_ptr<Hub> find(const std::string& name) {
     const std::lock_guard lock(mutex_);
-    return hubs_[name].lock();
+    const auto found = hubs_.find(name);
+    return found == hubs_.end() ? nullptr : found->second.lock();
   }
 
   std::shared_ptr<Hub> find_or_create(std::string name) {

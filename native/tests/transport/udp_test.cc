@@ -104,6 +104,22 @@ TEST_CASE("runs of frames are the same with and without each offload") {
   }
 }
 
+// Linux refuses to segment what it is not to compute checksums of.
+TEST_CASE("when the kernel refuses to segment, the same frames go one by one") {
+  Link link = udp_link({}, {});
+  const int no_checksums = 1;
+  REQUIRE(setsockopt(link.client->arm().fd, SOL_SOCKET, SO_NO_CHECK, &no_checksums,
+                     sizeof no_checksums) == 0);
+  for (int round = 0; round < 3; ++round) {
+    const auto frames = equal_frames(*link.client, link.server_endpoint, 16, 1000);
+    REQUIRE(link.client->send_burst(frames) == 16);
+    size_t next = 0;
+    CHECK(receive(*link.server, 16,
+                  [&](const RxFrame& frame) { CHECK(holds(frame.data, next++)); }) == 16);
+  }
+  CHECK(link.client->counters().send_failed == 0);
+}
+
 TEST_CASE("a frame that no correct peer sends is dropped and counted") {
   Link link = udp_link({}, {});
   const auto server = udp::from_endpoint(link.server_endpoint);
