@@ -77,7 +77,4 @@ def learn(
         with learn_view(settings, server, output) if view else nullcontext():
             result = learn_role(settings, server, folder, stop)
         output.event("trained", stopped=result.stopped, learner_steps=result.learner_steps)
-        if stop.signal is None:
-            finish(settings, folder, result, output)
-        else:
-            output.note(f"interrupted; the checkpoint is in {folder.path}")
+        finish(settings, folder, result, output, stop)

@@ -117,8 +117,6 @@ def run(
             _run_serial(settings, folder, stop, output)
         else:
             _run_processes(settings, folder, stop, output, picture)
-        if stop.signal is not None:
-            output.note(f"interrupted; what there is lies in {folder.path}")
 
 
 def _run_processes(
@@ -134,6 +132,7 @@ def _run_processes(
     with ProgressView(title, goal=config.run.goal, file=output.notes) as view:
         values = LocalRun(config, folder, stop, view.show).run()
     if not values:
+        output.note(f"interrupted; what there is lies in {folder.path}")
         return
     if picture is not None:
         try:
@@ -152,6 +151,4 @@ def _run_serial(config: Config, folder: RunFolder, stop: Stop, output: Output) -
     from drlnet.roles.serial import serial
 
     output.note(f"training {config.env.id} in one process; metrics in {folder.metrics_path}")
-    learned = serial(config, folder, stop)
-    if stop.signal is None:
-        finish(config, folder, learned, output)
+    finish(config, folder, serial(config, folder, stop), output, stop)

@@ -14,9 +14,11 @@ from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_star
 
 if TYPE_CHECKING:
     from drlnet.config import Config
+    from drlnet.launch.signals import Stop
     from drlnet.roles.learn import LearnResult
 
 READING_INTERVAL_S = 0.5
+_ANSWER_DEADLINE_S = 5.0
 
 
 def check_device(name: str) -> None:
@@ -46,7 +48,7 @@ def learn_view(config: Config, server: str, output: Output) -> Iterator[None]:
 
     def follow() -> None:
         try:
-            with Client(server, name="view") as client:
+            with Client(server, name="view", timeout=_ANSWER_DEADLINE_S) as client:
                 while not ended.wait(READING_INTERVAL_S):
                     view.show({**client.stats(), "run.phase": "training"})
         except DrlnetError:
@@ -62,13 +64,23 @@ def learn_view(config: Config, server: str, output: Output) -> Iterator[None]:
             thread.join(timeout=5.0)
 
 
-def finish(config: Config, folder: RunFolder, learned: LearnResult, output: Output) -> RunResult:
-    """Plays the report's episodes with the saved params, prints and keeps the result."""
+def finish(
+    config: Config, folder: RunFolder, learned: LearnResult, output: Output, stop: Stop
+) -> None:
+    """Plays the report's episodes with the saved params, prints and keeps the result.
+
+    Says where the checkpoint is, and no more, when it was or is interrupted.
+    """
     from drlnet.roles.evaluate import evaluate_checkpoint
 
     episodes = config.eval.report_episodes
-    output.note(f"evaluating {episodes} greedy episodes")
-    played = evaluate_checkpoint(config, folder.checkpoint_path, episodes)
+    try:
+        with stop.interrupts():
+            output.note(f"evaluating {episodes} greedy episodes")
+            played = evaluate_checkpoint(config, folder.checkpoint_path, episodes)
+    except KeyboardInterrupt:
+        output.note(f"interrupted; the checkpoint is in {folder.path}")
+        return
     summary = EvalSummary.of(played.returns)
     result = RunResult(
         env=config.env.id,
@@ -86,7 +98,6 @@ def finish(config: Config, folder: RunFolder, learned: LearnResult, output: Outp
     )
     folder.write_result(result.to_json())
     announce(result, output)
-    return result
 
 
 def announce(result: RunResult, output: Output) -> None:

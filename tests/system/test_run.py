@@ -199,3 +199,14 @@ def test_serial_is_reproducible(tmp_path: Path) -> None:
     assert results[0] == results[1]
     checkpoints = [(tmp_path / name / "checkpoint.safetensors").read_bytes() for name in "ab"]
     assert checkpoints[0] == checkpoints[1]
+
+
+def test_ctrl_c_during_the_evaluation_keeps_the_checkpoint(tmp_path: Path) -> None:
+    with command(
+        tmp_path, "run", ENV, "--serial", "--max-env-steps", "1000", *SMALL,
+        "--set", "eval.report_episodes=100000",
+    ) as run:  # fmt: skip
+        run.wait_for("evaluating")
+        assert run.end(signal.SIGINT) == 130, run.text()
+        assert "the checkpoint is in" in run.out.decode()
+    assert list(tmp_path.glob("runs/*/checkpoint.safetensors"))
