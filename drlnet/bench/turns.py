@@ -3,6 +3,8 @@
 Three processes share the machine: the server, a client that samples 25 MB batches without a pause,
 and this one, which pings. On fewer than three cores they also compete for processor time, which
 says nothing about the server's turns; so the reader can be given the lowest scheduling weight.
+Server and pinging client sleep at every wait (poll "block"): spinning, they would lose the core to
+the reader now and then, and the wake-up that follows costs ten pings of two spinning processes.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from drlnet.launch.supervisor import Supervisor
 BATCH = 512  # x 7 frames of 7,056 B: 25.3 MB, an Atari batch of four frames and three steps
 _ROWS, _STREAMS = 8192, 4
 _READY_DEADLINE_S = 30.0
+_SERVE = ["serve", "--json", "--poll", "block", "--listen", "udp://127.0.0.1:0"]
 
 
 def _open(client: Client) -> Table:
@@ -64,9 +67,9 @@ def measure_turns(stop: Stop, *, rounds: int = 7, pings: int = 5000, nice: int =
     alone: list[list[float]] = []
     beside: list[list[float]] = []
     with Supervisor(stop) as group:
-        server = group.start("server", ["serve", "--json", "--listen", "udp://127.0.0.1:0"])
+        server = group.start("server", _SERVE)
         address = group.wait_for_line(server, "ready", _READY_DEADLINE_S)["addresses"][0]
-        with Client(address, name="ping") as client:
+        with Client(address, name="ping", poll="block") as client:
             _fill(_open(client))
             for _ in range(rounds):
                 alone.append(_pings(client, pings))

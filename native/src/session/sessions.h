@@ -31,7 +31,8 @@ class Sessions {
  public:
   static constexpr size_t kMaxPeers = 512;
   static constexpr uint64_t kSilenceNs = 60'000'000'000;  // after which a session is over
-  static constexpr uint32_t kTurnBytes = 64 * 1024;
+  // 64 KiB moved no more bytes per second, and held up another client's ping for longer.
+  static constexpr uint32_t kTurnBytes = 16 * 1024;
 
   Sessions(RequestHandler& handler, uint64_t boot);
 
