@@ -6,11 +6,9 @@ They run before any process starts, so that a run never hangs on settings that c
 from __future__ import annotations
 
 import difflib
-import ipaddress
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from urllib.parse import urlsplit
 
 from drlnet.config.tree import Config
 from drlnet.errors import ConfigError, Deadlock, Insecure
@@ -108,31 +106,14 @@ def _check_evaluation(config: Config) -> None:
 def _check_listen(config: Config) -> None:
     if config.server.insecure:
         return
+    from drlnet import native
+
     for address in config.server.listen:
-        if not is_local(address):
+        if not native.is_loopback(address):
             raise Insecure(
                 f"{address} can be reached from other machines, and nothing is authenticated yet",
                 "listen on udp://127.0.0.1:7447, or add --insecure on a network that you trust",
             )
-
-
-def is_local(address: str) -> bool:
-    """Whether only this machine can reach a listener there; a name counts as what it may become.
-
-    Addresses without a host (shared memory) are local.
-    """
-    if "://" not in address:
-        return True
-    try:
-        host = urlsplit(address).hostname
-    except ValueError:  # not an address at all: the transport says so, and better
-        return True
-    if host in {None, "localhost"}:
-        return True
-    try:
-        return ipaddress.ip_address(str(host)).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_names(config: Config) -> None:

@@ -140,9 +140,7 @@ def test_serial_needs_a_budget_in_steps() -> None:
     assert config.replay.prefetch == 0
 
 
-@pytest.mark.parametrize(
-    "address", ["udp://0.0.0.0:7447", "udp://[::]:7447", "udp://10.0.0.1:0", "udp://host:1"]
-)
+@pytest.mark.parametrize("address", ["udp://0.0.0.0:7447", "udp://[::]:7447", "udp://10.0.0.1:0"])
 def test_listening_beyond_this_machine_must_be_asked_for(address: str) -> None:
     with pytest.raises(Insecure):
         load(ID, flags={"server.listen": [address]})
