@@ -28,5 +28,7 @@ def open_table(client: Client, config: Config, spaces: EnvSpaces) -> Table:
             prefetch=replay.prefetch,
             append_burst=config.append_burst,
         ),
-        seed=role_seed(config.run.seed, "server"),
+        # Only serial runs can repeat their draws. Elsewhere a seed of the learner's would only keep
+        # out actors that were started by hand without it.
+        seed=role_seed(config.run.seed, "server") if config.run.serial else 0,
     )
