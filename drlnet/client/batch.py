@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drlnet.client.specs import Column, Item
 from drlnet.native import TableSpec
+
+if TYPE_CHECKING:
+    import torch
 
 _HEADER = np.dtype(
     [
@@ -135,6 +138,12 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def tensors(self, device: str = "cpu") -> dict[str, torch.Tensor]:
+        """The views as torch tensors by name; on the CPU they share this batch's memory."""
+        import torch
+
+        return {name: torch.from_numpy(view).to(device) for name, view in self.views.items()}
 
     @property
     def age(self) -> NDArray[np.int64]:

@@ -1,0 +1,56 @@
+"""Batches as a user of the client alone meets them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drlnet import native
+from drlnet.client import Batch, Client, Column, Item, View, importance_weights
+from drlnet.errors import BadPriority, ConfigError
+
+
+@pytest.fixture
+def batch() -> Batch:
+    """Eight items of one stream, whose rows hold their step number."""
+    client = Client.in_process(native.Server(["memory:"]))
+    table = client.table(
+        "replay",
+        columns={"obs": Column("float32", (2,)), "action": Column("int64")},
+        item=Item(
+            {"obs": View("obs", (-1, 0)), "next_obs": View("obs", 1), "action": View("action")}
+        ),
+        capacity=100,
+    )
+    with table.writer(1) as writer:
+        for step in range(20):
+            values = {"obs": np.full((1, 2), step), "action": np.array([step])}
+            steps = writer.append(values, [step == 0], [step == 19])
+            if step < 19:
+                writer.add_items([0], steps, [1.0 + step])
+        with pytest.raises(BadPriority):
+            writer.add_items([0], [3], [float("nan")])
+        with pytest.raises(ConfigError, match="action"):
+            writer.append({"obs": np.zeros((1, 2))}, [True], [False])
+    return table.sample(8)
+
+
+def test_views_are_tensors_on_the_same_memory(batch: Batch) -> None:
+    tensors = batch.tensors()
+    assert set(tensors) == {"obs", "next_obs", "action"}
+    action = batch.views["action"]
+    np.testing.assert_array_equal(tensors["next_obs"][:, 0].numpy(), action + 1)
+    np.testing.assert_array_equal(tensors["obs"][:, 0, 1].numpy(), np.maximum(action - 1, 0))
+    action[0] = 77
+    assert tensors["action"][0] == 77
+
+
+def test_importance_weights_follow_the_probabilities(batch: Batch) -> None:
+    expected = (1.0 + batch.views["action"]) ** 0.6
+    expected /= sum((1.0 + step) ** 0.6 for step in range(19))
+    np.testing.assert_allclose(batch.probabilities, expected, rtol=1e-5)
+    weights = importance_weights(batch, beta=0.5)
+    assert weights.dtype == np.float32
+    np.testing.assert_allclose(weights, (expected / expected.min()) ** -0.5, rtol=1e-5)
+    assert batch.item_count == 19
+    np.testing.assert_array_equal(batch.age, 20 - batch.views["action"])
