@@ -66,13 +66,8 @@ def measure_turns(stop: Stop, *, rounds: int = 7, pings: int = 5000, nice: int =
     """Ping latency alone and beside a bulk reader of that niceness, in alternation."""
     alone: list[list[float]] = []
     beside: list[list[float]] = []
-    # The server has a core of its own where there are two; the reader runs where the pings wait.
-    first, *others = sorted(os.sched_getaffinity(0))
     with Supervisor(stop) as group:
         server = group.start("server", _SERVE)
-        if others:
-            os.sched_setaffinity(server.pid, {first})
-            os.sched_setaffinity(0, others)
         address = group.wait_for_line(server, "ready", _READY_DEADLINE_S)["addresses"][0]
         with Client(address, name="ping", poll="block") as client:
             _fill(_open(client))
