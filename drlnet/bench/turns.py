@@ -2,9 +2,10 @@
 
 Three processes share the machine: the server, a client that samples 25 MB batches without a pause,
 and this one, which pings. On fewer than three cores they also compete for processor time, which
-says nothing about the server's turns; so the reader can be given the lowest scheduling weight.
-Server and pinging client sleep at every wait (poll "block"): spinning, they would lose the core to
-the reader now and then, and the wake-up that follows costs ten pings of two spinning processes.
+says nothing about the server's turns; so the reader gets only what the others leave (SCHED_IDLE),
+unless it is told to compete. Server and pinging client sleep at every wait (poll "block"):
+spinning, they would lose the core to the reader now and then, and the wake-up that follows costs
+ten pings of two spinning processes.
 """
 
 from __future__ import annotations
@@ -62,8 +63,10 @@ def read_in_bulk(address: str, stop: Stop, ready: Callable[[], None]) -> float:
         return batches * BATCH * 7 * 7056 / (time.monotonic() - started)
 
 
-def measure_turns(stop: Stop, *, rounds: int = 7, pings: int = 5000, nice: int = 19) -> Records:
-    """Ping latency alone and beside a bulk reader of that niceness, in alternation."""
+def measure_turns(
+    stop: Stop, *, rounds: int = 7, pings: int = 5000, compete: bool = False
+) -> Records:
+    """Ping latency alone and beside a bulk reader, in alternation."""
     alone: list[list[float]] = []
     beside: list[list[float]] = []
     with Supervisor(stop) as group:
@@ -74,11 +77,13 @@ def measure_turns(stop: Stop, *, rounds: int = 7, pings: int = 5000, nice: int =
             for _ in range(rounds):
                 alone.append(_pings(client, pings))
                 reader = group.start("reader", ["bench", "bulk-reader", address])
-                os.setpriority(os.PRIO_PROCESS, reader.pid, nice)
+                if not compete:
+                    os.sched_setscheduler(reader.pid, os.SCHED_IDLE, os.sched_param(0))
                 group.wait_for_line(reader, "ready", _READY_DEADLINE_S)
                 beside.append(_pings(client, pings))
                 group.end([reader])
-    workload = f"25 MB sample replies to another client (nice {nice})"
+    class_name = "competing for cores" if compete else "SCHED_IDLE"
+    workload = f"25 MB sample replies to another client ({class_name})"
     return Records(
         [
             Record.of("turns", "udp", "alone", "ping", alone),

@@ -16,10 +16,9 @@ bench = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure
 def turns(
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="alternated rounds")] = 7,
     pings: Annotated[int, typer.Option("--pings", min=100, help="pings in each round")] = 5000,
-    nice: Annotated[
-        int,
-        typer.Option("--nice", min=0, max=19, help="of the reader; 0: it competes for cores"),
-    ] = 19,
+    compete: Annotated[
+        bool, typer.Option("--compete", help="let the reader compete for the cores")
+    ] = False,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -29,7 +28,7 @@ def turns(
 
     output = Output(json)
     with Stop() as stop:
-        measured = measure_turns(stop, rounds=rounds, pings=pings, nice=nice)
+        measured = measure_turns(stop, rounds=rounds, pings=pings, compete=compete)
     for record in measured.records:
         output.note(
             f"{record.op} {record.workload}: p50 {record.p50_us:.1f} us, "
