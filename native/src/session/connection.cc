@@ -223,6 +223,7 @@ void Connection::on_ack(Call& call, std::span<const std::byte> payload, uint64_t
 void Connection::on_response(Call& call, const FrameHeader& header,
                              std::span<const std::byte> payload, uint64_t now) {
   if (call.state != Call::State::receiving) begin_reply(call, header);
+  if (state_ == State::lost) return;  // the reply does not fit its destination
   if (static_cast<Status>(header.status) != call.status) {
     // A range that came too late: the whole reply is lost.
     call.status = static_cast<Status>(header.status);
