@@ -1,30 +1,35 @@
 """Does a 25 MB sample reply hold up another client's ping?
 
-Three processes share the machine: the server, a client that samples 25 MB batches without a pause,
-and this one, which pings. On fewer than three cores they also compete for processor time, which
-says nothing about the server's turns; so the reader gets only what the others leave (SCHED_IDLE),
-unless it is told to compete. Server and pinging client sleep at every wait (poll "block"):
-spinning, they would lose the core to the reader now and then, and the wake-up that follows costs
-ten pings of two spinning processes.
+Three processes share the machine, none of them favoured: the server, a client that samples 25 MB
+batches without a pause, and this one, which pings. Each wants a core to itself; with fewer, some
+pings wait for a core and not for the server. So each latency is recorded twice: as it was, and "on
+a core", which leaves out the time that the kernel counts as waiting for one, in the pinging thread
+or in the server's, whichever waited longer (the two may overlap; so at least what is left over was
+spent on the server's turns and the network).
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from drlnet.bench.records import Record, Records
+from drlnet.bench.run_delay import RunDelay
 from drlnet.client import Client, Column, Item, Table, View
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Supervisor
 
 BATCH = 512  # x 7 frames of 7,056 B: 25.3 MB, an Atari batch of four frames and three steps
+ALONE, BESIDE = "alone", "beside 25 MB sample replies"
+Poll = Literal["adaptive", "busy", "block"]
+POLLS: tuple[Poll, ...] = ("adaptive", "busy", "block")
 _ROWS, _STREAMS = 8192, 4
 _READY_DEADLINE_S = 30.0
-_SERVE = ["serve", "--json", "--poll", "block", "--listen", "udp://127.0.0.1:0"]
 
 
 def _open(client: Client) -> Table:
@@ -46,10 +51,6 @@ def _fill(table: Table) -> None:
             writer.add_items(streams, steps)
 
 
-def _pings(client: Client, count: int) -> list[float]:
-    return [client.ping() for _ in range(count)]
-
-
 def read_in_bulk(address: str, stop: Stop, ready: Callable[[], None]) -> float:
     """Samples batches until stopped; bytes per second. The other side of measure_turns()."""
     with Client(address, name="bulk-reader") as client:
@@ -63,30 +64,62 @@ def read_in_bulk(address: str, stop: Stop, ready: Callable[[], None]) -> float:
         return batches * BATCH * 7 * 7056 / (time.monotonic() - started)
 
 
-def measure_turns(
-    stop: Stop, *, rounds: int = 7, pings: int = 5000, compete: bool = False
-) -> Records:
-    """Ping latency alone and beside a bulk reader, in alternation."""
-    alone: list[list[float]] = []
-    beside: list[list[float]] = []
-    with Supervisor(stop) as group:
-        server = group.start("server", _SERVE)
-        address = group.wait_for_line(server, "ready", _READY_DEADLINE_S)["addresses"][0]
-        with Client(address, name="ping", poll="block") as client:
-            _fill(_open(client))
-            for _ in range(rounds):
-                alone.append(_pings(client, pings))
-                reader = group.start("reader", ["bench", "bulk-reader", address])
-                if not compete:
-                    os.sched_setscheduler(reader.pid, os.SCHED_IDLE, os.sched_param(0))
-                group.wait_for_line(reader, "ready", _READY_DEADLINE_S)
-                beside.append(_pings(client, pings))
-                group.end([reader])
-    class_name = "competing for cores" if compete else "SCHED_IDLE"
-    workload = f"25 MB sample replies to another client ({class_name})"
-    return Records(
-        [
-            Record.of("turns", "udp", "alone", "ping", alone),
-            Record.of("turns", "udp", workload, "ping", beside),
+@dataclass
+class _Pinger:
+    """Pings one server, and keeps the latencies of each round, in microseconds."""
+
+    poll: Poll
+    client: Client
+    delays: Sequence[RunDelay]
+    rounds: dict[tuple[str, str], list[list[float]]] = field(default_factory=dict)
+
+    def ping(self, workload: str, count: int) -> None:
+        """One round, recorded under the workload."""
+        seen, on_core = [], []
+        for _ in range(count):
+            before = [delay.total_us() for delay in self.delays]
+            latency = self.client.ping()
+            after = [delay.total_us() for delay in self.delays]
+            seen.append(latency)
+            waited = max(late - early for early, late in zip(before, after, strict=True))
+            on_core.append(max(latency - waited, 0.0))
+        self.rounds.setdefault((workload, "ping"), []).append(seen)
+        self.rounds.setdefault((workload, "ping on a core"), []).append(on_core)
+
+    def records(self) -> list[Record]:
+        return [
+            Record.of("turns", f"udp, poll {self.poll}", workload, op, rounds)
+            for (workload, op), rounds in self.rounds.items()
         ]
-    )
+
+
+def _start_pinger(poll: Poll, group: Supervisor, stack: ExitStack) -> _Pinger:
+    listen = ("--poll", poll, "--listen", "udp://127.0.0.1:0")
+    server = group.start(f"server-{poll}", ["serve", "--json", *listen])
+    ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
+    client = stack.enter_context(Client(ready["addresses"][0], name="ping", poll=poll))
+    _fill(_open(client))
+    delays = [stack.enter_context(RunDelay(pid)) for pid in (None, server.pid)]
+    return _Pinger(poll, client, delays)
+
+
+def measure_turns(
+    stop: Stop, *, rounds: int = 7, pings: int = 5000, polls: Sequence[Poll] = POLLS
+) -> Records:
+    """Ping latency alone and beside a bulk reader, in alternation, for each way to poll.
+
+    Server and pinging client poll in the same way; the reader always adaptively.
+    """
+    records: list[Record] = []
+    for poll in polls:  # one server at a time: a busy one would take a core from the next
+        with Supervisor(stop) as group, ExitStack() as stack:
+            pinger = _start_pinger(poll, group, stack)
+            for _ in range(rounds):
+                pinger.ping(ALONE, pings)
+                address = pinger.client.address
+                reader = group.start("reader", ["bench", "bulk-reader", address])
+                group.wait_for_line(reader, "ready", _READY_DEADLINE_S)
+                pinger.ping(BESIDE, pings)
+                group.end([reader])
+            records += pinger.records()
+    return Records(records)

@@ -16,28 +16,28 @@ bench = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure
 def turns(
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="alternated rounds")] = 7,
     pings: Annotated[int, typer.Option("--pings", min=100, help="pings in each round")] = 5000,
-    compete: Annotated[
-        bool, typer.Option("--compete", help="let the reader compete for the cores")
-    ] = False,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Ping latency alone, and beside a client that samples 25 MB batches without a pause."""
-    from drlnet.bench import measure_turns
+    """Ping latency alone, and beside a client that samples 25 MB batches without a pause.
+
+    Three processes that each want a core. "On a core" leaves out what the kernel counts as waiting
+    for one; the rest is the server's turns and the network.
+    """
+    from drlnet.bench import ALONE, BESIDE, measure_turns
     from drlnet.launch.signals import Stop
 
     output = Output(json)
     with Stop() as stop:
-        measured = measure_turns(stop, rounds=rounds, pings=pings, compete=compete)
-    for record in measured.records:
+        measured = measure_turns(stop, rounds=rounds, pings=pings)
+    found = {(record.subject, record.op, record.workload): record for record in measured.records}
+    for subject, op in dict.fromkeys((subject, op) for subject, op, _ in found):
+        alone, beside = found[subject, op, ALONE], found[subject, op, BESIDE]
         output.note(
-            f"{record.op} {record.workload}: p50 {record.p50_us:.1f} us, "
-            f"p99 {record.p99_us:.1f} us (medians of {record.rounds} rounds)"
+            f"{subject}, {op}: p50 {alone.p50_us:.1f} us {ALONE}, {beside.p50_us:.1f} {BESIDE}; "
+            f"p99 {alone.p99_us:.1f} and {beside.p99_us:.1f}, "
+            f"ratio {beside.p99_us / alone.p99_us:.2f}"
         )
-    alone, beside = measured.records
-    output.note(
-        f"ratio: p50 {beside.p50_us / alone.p50_us:.2f}, p99 {beside.p99_us / alone.p99_us:.2f}"
-    )
     output.result(measured.to_json())
 
 

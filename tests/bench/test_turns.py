@@ -1,0 +1,63 @@
+"""The benchmark of turns, small: that it measures what its records say."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from drlnet.bench import ALONE, BESIDE, Record, measure_turns
+from drlnet.bench.run_delay import RunDelay
+from drlnet.launch.signals import Stop
+
+
+def test_run_delay_counts_waiting_for_a_core() -> None:
+    # Two threads that both want one core: each waits for about as long as the other runs.
+    core = min(os.sched_getaffinity(0))
+    delays: list[tuple[float, float]] = []
+
+    def spin() -> None:
+        os.sched_setaffinity(0, {core})
+        with RunDelay() as delay:
+            before, until = delay.total_us(), time.monotonic() + 0.3
+            while time.monotonic() < until:
+                sum(range(1000))
+            delays.append((delay.total_us() - before, 0.3e6))
+
+    # Processes, not threads of one interpreter, which its lock would already take in turns.
+    child = os.fork()
+    if child == 0:
+        os.sched_setaffinity(0, {core})
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            sum(range(1000))
+        os._exit(0)
+    thread = threading.Thread(target=spin)
+    thread.start()
+    thread.join()
+    os.waitpid(child, 0)
+    (waited_us, whole_us) = delays[0]
+    assert 0.1 * whole_us < waited_us < 0.95 * whole_us
+
+
+def test_run_delay_of_a_process_that_is_gone() -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    with pytest.raises(FileNotFoundError):
+        RunDelay(child)
+
+
+def test_turns_records_each_ping_as_seen_and_on_a_core() -> None:
+    with Stop() as stop:
+        records = measure_turns(stop, rounds=1, pings=200, polls=["block"]).records
+    found: dict[tuple[str, str], Record] = {(r.workload, r.op): r for r in records}
+    assert set(found) == {(w, op) for w in (ALONE, BESIDE) for op in ("ping", "ping on a core")}
+    for workload in (ALONE, BESIDE):
+        seen, on_core = found[workload, "ping"], found[workload, "ping on a core"]
+        assert 0 < on_core.p50_us <= seen.p50_us
+        assert on_core.p99_us <= seen.p99_us
+        assert seen.p50_us <= seen.p99_us
