@@ -34,6 +34,8 @@ bool Sessions::poll(uint64_t now) {
   }
   if (ran_) retry_waiting();
   send_acks();
+  // Small replies do not wait for a turn to be gathered.
+  for (Outbox& outbox : outboxes_) outbox.flush();
   busy |= serve_turn() || ran_;
   for (Outbox& outbox : outboxes_) outbox.flush();
   return busy;
