@@ -7,7 +7,10 @@
 namespace drlnet::udp {
 
 UdpTransport::UdpTransport(Socket socket, bool connected)
-    : socket_(std::move(socket)), send_queue_(socket_.segmentation(), connected) {}
+    : socket_(std::move(socket)),
+      local_(socket_.any_local() ? std::make_unique<LocalAddresses>() : nullptr),
+      send_queue_(socket_.segmentation(), connected, local_.get()),
+      receive_queue_(local_.get()) {}
 
 std::unique_ptr<UdpTransport> UdpTransport::listen(const std::string& rest,
                                                    const Options& options) {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "transport/transport.h"
+#include "transport/udp_local.h"
 #include "transport/udp_socket.h"
 
 namespace drlnet::udp {
@@ -17,8 +18,9 @@ bool is_loopback(const std::string& rest);
 // Fills messages with runs of frames. Owns the frames that are reserved. No allocation per burst.
 class SendQueue {
  public:
-  // A connected socket sends to its peer, whatever frames' `to` says.
-  SendQueue(bool segmentation, bool connected);
+  // A connected socket sends to its peer, whatever frames' `to` says. local: of a socket bound to
+  // all addresses, else null; it outlives us.
+  SendQueue(bool segmentation, bool connected, const LocalAddresses* local);
   std::span<TxFrame> reserve(size_t count);
   size_t send(int fd, std::span<const TxFrame> frames);
   const TransportCounters& counters() const { return counters_; }
@@ -26,7 +28,7 @@ class SendQueue {
  private:
   static constexpr size_t kFrames = 64;
   struct alignas(cmsghdr) Control {
-    std::byte bytes[CMSG_SPACE(sizeof(uint16_t))];
+    std::byte bytes[CMSG_SPACE(sizeof(uint16_t)) + LocalAddresses::kControlBytes];
   };
 
   size_t fill_messages(std::span<const TxFrame> frames, size_t begin, size_t single_until);
@@ -37,13 +39,14 @@ class SendQueue {
   std::array<iovec, kFrames> parts_{};
   std::array<Control, kFrames> controls_{};
   bool segmentation_, connected_;
+  const LocalAddresses* local_;
   TransportCounters counters_;
 };
 
 // Splits received messages into frames, which stay until the next receive. No allocation per burst.
 class ReceiveQueue {
  public:
-  ReceiveQueue();
+  explicit ReceiveQueue(LocalAddresses* local);  // as SendQueue's
   std::span<const RxFrame> receive(int fd);
   const TransportCounters& counters() const { return counters_; }
 
@@ -53,7 +56,7 @@ class ReceiveQueue {
   // 128: the most segments that a kernel puts into one message.
   static constexpr size_t kMaxFrames = kMessages * 128;
   struct alignas(cmsghdr) Control {
-    std::byte bytes[CMSG_SPACE(sizeof(int))];
+    std::byte bytes[CMSG_SPACE(sizeof(int)) + LocalAddresses::kControlBytes];
   };
 
   void prepare(size_t index);
@@ -67,6 +70,7 @@ class ReceiveQueue {
   std::array<iovec, kMessages> parts_{};
   std::array<Endpoint, kMessages> names_{};
   std::array<Control, kMessages> controls_{};
+  LocalAddresses* local_;
   TransportCounters counters_;
 };
 
@@ -97,6 +101,7 @@ class UdpTransport final : public Transport {
   UdpTransport(Socket socket, bool connected);
 
   Socket socket_;
+  std::unique_ptr<LocalAddresses> local_;  // null unless bound to all addresses
   SendQueue send_queue_;
   ReceiveQueue receive_queue_;
 };

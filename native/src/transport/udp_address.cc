@@ -66,6 +66,13 @@ bool SocketAddress::loopback() const {
   return IN6_IS_ADDR_LOOPBACK(&storage.sin6_addr);
 }
 
+bool SocketAddress::any() const {
+  if (family() == AF_INET) {
+    return reinterpret_cast<const sockaddr_in&>(storage).sin_addr.s_addr == htonl(INADDR_ANY);
+  }
+  return IN6_IS_ADDR_UNSPECIFIED(&storage.sin6_addr);
+}
+
 std::string SocketAddress::text() const {
   char host[INET6_ADDRSTRLEN] = "?";
   if (family() == AF_INET) {

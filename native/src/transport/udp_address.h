@@ -14,7 +14,7 @@ namespace drlnet::udp {
 
 constexpr uint16_t kDefaultPort = 7447;
 
-// A socket address as the kernel has it; the same bytes are an Endpoint's.
+// A socket address as the kernel has it; the same bytes begin an Endpoint.
 struct SocketAddress {
   sockaddr_in6 storage{};  // large enough for sockaddr_in as well
 
@@ -24,6 +24,7 @@ struct SocketAddress {
   socklen_t length() const { return family() == AF_INET ? sizeof(sockaddr_in) : sizeof storage; }
   uint16_t port() const { return ntohs(storage.sin6_port); }  // where sockaddr_in has it too
   bool loopback() const;
+  bool any() const;          // stands for all addresses of the machine
   std::string text() const;  // "127.0.0.1:7447", "[::1]:7447"
 };
 static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));

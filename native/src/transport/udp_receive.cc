@@ -23,9 +23,10 @@ size_t segment_bytes(const mmsghdr& message) {
 
 }  // namespace
 
-ReceiveQueue::ReceiveQueue()
+ReceiveQueue::ReceiveQueue(LocalAddresses* local)
     : arena_(std::make_unique_for_overwrite<std::byte[]>(kMessages * kMessageBytes)),
-      frames_(std::make_unique<RxFrame[]>(kMaxFrames)) {
+      frames_(std::make_unique<RxFrame[]>(kMaxFrames)),
+      local_(local) {
   for (size_t i = 0; i < kMessages; ++i) {
     parts_[i] = {arena_.get() + i * kMessageBytes, kMessageBytes};
   }
@@ -70,6 +71,7 @@ std::span<const RxFrame> ReceiveQueue::receive(int fd) {
   used_ = static_cast<size_t>(received);
   for (size_t i = 0; i < used_; ++i) {
     const auto* data = static_cast<const std::byte*>(parts_[i].iov_base);
+    if (local_ != nullptr) local_->read(messages_[i].msg_hdr, names_[i]);
     split(names_[i], {data, messages_[i].msg_len}, segment_bytes(messages_[i]));
   }
   return {frames_.get(), count_};

@@ -29,10 +29,11 @@ size_t run_length(std::span<const TxFrame> frames) {
 
 }  // namespace
 
-SendQueue::SendQueue(bool segmentation, bool connected)
+SendQueue::SendQueue(bool segmentation, bool connected, const LocalAddresses* local)
     : arena_(std::make_unique_for_overwrite<std::byte[]>(kFrames * kMaxFrameBytes)),
       segmentation_(segmentation),
-      connected_(connected) {
+      connected_(connected),
+      local_(local) {
   for (size_t i = 0; i < kFrames; ++i) frames_[i].data = arena_.get() + i * kMaxFrameBytes;
 }
 
@@ -59,16 +60,12 @@ size_t SendQueue::fill_messages(std::span<const TxFrame> frames, size_t begin,
       header.msg_name = const_cast<std::byte*>(frames[done].to.bytes.data());
       header.msg_namelen = from_endpoint(frames[done].to).length();
     }
+    if (run > 1 || local_ != nullptr) header.msg_control = &controls_[count];
     if (run > 1) {
-      header.msg_control = &controls_[count];
-      header.msg_controllen = sizeof(Control);
-      cmsghdr* control = CMSG_FIRSTHDR(&header);
-      control->cmsg_level = SOL_UDP;
-      control->cmsg_type = UDP_SEGMENT;
-      control->cmsg_len = CMSG_LEN(sizeof(uint16_t));
       const auto segment = static_cast<uint16_t>(frames[done].length);
-      std::memcpy(CMSG_DATA(control), &segment, sizeof segment);
+      add_control(header, SOL_UDP, UDP_SEGMENT, &segment, sizeof segment);
     }
+    if (local_ != nullptr) local_->write(frames[done].to, header);
     done += run;
   }
   return count;

@@ -72,13 +72,19 @@ Socket::~Socket() {
 Socket::Socket(Socket&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       segmentation_(other.segmentation_),
-      receive_offload_(other.receive_offload_) {}
+      receive_offload_(other.receive_offload_),
+      any_local_(other.any_local_) {}
 
 Socket Socket::bound(const std::vector<SocketAddress>& addresses, const std::string& given,
                      const Options& options) {
   int code = 0;
   for (const SocketAddress& address : addresses) {
     Socket socket(address.family(), options);
+    // Before it is bound: no message may come without.
+    socket.any_local_ =
+        socket.fd_ >= 0 && address.any() &&
+        (address.family() == AF_INET ? set_option(socket.fd_, IPPROTO_IP, IP_PKTINFO, 1)
+                                     : set_option(socket.fd_, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1));
     if (socket.fd_ >= 0 && bind(socket.fd_, address.get(), address.length()) == 0) return socket;
     code = errno;
     // A name may stand for addresses that this machine has not; a port in use is the answer.

@@ -27,8 +27,9 @@ class Socket {
   int fd() const { return fd_; }
   bool segmentation() const { return segmentation_; }
   bool receive_offload() const { return receive_offload_; }
-  size_t receive_buffer_bytes() const;  // as the kernel counts them, bookkeeping included
-  uint64_t receive_drops() const;       // since the socket was made
+  bool any_local() const { return any_local_; }  // messages say to which address they came
+  size_t receive_buffer_bytes() const;           // as the kernel counts them, bookkeeping included
+  uint64_t receive_drops() const;                // since the socket was made
   SocketAddress local() const;
   SocketAddress peer() const;
 
@@ -36,7 +37,7 @@ class Socket {
   Socket(int family, const Options& options);
 
   int fd_ = -1;
-  bool segmentation_ = false, receive_offload_ = false;
+  bool segmentation_ = false, receive_offload_ = false, any_local_ = false;
 };
 
 }  // namespace drlnet::udp

@@ -150,6 +150,72 @@ TEST_CASE("a client sees that nothing listens, and goes on when something does")
   CHECK(receive(*server, 1, [](const RxFrame& frame) { CHECK(holds(frame.data, 2)); }) == 1);
 }
 
+// A client's socket is connected: it takes frames from the address that it dialled alone.
+TEST_CASE("a listener on all addresses answers from the one that was dialled") {
+  const auto server = listen("udp://0.0.0.0:0");
+  const std::string address = server->local_address();
+  const std::string port = address.substr(address.rfind(':'));
+  std::vector<Connected> clients;
+  for (const char* host : {"127.0.0.1", "127.0.0.2", "127.1.2.3"}) {
+    clients.push_back(connect("udp://" + std::string(host) + port));
+  }
+  for (int round = 0; round < 2; ++round) {
+    std::vector<Endpoint> from;
+    for (size_t i = 0; i < clients.size(); ++i) {
+      send_one(*clients[i].transport, clients[i].server, i, 100);
+      REQUIRE(receive(*server, 1, [&](const RxFrame& frame) {
+                CHECK(holds(frame.data, i));
+                from.push_back(frame.from);
+              }) == 1);
+    }
+    for (size_t i = 0; i < clients.size(); ++i) {  // in bursts that the kernel segments, and alone
+      const auto frames = equal_frames(*server, from[i], 8, 1000);
+      REQUIRE(server->send_burst(frames) == 8);
+      send_one(*server, from[i], 8, 77);
+      size_t next = 0;
+      CHECK(receive(*clients[i].transport, 9, [&](const RxFrame& frame) {
+              CHECK(holds(frame.data, next++));
+              CHECK(frame.from == clients[i].server);
+            }) == 9);
+    }
+  }
+  CHECK(server->counters().send_failed == 0);
+}
+
+TEST_CASE("the same over IPv6, and beyond the addresses that can be told apart") {
+  if (!available({"udp6", "udp://[::1]:0"})) return;
+  const auto server = listen("udp://[::]:0");
+  const std::string address = server->local_address();
+  Connected client = connect("udp://[::1]" + address.substr(address.rfind(':')));
+  Endpoint from;
+  for (uint64_t round = 0; round < 3; ++round) {
+    send_one(*client.transport, client.server, round, 100);
+    REQUIRE(receive(*server, 1, [&](const RxFrame& frame) { from = frame.from; }) == 1);
+    send_one(*server, from, round, 100);
+    REQUIRE(receive(*client.transport, 1,
+                    [&](const RxFrame& frame) { CHECK(holds(frame.data, round)); }) == 1);
+  }
+  CHECK(server->describe(from).starts_with("udp://[::1]:"));
+
+  udp::LocalAddresses addresses;
+  udp::Socket socket = udp::Socket::bound(udp::resolve("127.0.0.1:0"), "", {});
+  alignas(cmsghdr) std::byte room[udp::LocalAddresses::kControlBytes];
+  for (uint32_t i = 0; i < 300; ++i) {
+    msghdr header{};
+    header.msg_control = room;
+    in_pktinfo info{};
+    info.ipi_spec_dst.s_addr = htonl(0x7F000001 + i);
+    udp::add_control(header, IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
+    Endpoint endpoint = udp::to_endpoint(socket.local());
+    const Endpoint bare = endpoint;
+    addresses.read(header, endpoint);
+    CHECK((endpoint == bare) == (i >= udp::LocalAddresses::kMost));
+    header.msg_controllen = 0;
+    addresses.write(endpoint, header);
+    CHECK((header.msg_controllen == 0) == (i >= udp::LocalAddresses::kMost));
+  }
+}
+
 TEST_CASE("a frame longer than the link counts as taken and is lost; shorter ones pass") {
   in_own_network([] {
     bring_up("lo", 1500);
