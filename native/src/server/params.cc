@@ -7,8 +7,6 @@
 namespace drlnet {
 namespace {
 
-constexpr uint64_t kMaxParamsBytes = uint64_t{2} << 30;
-
 class ParamsReply final : public ReplySource {
  public:
   FetchReply head{};

@@ -28,8 +28,8 @@ uint16_t Server::sample(Peer&, Slot& slot, std::span<const std::byte> body) {
   }
   Table* table = table_for(request.table, slot);
   if (table == nullptr) return 0;
-  if (table->layout().total_bytes(request.batch) >= (uint64_t{1} << 32)) {
-    return refuse(slot, Status::config, "a batch of 4 GiB or more", "ask for fewer items");
+  if (table->layout().total_bytes(request.batch) > kMaxSampleBytes) {
+    return refuse(slot, Status::config, "a batch of over 2 GiB", "ask for fewer items");
   }
   if (const Wait wait = table->may_sample(request.batch); wait != Wait::none) {
     return static_cast<uint16_t>(wait);

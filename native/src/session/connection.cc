@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -29,7 +30,6 @@ Connection::Connection(Connected connected, std::string name)
   for (size_t i = 0; i < kLanes; ++i) {
     lanes_[i].calls.resize(kLaneWindow[i]);
     lanes_[i].taken.resize(kLaneWindow[i]);
-    lanes_[i].abandoned.resize(kLaneWindow[i]);
   }
   nonce_ = random_secret();
 }
@@ -45,7 +45,8 @@ Connection::~Connection() {
 
 bool Connection::has_room(Operation operation) const {
   const LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
-  return !lane.taken[lane.next % lane.calls.size()];
+  const size_t index = lane.next % lane.calls.size();
+  return !lane.taken[index] || lane.calls[index].state == Call::State::done;
 }
 
 Call& Connection::begin(Operation operation) {
@@ -53,21 +54,30 @@ Call& Connection::begin(Operation operation) {
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
   const size_t index = lane.next % lane.calls.size();
   Call& call = lane.calls[index];
+  // Whoever has not collected an answer yet must not hold up the others who share the lane.
+  if (lane.taken[index]) parked_.push_back(std::exchange(call, Call{}));
   lane.taken[index] = true;
-  lane.abandoned[index] = false;
   call.state = Call::State::idle;
   call.operation = operation;
   call.request = lane.next++;
   call.body.clear();
   call.reply.clear();
   call.destination = {};
+  call.unwanted = false;
   call.status = Status::ok;
   return call;
+}
+
+void Connection::withdraw(Call& call) {
+  LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
+  DRLNET_ASSERT(call.state == Call::State::idle && call.request + 1 == lane.next);
+  lane.taken[--lane.next % lane.calls.size()] = false;
 }
 
 CallId Connection::submit(Call& call) {
   DRLNET_ASSERT(call.state == Call::State::idle && call.body.size() <= kMaxRequestBytes);
   call.state = Call::State::sending;
+  call.expected_bytes = static_cast<uint32_t>(call.destination.size());
   call.wait = 0;
   call.next_fragment = call.attempts = 0;
   call.reply_bytes = call.asked = call.got = 0;
@@ -88,29 +98,40 @@ CallId Connection::submit(Call& call) {
 Call& Connection::call(CallId id) {
   LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
   Call& call = lane.calls[id.request % lane.calls.size()];
-  DRLNET_ASSERT(call.request == id.request);
-  return call;
+  if (call.request == id.request) return call;
+  const auto parked = std::ranges::find_if(parked_, [&](const Call& other) {
+    return other.request == id.request && lane_of(other.operation) == id.lane;
+  });
+  DRLNET_ASSERT(parked != parked_.end());
+  return *parked;
 }
 
 void Connection::release(CallId id) {
   Call& released = call(id);
   DRLNET_ASSERT(released.state == Call::State::done);
   LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
-  lane.taken[id.request % lane.calls.size()] = false;
+  const size_t index = id.request % lane.calls.size();
+  if (&released == &lane.calls[index]) {
+    lane.taken[index] = false;
+  } else {
+    parked_.erase(parked_.begin() + (&released - parked_.data()));
+  }
 }
 
 void Connection::abandon(CallId id) {
   Call& abandoned = call(id);
   if (abandoned.state == Call::State::done) return release(id);
-  LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
-  lane.abandoned[id.request % lane.calls.size()] = true;
-  detach(id);
+  abandoned.unwanted = true;
+  abandoned.destination = {};
 }
 
 void Connection::detach(CallId id) {
   Call& detached = call(id);
   if (detached.destination.empty()) return;
-  detached.reply.assign(detached.destination.begin(), detached.destination.end());
+  // What has not begun to come will come into `reply`; what was refused lies there already.
+  if (detached.status == Status::ok && detached.got > 0) {
+    detached.reply.assign(detached.destination.begin(), detached.destination.end());
+  }
   detached.destination = {};
 }
 
@@ -183,7 +204,7 @@ void Connection::on_frame(std::span<const std::byte> frame, uint64_t now) {
       if (call.state == Call::State::receiving) return;
       for (uint32_t i = 0; i < call.sent.count(); ++i) {
         if (!call.sent.has(i)) {
-          if (i < call.next_fragment) in_flight_ -= call.sent.length_of(i);
+          if (i < call.next_fragment) in_flight_ -= charge_of(call, i);
           call.sent.add(call.sent.offset_of(i));
         }
       }
@@ -201,12 +222,14 @@ void Connection::on_frame(std::span<const std::byte> frame, uint64_t now) {
 }
 
 void Connection::on_ack(Call& call, std::span<const std::byte> payload, uint64_t now) {
-  if (call.state == Call::State::receiving || payload.size() != kMaxRequestFragments / 8) return;
+  if (payload.size() != kMaxRequestFragments / 8) return;
+  // An ack that a later answer has overtaken says nothing new.
+  if (call.state == Call::State::receiving || call.state == Call::State::pending) return;
   std::array<uint64_t, kMaxRequestFragments / 64> bitmap;
   std::memcpy(bitmap.data(), payload.data(), sizeof bitmap);
   for (uint32_t i = 0; i < call.sent.count() && i < call.next_fragment; ++i) {
     if (((bitmap[i / 64] >> (i % 64)) & 1) && call.sent.add(call.sent.offset_of(i))) {
-      in_flight_ -= call.sent.length_of(i);
+      in_flight_ -= charge_of(call, i);
       window_ = std::min<uint32_t>(window_ + kMaxFrameBytes / 4, 1 << 22);
     }
   }
@@ -218,80 +241,6 @@ void Connection::on_ack(Call& call, std::span<const std::byte> payload, uint64_t
   } else {
     call.retry_at_ns = now + timeout_of(call);
   }
-}
-
-void Connection::on_response(Call& call, const FrameHeader& header,
-                             std::span<const std::byte> payload, uint64_t now) {
-  if (call.state != Call::State::receiving) begin_reply(call, header);
-  if (state_ == State::lost) return;  // the reply does not fit its destination
-  if (static_cast<Status>(header.status) != call.status) {
-    // A range that came too late: the whole reply is lost.
-    call.status = static_cast<Status>(header.status);
-    pulled_ -= call.asked - call.got;
-    call.reply.clear();
-    call.reply_bytes = call.asked = call.got = 0;
-    return finish(call, now);
-  }
-  if (header.total_bytes != call.reply_bytes || !call.received.fits(header.offset, header.length)) {
-    ++drops_;
-    return;
-  }
-  call.heard_ns = now;
-  call.attempts = 0;
-  call.retry_at_ns = now + timeout_of(call);
-  if (!call.received.add(header.offset)) {
-    ++duplicates_;
-    return;
-  }
-  if (!payload.empty()) {
-    std::byte* to = call.destination.empty() || call.status != Status::ok ? call.reply.data()
-                                                                          : call.destination.data();
-    std::memcpy(to + header.offset, payload.data(), payload.size());
-  }
-  // Bytes beyond what we asked for count as asked for.
-  const uint32_t end = header.offset + header.length;
-  if (end > call.asked) {
-    pulled_ += end - call.asked;
-    call.asked = end;
-  }
-  call.got += header.length;
-  pulled_ -= header.length;
-  if (call.received.complete()) finish(call, now);
-}
-
-void Connection::begin_reply(Call& call, const FrameHeader& header) {
-  for (uint32_t i = 0; i < call.next_fragment; ++i) {
-    if (!call.sent.has(i)) in_flight_ -= call.sent.length_of(i);
-  }
-  window_ = std::min<uint32_t>(window_ + kMaxFrameBytes / 4, 1 << 22);
-  call.state = Call::State::receiving;
-  call.status = static_cast<Status>(header.status);
-  call.reply_bytes = header.total_bytes;
-  call.received.begin(header.total_bytes, static_cast<uint32_t>(frame_bytes_) - kHeaderBytes);
-  if (call.status == Status::ok && !call.destination.empty() &&
-      header.total_bytes != call.destination.size()) {
-    return fail(Error(Status::protocol,
-                      "a reply of " + std::to_string(header.total_bytes) + " bytes where " +
-                          std::to_string(call.destination.size()) + " were expected",
-                      "install the same drlnet on both sides"));
-  }
-  if (call.destination.empty() || call.status != Status::ok) call.reply.resize(header.total_bytes);
-  call.asked = call.got = 0;
-}
-
-void Connection::finish(Call& call, uint64_t now) {
-  call.state = Call::State::done;
-  --active_;
-  const uint64_t latency = now - call.issued_ns;
-  latency_[static_cast<size_t>(call.operation)].record(latency);
-  // A request that waited or was repeated says nothing about the network (Karn and Partridge,
-  // 1987).
-  if (call.wait == 0 && call.last_sent_ns == call.issued_ns && call.received.count() == 1) {
-    measured(latency);
-  }
-  LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
-  const size_t index = call.request % lane.calls.size();
-  if (lane.abandoned[index]) lane.taken[index] = false;
 }
 
 void Connection::measured(uint64_t round_trip_ns) {

@@ -3,6 +3,7 @@
 // answers. Threading: one thread at a time (the client locks).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -33,9 +34,12 @@ struct Call {
   Operation operation{};
   uint64_t request = 0;
   std::vector<std::byte> body;
-  // Where the reply goes: the destination when it is not empty, else `reply`, which grows.
+  // Where the reply goes: the destination when it is not empty, else `reply`, which grows with what
+  // has come.
   std::span<std::byte> destination;
   std::vector<std::byte> reply;
+  uint32_t expected_bytes = 0;  // of a reply with status ok; 0: as many as its operation allows
+  bool unwanted = false;        // abandoned: the reply is received and thrown away
   Status status = Status::ok;
   uint16_t wait = 0;  // while pending: the reason
   // Repair: fragments of the request that the server has, fragments of the reply that we have.
@@ -71,10 +75,14 @@ class Connection {
   const std::optional<Error>& failure() const { return failure_; }  // why it is lost
   size_t frame_bytes() const { return frame_bytes_; }
 
+  // Whether the lane's window takes another request. Answers that nobody has collected do not
+  // count.
   bool has_room(Operation operation) const;
-  // A call to fill (its body is empty, its room kept). has_room() must hold. submit() sends it.
+  // A call to fill (its body is empty, its room kept). has_room() must hold. submit() sends it,
+  // withdraw() forgets it; one of the two comes before the next begin().
   Call& begin(Operation operation);
   CallId submit(Call& call);
+  void withdraw(Call& call);
   Call& call(CallId id);
   bool done(CallId id) { return call(id).state == Call::State::done; }
   // Frees the call's place. Calls of a lane may be released in any order.
@@ -91,7 +99,6 @@ class Connection {
     uint64_t next = 1;
     std::vector<Call> calls;
     std::vector<bool> taken;  // begun and not released
-    std::vector<bool> abandoned;
   };
 
   void say_hello(uint64_t now);
@@ -100,7 +107,10 @@ class Connection {
   void on_ack(Call& call, std::span<const std::byte> payload, uint64_t now);
   void on_response(Call& call, const FrameHeader& header, std::span<const std::byte> payload,
                    uint64_t now);
-  void begin_reply(Call& call, const FrameHeader& header);
+  bool begin_reply(Call& call, const FrameHeader& header);
+  void place(Call& call, uint32_t offset, std::span<const std::byte> payload);
+  uint32_t eager_bytes() const;
+  uint32_t unasked_bytes(const Call& call) const;
   void finish(Call& call, uint64_t now);
   void send_requests(uint64_t now);
   bool send_fragment(Call& call, uint32_t index, uint64_t now);
@@ -113,6 +123,11 @@ class Connection {
   uint64_t timeout_of(const Call& call) const;
   void measured(uint64_t round_trip_ns);
   FrameHeader header_for(FrameKind kind, const Call& call);
+
+  // What fragment `index` of the call's request takes of the server's receive buffer.
+  static uint32_t charge_of(const Call& call, uint32_t index) {
+    return std::max<uint32_t>(kHeaderBytes + call.sent.length_of(index), kMinFrameCharge);
+  }
 
   template <typename Visit>
   void each_active(Visit visit) {
@@ -139,8 +154,10 @@ class Connection {
   uint64_t settle_until_ = 0;  // a larger frame size may still be welcomed until then
   uint64_t hello_at_ns_ = 0, hello_sent_ns_ = 0;
   std::array<LaneCalls, kLanes> lanes_;
+  std::vector<Call> parked_;  // done and not released; a later call has their place
   uint32_t active_ = 0;
-  // Flow: bytes of requests in flight against the smaller of credit and window.
+  // Flow: what frames of requests in flight take of the server's receive buffer, against the
+  // smaller of credit and window.
   uint32_t credit_ = 2 * kMaxFrameBytes, window_ = 1 << 16, in_flight_ = 0;
   uint32_t pull_window_, pulled_ = 0;  // reply bytes asked for and not here
   double smoothed_ns_ = 1e6, variance_ns_ = 5e5;

@@ -12,7 +12,6 @@ namespace {
 constexpr uint64_t kHelloEveryNs = 100'000'000;
 // How long a smaller frame size waits for the welcome of a larger one.
 constexpr uint64_t kSettleNs = 5'000'000;
-constexpr uint32_t kPullBytes = 64 * 1024;
 
 }  // namespace
 
@@ -96,10 +95,10 @@ void Connection::send_requests(uint64_t now) {
       Call& call = lane.calls[request % window];
       if (call.request != request || call.state != Call::State::sending) continue;
       while (call.next_fragment < call.sent.count()) {
-        const uint32_t length = call.sent.length_of(call.next_fragment);
-        if (in_flight_ > 0 && in_flight_ + length > std::min(credit_, window_)) return;
+        const uint32_t charge = charge_of(call, call.next_fragment);
+        if (in_flight_ > 0 && in_flight_ + charge > std::min(credit_, window_)) return;
         if (!send_fragment(call, call.next_fragment, now)) return;
-        in_flight_ += length;
+        in_flight_ += charge;
         ++call.next_fragment;
         if (call.retry_at_ns == 0) call.retry_at_ns = now + timeout_of(call);
       }
@@ -114,7 +113,7 @@ bool Connection::send_fragment(Call& call, uint32_t index, uint64_t now) {
   header.total_bytes = static_cast<uint32_t>(call.body.size());
   header.offset = call.sent.offset_of(index);
   header.length = call.sent.length_of(index);
-  header.credit = std::min<uint32_t>(pull_window_ / 8, 4 * kMaxFrameBytes);
+  header.credit = eager_bytes();
   write_header(frame->data, header);
   if (header.length > 0) {
     std::memcpy(frame->data + kHeaderBytes, call.body.data() + header.offset, header.length);
@@ -122,44 +121,6 @@ bool Connection::send_fragment(Call& call, uint32_t index, uint64_t now) {
   frame->length = kHeaderBytes + header.length;
   if (call.last_sent_ns == 0) call.issued_ns = now;  // the clock starts with the first frame
   call.last_sent_ns = now;
-  return true;
-}
-
-// Keeps up to a window of reply bytes on their way to us.
-void Connection::send_pulls(Call& call, uint64_t now) {
-  if (call.asked == 0) return;  // the first frame is still to come
-  const uint32_t fragment = static_cast<uint32_t>(frame_bytes_) - kHeaderBytes;
-  const uint32_t most = kPullBytes / fragment * fragment;
-  const uint32_t eager =
-      std::min(call.reply_bytes, std::min<uint32_t>(pull_window_ / 8, 4 * kMaxFrameBytes));
-  // What the server sends unasked, in whole frames.
-  const uint32_t unasked =
-      std::min(call.reply_bytes, (std::max(eager, fragment) + fragment - 1) / fragment * fragment);
-  if (call.asked < unasked) {
-    pulled_ += unasked - call.asked;
-    call.asked = unasked;
-  }
-  while (call.asked < call.reply_bytes && (pulled_ == 0 || pulled_ + fragment <= pull_window_)) {
-    const uint32_t room = pulled_ == 0 ? most : (pull_window_ - pulled_) / fragment * fragment;
-    const uint32_t length = std::min({most, room, call.reply_bytes - call.asked});
-    // Few large pulls rather than many small ones: wait until half a turn is free.
-    if (length < most / 2 && length < call.reply_bytes - call.asked && pulled_ > 0) return;
-    if (!send_pull(call, call.asked, length)) return;
-    call.asked += length;
-    pulled_ += length;
-    call.retry_at_ns = now + timeout_of(call);
-  }
-}
-
-bool Connection::send_pull(Call& call, uint32_t offset, uint32_t length) {
-  TxFrame* frame = outbox_.next(server_);
-  if (frame == nullptr) return false;
-  FrameHeader header = header_for(FrameKind::pull, call);
-  header.total_bytes = call.reply_bytes;
-  header.offset = offset;
-  header.length = length;
-  write_header(frame->data, header);
-  frame->length = kHeaderBytes;
   return true;
 }
 
@@ -175,36 +136,13 @@ void Connection::repair(Call& call, uint64_t now) {
   uint32_t budget = std::min(credit_, window_);
   for (uint32_t i = 0; i < call.next_fragment; ++i) {
     if (call.sent.has(i)) continue;
-    const uint32_t length = call.sent.length_of(i);
+    const uint32_t charge = charge_of(call, i);
     if (!send_fragment(call, i, now)) return;
-    if (length >= budget) return;
-    budget -= length;
+    if (charge >= budget) return;
+    budget -= charge;
   }
   // All of it arrived and is held: any fragment asks how things stand.
   if (call.sent.complete()) send_fragment(call, 0, now);
-}
-
-void Connection::repair_reply(Call& call) {
-  const Fragments& have = call.received;
-  const uint32_t fragment = static_cast<uint32_t>(frame_bytes_) - kHeaderBytes;
-  const uint32_t asked = (call.asked + fragment - 1) / fragment;
-  uint32_t budget = std::max(pull_window_ / 2, fragment);
-  for (uint32_t i = 0; i < asked && budget > 0;) {
-    if (have.has(i)) {
-      ++i;
-      continue;
-    }
-    uint32_t end = i;
-    while (end < asked && !have.has(end) && (end - i) * fragment < std::min(budget, kPullBytes)) {
-      ++end;
-    }
-    const uint32_t offset = have.offset_of(i);
-    const uint32_t length = have.offset_of(end - 1) + have.length_of(end - 1) - offset;
-    if (!send_pull(call, offset, length)) return;
-    ++repulls_;
-    budget -= std::min(budget, length);
-    i = end;
-  }
 }
 
 }  // namespace drlnet

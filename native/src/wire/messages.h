@@ -16,6 +16,12 @@ namespace drlnet {
 
 using Bytes = std::vector<std::byte>;
 
+// The longest replies: samples, params (behind their FetchReply), all others, and refusals.
+constexpr uint32_t kMaxSampleBytes = uint32_t{2} << 30;
+constexpr uint32_t kMaxParamsBytes = uint32_t{2} << 30;
+constexpr uint32_t kMaxReplyBytes = 64 << 20;
+constexpr uint32_t kMaxErrorBytes = 4096;
+
 // open_table: a TableSpec  ->  OpenTableReply
 struct OpenTableReply {
   uint32_t table;  // number of the table in later requests

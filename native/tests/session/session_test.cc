@@ -3,136 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <deque>
-#include <map>
-#include <string>
 
-#include "base/clock.h"
 #include "base/random.h"
-#include "session/connection.h"
-#include "session/sessions.h"
-#include "transport/faulty.h"
+#include "session/bench.h"
 
-namespace drlnet {
+namespace drlnet::test {
 namespace {
-
-std::byte pattern(uint64_t id, uint64_t offset) {
-  return static_cast<std::byte>((id * 131 + offset * 7 + (offset >> 8)) & 0xFF);
-}
-
-class PatternReply final : public ReplySource {
- public:
-  uint64_t id = 0;
-  uint32_t bytes = 0;
-  uint32_t total_bytes() const override { return bytes; }
-  bool gather(uint64_t offset, std::span<std::byte> out) const override {
-    for (size_t i = 0; i < out.size(); ++i) out[i] = pattern(id, offset + i);
-    return true;
-  }
-};
-
-struct Order {  // body of a sample request: a reply of that size
-  uint64_t id;
-  uint32_t bytes, reserved;
-};
-
-// Echoes pings, counts what it appends, produces replies of any size, and waits when told to.
-class TestHandler final : public RequestHandler {
- public:
-  std::vector<uint64_t> appended;
-  bool closed = false;
-  int ended_count = 0;
-  uint64_t pings = 0;
-
-  uint16_t handle(Peer&, Slot& slot, std::span<const std::byte> body) override {
-    if (slot.operation == Operation::sample) {
-      Order order;
-      std::memcpy(&order, body.data(), sizeof order);
-      if (!slot.source) slot.source = std::make_unique<PatternReply>();
-      auto& reply = static_cast<PatternReply&>(*slot.source);
-      reply.id = order.id;
-      reply.bytes = order.bytes;
-      slot.use_source = true;
-      return 0;
-    }
-    if (slot.operation == Operation::append) {
-      if (closed) return 3;
-      uint64_t id;
-      std::memcpy(&id, body.data(), sizeof id);
-      for (size_t i = sizeof id; i < body.size(); ++i) REQUIRE(body[i] == pattern(id, i));
-      appended.push_back(id);
-    }
-    if (slot.operation == Operation::ping) ++pings;
-    slot.bytes.assign(body.begin(), body.end());
-    return 0;
-  }
-  void ended(Peer&) override { ++ended_count; }
-};
-
-struct Bench {
-  TestHandler handler;
-  Sessions sessions{handler, 77};
-  std::vector<std::unique_ptr<Connection>> clients;
-  std::string address;
-  FaultPlan faults;
-
-  explicit Bench(const std::string& listen_on, double fault, uint64_t seed) {
-    faults = {fault, fault, fault, 0, seed};
-    auto transport = listen(listen_on);
-    address = transport->local_address();
-    sessions.add_listener(std::move(transport));
-    add_client();
-  }
-  Connection& add_client() {
-    Connected connected = connect(address);
-    if (faults.drop > 0) {
-      FaultPlan back = faults;
-      back.seed += 1;
-      connected.transport =
-          std::make_unique<FaultyTransport>(std::move(connected.transport), faults, back);
-      faults.seed += 2;
-    }
-    clients.push_back(std::make_unique<Connection>(std::move(connected), "test"));
-    return *clients.back();
-  }
-  template <typename Condition>
-  void run_until(Condition condition) {
-    const uint64_t deadline = now_ns() + 60'000'000'000;
-    while (!condition()) {
-      for (auto& client : clients) client->progress();
-      sessions.poll(now_ns());
-      REQUIRE(now_ns() < deadline);
-    }
-  }
-  void open() {
-    run_until([&] {
-      for (auto& c : clients) {
-        if (c->state() != Connection::State::open) return false;
-      }
-      return true;
-    });
-  }
-};
-
-CallId append(Connection& client, uint64_t id, size_t bytes) {
-  Call& call = client.begin(Operation::append);
-  call.body.resize(sizeof id + bytes);
-  std::memcpy(call.body.data(), &id, sizeof id);
-  for (size_t i = sizeof id; i < call.body.size(); ++i) call.body[i] = pattern(id, i);
-  return client.submit(call);
-}
-
-CallId order(Connection& client, uint64_t id, std::span<std::byte> destination) {
-  Call& call = client.begin(Operation::sample);
-  const Order order{id, static_cast<uint32_t>(destination.size()), 0};
-  call.body.resize(sizeof order);
-  std::memcpy(call.body.data(), &order, sizeof order);
-  call.destination = destination;
-  return client.submit(call);
-}
-
-void check_pattern(uint64_t id, std::span<const std::byte> bytes) {
-  for (size_t i = 0; i < bytes.size(); ++i) REQUIRE(bytes[i] == pattern(id, i));
-}
 
 // Appends of all sizes and samples of all sizes, interleaved, every one checked.
 void exercise(Bench& bench, int rounds, uint64_t seed) {
@@ -296,4 +172,4 @@ TEST_CASE("another protocol version is refused with a remedy") {
   CHECK(header.status == static_cast<uint16_t>(Status::protocol));
 }
 
-}  // namespace drlnet
+}  // namespace drlnet::test
