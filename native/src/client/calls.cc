@@ -25,6 +25,9 @@ std::vector<Lease> read_leases(std::span<const std::byte> reply) {
   return leases;
 }
 
+// Names per request: what fits into the largest one.
+constexpr size_t kNames = (kMaxRequestBytes - sizeof(StreamRequest)) / sizeof(StreamName);
+
 void fill_names(std::vector<std::byte>& body, uint32_t table, std::span<const StreamName> names) {
   Writer writer(body);
   writer.put(StreamRequest{table, static_cast<uint32_t>(names.size())});
@@ -86,14 +89,20 @@ std::vector<Lease> Client::lease(uint32_t table, uint32_t count) {
 
 std::vector<Lease> Client::resume(uint32_t table, std::span<const StreamName> names) {
   std::vector<Lease> leases;
-  call(
-      Operation::resume, [&](auto& body) { fill_names(body, table, names); },
-      [&](auto reply) { leases = read_leases(reply); });
+  for (size_t at = 0; at < names.size(); at += kNames) {
+    const auto part = names.subspan(at, std::min(kNames, names.size() - at));
+    call(
+        Operation::resume, [&](auto& body) { fill_names(body, table, part); },
+        [&](auto reply) { std::ranges::copy(read_leases(reply), std::back_inserter(leases)); });
+  }
   return leases;
 }
 
 void Client::release(uint32_t table, std::span<const StreamName> names) {
-  call(Operation::release, [&](auto& body) { fill_names(body, table, names); }, [](auto) {});
+  for (size_t at = 0; at < names.size(); at += kNames) {
+    const auto part = names.subspan(at, std::min(kNames, names.size() - at));
+    call(Operation::release, [&](auto& body) { fill_names(body, table, part); }, [](auto) {});
+  }
 }
 
 void Client::sample(uint32_t table, uint32_t batch, std::span<std::byte> destination,
@@ -107,15 +116,30 @@ void Client::sample(uint32_t table, uint32_t batch, std::span<std::byte> destina
   try {
     wait(id, deadline);
   } catch (...) {
-    const Lock lock(mutex_);
-    connection_.detach(id);
-    late_samples_.push_back({table, batch, id});
+    keep_late_sample(table, batch, id);
     throw;
   }
   collect(id, deadline, [&](Status status, auto reply) {
     throw_if_refused(status, reply);
-    if (reply.data() != destination.data()) std::ranges::copy(reply, destination.begin());
+    if (reply.data() == destination.data()) return;
+    if (reply.size() != destination.size()) {
+      throw Error(Status::config,
+                  "a sample of " + std::to_string(reply.size()) + " bytes into a buffer of " +
+                      std::to_string(destination.size()),
+                  "give a buffer of the layout's total bytes");
+    }
+    std::ranges::copy(reply, destination.begin());
   });
+}
+
+void Client::keep_late_sample(uint32_t table, uint32_t batch, CallId id) {
+  constexpr size_t kMost = 8;  // kinds of samples that somebody may still come back for
+  const Lock lock(mutex_);
+  connection_.detach(id);
+  late_samples_.push_back({table, batch, id});
+  if (late_samples_.size() <= kMost) return;
+  connection_.abandon(late_samples_.front().id);
+  late_samples_.erase(late_samples_.begin());
 }
 
 std::optional<CallId> Client::take_late_sample(uint32_t table, uint32_t batch) {

@@ -1,12 +1,10 @@
 #include "client/client.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 
-#include "base/assert.h"
 #include "base/clock.h"
 #include "replay/limiter.h"
 
@@ -60,10 +58,12 @@ Client::Client(Connected connected, const ClientOptions& options, std::function<
 
 Client::~Client() {
   if (!mover_.joinable()) return;
-  const uint64_t one = 1;
-  DRLNET_ASSERT(write(stop_fd_, &one, sizeof one) == sizeof one);
+  {
+    const Lock lock(mutex_);
+    stopping_ = true;
+    tell_others();
+  }
   mover_.join();
-  close(stop_fd_);
 }
 
 void Client::open() {
@@ -83,24 +83,17 @@ void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()
   const uint64_t started = now_ns();
   uint64_t spin_until = started + (options_.poll == Poll::block ? 0 : kSpinNs);
   uint64_t interrupt_at = started + kInterruptNs;
-  for (;;) {
+  for (uint64_t now = 0;;) {  // 0: one round at least, however short the deadline
     if (condition()) return;
     if (connection_.state() == Connection::State::lost) throw *connection_.failure();
-    const bool moved = connection_.progress();
-    if (run_server_) {
-      if (run_server_() || moved) continue;
-    } else if (moved) {
-      continue;
-    }
-    const uint64_t now = now_ns();
     if (now >= deadline) {
+      const bool opening = connection_.state() == Connection::State::hello;
       throw Error(
-          connection_.state() == Connection::State::hello ? Status::transport : Status::timeout,
+          opening ? Status::transport : Status::timeout,
           options_.address + ": waited " + seconds(now - started) + " for " + waited_for(),
-          connection_.state() == Connection::State::hello
-              ? "start it with `drlnet serve --listen " + options_.address +
-                    "`, or correct the address"
-              : "look at `drlnet stats --server " + options_.address + "`, or allow more time");
+          opening ? "start it with `drlnet serve --listen " + options_.address +
+                        "`, or correct the address"
+                  : "look at `drlnet stats --server " + options_.address + "`, or allow more time");
     }
     if (interrupt_ && now >= interrupt_at) {
       lock.unlock();
@@ -108,6 +101,12 @@ void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()
       lock.lock();
       interrupt_at = now + kInterruptNs;
     }
+    bool moved = connection_.progress();
+    if (moved) tell_others();
+    if (run_server_) moved |= run_server_();
+    now = now_ns();
+    // Frames may come without end, of another thread's calls: they do not put off the deadline.
+    if (moved) continue;
     if (options_.poll == Poll::busy || now < spin_until) {
       spin_pause();
       continue;
@@ -117,10 +116,25 @@ void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()
 }
 
 void Client::sleep(Lock& lock, uint64_t until) {
+  if (watching_) {
+    moved_.wait_until(lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(until)));
+    return;
+  }
   const WaitPoint point = connection_.arm();
+  watching_ = true;
   lock.unlock();
-  sleep_on(point, -1, until);
+  sleep_on(point, wake_fd_.fd(), until);
   lock.lock();
+  watching_ = false;
+  if (woken_) wake_fd_.clear();
+  woken_ = false;
+  moved_.notify_all();  // one of them watches from now on, should this thread be done
+}
+
+void Client::tell_others() {
+  moved_.notify_all();
+  if (watching_ && !woken_) wake_fd_.wake();
+  woken_ = watching_;
 }
 
 std::string Client::explain(const Call& call) const {
@@ -153,14 +167,25 @@ CallId Client::start(Operation operation, Deadline deadline,
       lock, deadline, [&] { return connection_.has_room(operation); },
       [&] { return std::string(operation_name(operation)) + ": room for another request"; });
   Call& call = connection_.begin(operation);
-  fill(call.body);
+  try {
+    fill(call.body);
+    if (call.body.size() > kMaxRequestBytes) {
+      throw Error(Status::config,
+                  std::string(operation_name(operation)) + ": " + std::to_string(call.body.size()) +
+                      " bytes in one request, which holds " + std::to_string(kMaxRequestBytes),
+                  "send less at once");
+    }
+  } catch (...) {
+    connection_.withdraw(call);
+    throw;
+  }
   call.destination = destination;
   return connection_.submit(call);
 }
 
 bool Client::finished(CallId id) {
   Lock lock(mutex_);
-  if (!connection_.done(id)) connection_.progress();
+  if (!connection_.done(id) && connection_.progress()) tell_others();
   if (run_server_) run_server_();
   return connection_.done(id);
 }
@@ -206,24 +231,22 @@ void Client::call(Operation operation, const std::function<void(std::vector<std:
 }
 
 void Client::keep_moving() {
+  const Lock lock(mutex_);
   if (mover_.joinable() || run_server_) return;
-  stop_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  DRLNET_ASSERT(stop_fd_ >= 0);
   mover_ = std::thread([this] { background(); });
 }
 
 void Client::background() {
   // Timers of calls that other threads begin are seen at the next round at the latest.
   constexpr uint64_t kRoundNs = 20'000'000;
-  pollfd stop{stop_fd_, POLLIN, 0};
-  while (::poll(&stop, 1, 0) == 0) {
-    Lock lock(mutex_);
-    while (connection_.progress()) {
+  Lock lock(mutex_);
+  // A lost session moves no more: whoever calls next is told why.
+  while (!stopping_ && connection_.state() != Connection::State::lost) {
+    if (connection_.progress()) {
+      tell_others();
+    } else {
+      sleep(lock, std::min(connection_.next_deadline_ns(), now_ns() + kRoundNs));
     }
-    const WaitPoint point = connection_.arm();
-    const uint64_t until = std::min(connection_.next_deadline_ns(), now_ns() + kRoundNs);
-    lock.unlock();
-    sleep_on(point, stop_fd_, until);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/poll.h"
+#include "base/wake_fd.h"
 #include "replay/streams.h"
 #include "session/connection.h"
 #include "wire/messages.h"
@@ -88,9 +89,11 @@ class Client {
   void run_until(Lock& lock, Deadline deadline, const std::function<bool()>& condition,
                  const std::function<std::string()>& waited_for);
   void sleep(Lock& lock, uint64_t until_ns);
+  void tell_others();
   void call(Operation operation, const std::function<void(std::vector<std::byte>&)>& fill,
             const std::function<void(std::span<const std::byte>)>& visit);
   std::string explain(const Call& call) const;
+  void keep_late_sample(uint32_t table, uint32_t batch, CallId id);
   // From the bookkeeping below, under the lock.
   std::optional<CallId> take_late_sample(uint32_t table, uint32_t batch);
   std::optional<CallId> take_update(bool even_unfinished);
@@ -107,7 +110,12 @@ class Client {
     CallId id;
   };
   std::vector<LateSample> late_samples_;
-  int stop_fd_ = -1;
+  // One thread at a time watches the transport; it is woken, and the others told, when frames came
+  // in: one thread may take another's answer.
+  WakeFd wake_fd_;
+  std::condition_variable moved_;
+  bool watching_ = false, woken_ = false;
+  bool stopping_ = false;
   std::thread mover_;
 };
 

@@ -27,9 +27,8 @@ void SampleStream::ask(size_t buffer, Deadline deadline) {
 size_t SampleStream::next(Deadline deadline) {
   for (;;) {
     while (!idle_.empty()) {
-      const size_t buffer = idle_.back();
+      ask(idle_.back(), deadline);  // where this throws, the buffer stays idle
       idle_.pop_back();
-      ask(buffer, deadline);
     }
     const Ahead first = ahead_.front();
     client_.wait(first.id, deadline);  // on a timeout the request stays: next() may be called again

@@ -17,6 +17,10 @@ StreamWriter::StreamWriter(Client& client, uint32_t table, const TableSpec& spec
   row_columns_.resize(column_bytes_.size());
 }
 
+StreamWriter::~StreamWriter() {
+  for (const CallId id : under_way_) client_.abandon(id);
+}
+
 void StreamWriter::append(std::span<const std::byte* const> columns, std::span<const uint8_t> first,
                           std::span<const uint8_t> last, std::span<const uint8_t> mask,
                           std::span<int64_t> steps) {

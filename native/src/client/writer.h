@@ -21,6 +21,10 @@ class StreamWriter {
  public:
   StreamWriter(Client& client, uint32_t table, const TableSpec& spec, std::vector<Lease> leases,
                WriterOptions options);
+  // Does not flush. What is under way arrives; nobody waits for its answers.
+  ~StreamWriter();
+  StreamWriter(const StreamWriter&) = delete;
+  StreamWriter& operator=(const StreamWriter&) = delete;
 
   // One row for each stream where mask is set (all when it is empty). columns[c] points to
   // stream-count rows of column c. steps receives each row's step number, -1 where masked.

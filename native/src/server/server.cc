@@ -1,13 +1,10 @@
 #include "server/server.h"
 
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "base/assert.h"
 #include "base/clock.h"
 
 namespace drlnet {
@@ -31,9 +28,7 @@ Server::Server(const ServerOptions& options)
       memory_limit_(options.memory_bytes ? options.memory_bytes : default_memory_bytes()),
       epoch_(epoch_now()),
       sessions_(*this, random_secret()),
-      started_ns_(now_ns()),
-      stop_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  DRLNET_ASSERT(stop_fd_ >= 0);
+      started_ns_(now_ns()) {
   if (options.listen.empty()) {
     throw Error(Status::config, "a server needs an address to listen on",
                 "name one: udp://127.0.0.1:7447");
@@ -41,8 +36,6 @@ Server::Server(const ServerOptions& options)
   for (const std::string& address : options.listen) sessions_.add_listener(listen(address));
   poll_fds_.resize(options.listen.size() + 1);
 }
-
-Server::~Server() { close(stop_fd_); }
 
 std::vector<std::string> Server::addresses() const {
   std::vector<std::string> result;
@@ -89,7 +82,7 @@ void Server::run() {
 void Server::wait(uint64_t now) {
   uint64_t until = next_expiry_ns_;
   size_t count = 0;
-  poll_fds_[count++] = {stop_fd_, POLLIN, 0};
+  poll_fds_[count++] = {stop_fd_.fd(), POLLIN, 0};
   for (const auto& transport : sessions_.listeners()) {
     const WaitPoint point = transport->arm();
     if (point.fd >= 0) {
@@ -110,9 +103,7 @@ void Server::wait(uint64_t now) {
 
 void Server::stop() {
   stopping_.store(true, std::memory_order_relaxed);
-  const uint64_t one = 1;
-  // Only an eventfd at its maximum refuses, and then the loop is awake anyway.
-  [[maybe_unused]] const ssize_t written = write(stop_fd_, &one, sizeof one);
+  stop_fd_.wake();
 }
 
 uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/poll.h"
+#include "base/wake_fd.h"
 #include "replay/table.h"
 #include "session/sessions.h"
 #include "wire/messages.h"
@@ -33,7 +34,6 @@ struct Params {
 class Server : private RequestHandler {
  public:
   explicit Server(const ServerOptions& options);  // throws Error(transport, config)
-  ~Server() override;
 
   std::vector<std::string> addresses() const;  // as clients type them, ports resolved
   void run();
@@ -77,7 +77,7 @@ class Server : private RequestHandler {
   uint64_t started_ns_;
   uint64_t next_expiry_ns_ = 0;
   uint64_t polls_ = 0, waits_ = 0;
-  int stop_fd_;
+  WakeFd stop_fd_;
   std::atomic<bool> stopping_{false};
   std::vector<pollfd> poll_fds_;
 };

@@ -1,17 +1,14 @@
 #include "transport/memory.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <map>
 #include <mutex>
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/wake_fd.h"
 
 namespace drlnet::memory {
 namespace {
@@ -47,16 +44,11 @@ uint64_t id_of(const Endpoint& endpoint) {
 // the receiver, which nobody else touches.
 class Mailbox {
  public:
-  Mailbox() : arena_(kArenaFrames), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-    if (wake_fd_ < 0) {
-      throw Error(Status::transport, std::string("eventfd: ") + std::strerror(errno),
-                  "Raise the limit on open files (ulimit -n).");
-    }
+  Mailbox() : arena_(kArenaFrames) {
     // A stack: the frame freed last is the one still in the cache.
     for (size_t i = kArenaFrames; i > 0; --i) free_.push_back(static_cast<uint32_t>(i - 1));
     lent_.reserve(kBurstFrames);
   }
-  ~Mailbox() { close(wake_fd_); }
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
@@ -87,11 +79,10 @@ class Mailbox {
   }
 
   int arm() {
-    eventfd_t ignored;
-    eventfd_read(wake_fd_, &ignored);  // fails when nothing was signalled: as good as read
+    wake_fd_.clear();
     armed_ = true;
     if (size_ > 0) wake();
-    return wake_fd_;
+    return wake_fd_.fd();
   }
 
   uint64_t overflow() const { return overflow_; }
@@ -107,7 +98,7 @@ class Mailbox {
 
   void wake() {
     armed_ = false;
-    DRLNET_ASSERT(eventfd_write(wake_fd_, 1) == 0);
+    wake_fd_.wake();
   }
 
   FrameArena arena_;
@@ -116,7 +107,7 @@ class Mailbox {
   std::vector<uint32_t> free_, lent_;
   bool armed_ = false;
   uint64_t overflow_ = 0;
-  int wake_fd_;
+  WakeFd wake_fd_;
 };
 
 struct Hub {

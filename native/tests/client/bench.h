@@ -1,0 +1,135 @@
+// A server on a thread of its own, and rows that name their stream and step.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/client.h"
+#include "client/sample_stream.h"
+#include "client/writer.h"
+#include "server/server.h"
+#include "transport/faulty.h"
+
+namespace drlnet::test {
+
+constexpr uint32_t kSteps = 20;  // of an episode, the final observation included
+
+class RunningServer {
+ public:
+  explicit RunningServer(const std::string& address = "udp://127.0.0.1:0")
+      : server_(ServerOptions{{address}, Poll::adaptive, 0}), thread_([this] { server_.run(); }) {}
+  ~RunningServer() {
+    server_.stop();
+    thread_.join();
+  }
+  std::string address() const { return server_.addresses().front(); }
+
+ private:
+  Server server_;
+  std::thread thread_;
+};
+
+inline TableSpec spec_of(uint64_t capacity = 10'000, LimiterSpec limiter = {}) {
+  TableSpec spec;
+  spec.name = "replay";
+  spec.capacity = capacity;
+  spec.columns = {{"obs", DataType::f32, {3}}, {"reward", DataType::f32, {}}};
+  spec.item.views = {{"obs", 0, -1, 0, Pad::repeat, Align::anchor},
+                     {"next_obs", 0, 2, 2, Pad::repeat, Align::end},
+                     {"reward", 1, 1, 2, Pad::zero, Align::anchor}};
+  spec.limiter = limiter;
+  spec.seed = 5;
+  return spec;
+}
+
+inline ClientOptions options_of(const RunningServer& server, uint64_t timeout_ns = 20'000'000'000) {
+  return {server.address(), "test", timeout_ns, Poll::adaptive};
+}
+
+inline std::unique_ptr<Client> client_of(const RunningServer& server, double fault, uint64_t seed) {
+  Connected connected = connect(server.address());
+  if (fault > 0) {
+    connected.transport = std::make_unique<FaultyTransport>(
+        std::move(connected.transport), FaultPlan{fault, fault, fault, 0, seed},
+        FaultPlan{fault, fault, fault, 0, seed + 1});
+  }
+  return std::make_unique<Client>(std::move(connected), options_of(server));
+}
+
+// Row values name their stream and step, so that any row of any sample can be checked.
+inline float value_of(uint32_t stream, uint64_t step) {
+  return static_cast<float>(stream * 100'000 + step);
+}
+
+inline void write(StreamWriter& writer, uint32_t streams, uint64_t from, uint64_t to) {
+  std::vector<float> obs(streams * 3), reward(streams);
+  std::vector<uint8_t> first(streams), last(streams);
+  std::vector<int64_t> steps(streams), indices(streams);
+  for (uint64_t t = from; t < to; ++t) {
+    for (uint32_t s = 0; s < streams; ++s) {
+      for (size_t i = 0; i < 3; ++i) obs[s * 3 + i] = value_of(s, t);
+      reward[s] = value_of(s, t);
+      first[s] = t % kSteps == 0;
+      last[s] = t % kSteps == kSteps - 1;
+      indices[s] = s;
+    }
+    const std::byte* columns[] = {reinterpret_cast<std::byte*>(obs.data()),
+                                  reinterpret_cast<std::byte*>(reward.data())};
+    writer.append(columns, first, last, {}, steps);
+    if (t % kSteps != kSteps - 1) writer.add_items(indices, steps, {});
+  }
+}
+
+inline void check_sample(const TableSpec& spec, std::span<const std::byte> reply, uint32_t n) {
+  const SampleLayout layout(spec);
+  const auto at = [&](size_t view, uint32_t item, size_t row, size_t width) {
+    const ViewPlace& place = layout.views()[view];
+    const Window& window = layout.windows()[place.window];
+    float value;
+    std::memcpy(&value,
+                reply.data() + layout.window(n, place.window) + item * window.item_bytes() +
+                    (place.first + row) * width * sizeof(float),
+                sizeof value);
+    return value;
+  };
+  for (uint32_t i = 0; i < n; ++i) {
+    uint32_t length;
+    std::memcpy(&length, reply.data() + layout.lengths(n) + i * 4, 4);
+    const auto anchor = static_cast<uint64_t>(at(0, i, 1, 3));
+    const auto stream = static_cast<uint32_t>(anchor / 100'000);
+    const uint64_t step = anchor % 100'000;
+    const uint64_t left = kSteps - 1 - step % kSteps;
+    REQUIRE(length == std::min<uint64_t>(2, left));
+    REQUIRE(at(0, i, 0, 3) == value_of(stream, step % kSteps == 0 ? step : step - 1));
+    REQUIRE(at(1, i, 0, 3) == value_of(stream, step + length));
+    REQUIRE(at(2, i, 0, 1) == value_of(stream, step + 1));
+    REQUIRE(at(2, i, 1, 1) == (length == 2 ? value_of(stream, step + 2) : 0.0f));
+  }
+}
+
+inline uint64_t metric(Client& client, const std::string& name) {
+  const Metrics metrics = client.stats();
+  for (const auto& [key, value] : metrics.list()) {
+    if (key == name) return std::get<uint64_t>(value);
+  }
+  FAIL("no metric of that name: " << name);
+  return 0;
+}
+
+inline Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  FAIL("no error was thrown");
+  return Error(Status::ok, "", "");
+}
+
+}  // namespace drlnet::test

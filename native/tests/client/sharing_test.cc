@@ -1,0 +1,205 @@
+// Several users of one client: writers, streams, threads; what one leaves undone holds up no other.
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include "base/clock.h"
+#include "client/bench.h"
+
+namespace drlnet::test {
+
+TEST_CASE("writers of one client do not hold up each other, nor does one that is gone") {
+  RunningServer server;
+  const TableSpec spec = spec_of();
+  Client client(options_of(server));
+  const uint32_t table = client.open_table(spec);
+  const WriterOptions options{.timeout_ns = 3'000'000'000};
+  StreamWriter idle(client, table, spec, client.lease(table, 1), options);
+  write(idle, 1, 0, 70);  // one request under way, whose answer nobody asks for yet
+  {
+    StreamWriter dropped(client, table, spec, client.lease(table, 1), options);
+    write(dropped, 1, 0, 300);
+  }
+  StreamWriter busy(client, table, spec, client.lease(table, 1), options);
+  write(busy, 1, 0, 3000);
+  busy.flush();
+  CHECK(busy.rows_stored() == 3000);
+  idle.flush();
+  CHECK(idle.rows_stored() == 70);
+}
+
+TEST_CASE("a sample that came too late holds up neither samples of another size nor a stream") {
+  RunningServer server;
+  const TableSpec spec = spec_of();
+  Client client(options_of(server));
+  const uint32_t table = client.open_table(spec);
+  const SampleLayout layout(spec);
+  for (uint32_t n = 1; n <= 20; ++n) {
+    std::vector<std::byte> reply(layout.total_bytes(n));
+    CHECK(error_of([&] { client.sample(table, n, reply, now_ns()); }).status() == Status::timeout);
+  }
+  StreamWriter writer(client, table, spec, client.lease(table, 1), {});
+  write(writer, 1, 0, 100);
+  writer.flush();
+  for (int i = 0; i < 80; ++i) {
+    std::vector<std::byte> reply(layout.total_bytes(33));
+    client.sample(table, 33, reply, deadline_in(5'000'000'000));
+    check_sample(spec, reply, 33);
+  }
+  std::vector<std::vector<std::byte>> memory(3, std::vector<std::byte>(layout.total_bytes(8)));
+  SampleStream stream(client, table, 8, {memory.begin(), memory.end()});
+  for (int i = 0; i < 80; ++i) {
+    check_sample(spec, memory[stream.next(deadline_in(5'000'000'000))], 8);
+  }
+  // One of those that were late is still there for who asks for it.
+  std::vector<std::byte> reply(layout.total_bytes(20));
+  client.sample(table, 20, reply, deadline_in(5'000'000'000));
+  check_sample(spec, reply, 20);
+}
+
+TEST_CASE("updates may be sent with and without waiting, in any order") {
+  RunningServer server;
+  const TableSpec spec = spec_of();
+  Client client(options_of(server, 3'000'000'000));
+  const uint32_t table = client.open_table(spec);
+  const std::vector<uint64_t> keys(4);
+  const std::vector<float> priorities(4);
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 12; ++i) client.update_priorities_async(table, keys, priorities);
+    CHECK(client.update_priorities(table, keys, priorities).stale == 4);
+  }
+}
+
+TEST_CASE("a call whose filling fails, or that is too large, leaves the client as it was") {
+  RunningServer server;
+  Client client(options_of(server, 3'000'000'000));
+  const auto fails = [](std::vector<std::byte>&) { throw std::runtime_error("no body"); };
+  for (int i = 0; i < 10; ++i) {
+    CHECK_THROWS_AS(client.start(Operation::ping, deadline_in(1'000'000'000), fails),
+                    std::runtime_error);
+  }
+  CHECK(error_of([&] { client.ping_ns(std::vector<std::byte>(kMaxRequestBytes + 1)); }).status() ==
+        Status::config);
+  CHECK(client.ping_ns(std::vector<std::byte>(kMaxRequestBytes)) > 0);
+}
+
+TEST_CASE("more streams than one request can name are released and resumed") {
+  RunningServer server;
+  constexpr uint32_t kMany = 20'000;
+  const TableSpec spec = spec_of(400'000);
+  Client client(options_of(server));
+  const uint32_t table = client.open_table(spec);
+  std::vector<StreamName> names;
+  for (const Lease& lease : client.lease(table, kMany)) {
+    names.push_back({lease.ordinal, lease.epoch, lease.token});
+  }
+  REQUIRE(names.size() == kMany);
+  const auto resumed = client.resume(table, names);
+  REQUIRE(resumed.size() == kMany);
+  CHECK(resumed.back().ordinal == names.back().ordinal);
+  client.release(table, names);
+  CHECK(metric(client, "table.replay.streams_leased") == 0);
+}
+
+TEST_CASE("more streams than the table has room for are refused, and none is taken") {
+  RunningServer server;
+  const TableSpec spec = spec_of();
+  Client client(options_of(server));
+  const uint32_t table = client.open_table(spec);
+  client.lease(table, 10);
+  for (const uint32_t count : {10'000u, UINT32_MAX}) {
+    const Error error = error_of([&] { client.lease(table, count); });
+    CHECK(error.status() == Status::server_full);
+    CHECK(error.cause().find(std::to_string(count)) != std::string::npos);
+  }
+  CHECK(metric(client, "table.replay.streams_leased") == 10);
+}
+
+TEST_CASE("reports cannot spoil the statistics of others") {
+  RunningServer server;
+  Client client(options_of(server));
+  Metrics many, large;
+  for (int i = 0; i < 200; ++i) many.set(std::to_string(i), uint64_t{1});
+  large.set("text", std::string(70'000, 'x'));
+  large.set("more", std::string(65'000, 'x'));
+  for (const Metrics& metrics : {many, large}) {
+    CHECK(error_of([&] { client.report(metrics); }).status() == Status::config);
+  }
+  Metrics named;
+  named.set(std::string(65'000, 'n'), uint64_t{5});  // with its prefix longer than a text may be
+  named.set("after", uint64_t{6});
+  Client wordy({server.address(), std::string(40, 'w'), 20'000'000'000, Poll::adaptive});
+  wordy.report(named);
+  CHECK(metric(client, "client." + std::string(40, 'w') + ".after") == 6);
+}
+
+TEST_CASE("a client's name is shown without control characters") {
+  RunningServer server;
+  Client client({server.address(), "a\x1b[31mred\n", 20'000'000'000, Poll::adaptive});
+  CHECK(metric(client, "peer.a?[31mred?.frames_received") > 0);
+}
+
+TEST_CASE("a deadline holds although something always moves") {
+  const auto nobody = listen("memory:");
+  const ClientOptions options{nobody->local_address(), "test", 50'000'000, Poll::adaptive};
+  const Error error = error_of(
+      [&] { Client client(connect(nobody->local_address()), options, {}, [] { return true; }); });
+  CHECK(error.status() == Status::transport);
+}
+
+TEST_CASE("threads that share a client all get their answers") {
+  RunningServer server;
+  const TableSpec spec = spec_of();
+  Client client({server.address(), "test", 20'000'000'000, Poll::block});
+  const uint32_t table = client.open_table(spec);
+  StreamWriter writer(client, table, spec, client.lease(table, 1), {});
+  write(writer, 1, 0, 200);
+  writer.flush();
+  std::atomic<int> pings = 0;
+  const auto ping = [&] {
+    for (int i = 0; i < 300; ++i) pings += client.ping_ns() > 0;
+  };
+  std::thread first(ping), second(ping);
+  const SampleLayout layout(spec);
+  std::vector<std::vector<std::byte>> memory(3, std::vector<std::byte>(layout.total_bytes(500)));
+  {
+    SampleStream stream(client, table, 500, {memory.begin(), memory.end()});
+    for (int i = 0; i < 100; ++i) {
+      check_sample(spec, memory[stream.next(deadline_in(20'000'000'000))], 500);
+    }
+  }
+  first.join();
+  second.join();
+  CHECK(pings == 600);
+}
+
+TEST_CASE("once the session is lost the background thread rests") {
+  auto server = std::make_unique<RunningServer>();
+  const std::string address = server->address();
+  const TableSpec spec = spec_of();
+  Client client(options_of(*server, 200'000'000));
+  const uint32_t table = client.open_table(spec);
+  std::vector<std::vector<std::byte>> memory(
+      3, std::vector<std::byte>(SampleLayout(spec).total_bytes(8)));
+  SampleStream stream(client, table, 8, {memory.begin(), memory.end()});
+  CHECK(error_of([&] { stream.next(now_ns()); }).status() == Status::timeout);
+  server.reset();
+  server = std::make_unique<RunningServer>(address);
+  const uint64_t deadline = deadline_in(20'000'000'000);
+  while (error_of([&] { client.ping_ns(); }).status() != Status::session_lost) {
+    REQUIRE(now_ns() < deadline);
+  }
+  const auto cpu_ns = [] {
+    timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  };
+  const auto before = cpu_ns();
+  ::poll(nullptr, 0, 300);  // the time over which it is measured
+  CHECK(cpu_ns() - before < 50'000'000);
+}
+
+}  // namespace drlnet::test
