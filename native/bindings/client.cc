@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "bindings.h"
@@ -19,7 +20,10 @@ std::span<T> span_of(const Array<T>& array) {
   return {array.data(), array.size()};
 }
 
-uint64_t ns_of(double seconds) { return static_cast<uint64_t>(seconds * 1e9); }
+// At most some thirty years, at least none; NaN is none.
+uint64_t ns_of(double seconds) {
+  return seconds > 0 ? static_cast<uint64_t>(std::min(seconds, 1e9) * 1e9) : 0;
+}
 
 ClientOptions options_of(const std::string& address, const std::string& name, double timeout_s,
                          const std::string& poll) {

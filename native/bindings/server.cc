@@ -3,12 +3,25 @@
 #include "bindings.h"
 
 namespace drlnet {
+namespace {
+
+// Texts of other clients need not be UTF-8; a name that was cut is not.
+nb::object to_python(const std::string& text) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+template <typename T>
+nb::object to_python(const T& reading) {
+  return nb::cast(reading);
+}
+
+}  // namespace
 
 nb::dict to_dict(const Metrics& metrics) {
   nb::dict result;
   for (const auto& [name, value] : metrics.list()) {
-    nb::str key(name.c_str(), name.size());
-    std::visit([&](const auto& reading) { result[key] = nb::cast(reading); }, value);
+    const nb::object key = to_python(name);
+    std::visit([&](const auto& reading) { result[key] = to_python(reading); }, value);
   }
   return result;
 }

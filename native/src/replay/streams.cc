@@ -7,32 +7,52 @@
 #include "base/random.h"
 
 namespace drlnet {
+namespace {
+
+// Its holder is gone for so long that whoever needs a stream may have it.
+bool forsaken(const Stream& stream, uint64_t now_ns) {
+  return stream.leased && stream.holder == 0 &&
+         now_ns - stream.orphaned_at_ns > Streams::kOrphanGraceNs;
+}
+
+}  // namespace
 
 Streams::Streams(uint32_t maximum, std::function<void(Stream&)> ended)
     : maximum_(maximum), ended_(std::move(ended)) {}
 
 Stream* Streams::choose(uint64_t now_ns) {
-  const auto free = std::find_if(streams_.begin(), streams_.end(),
-                                 [](const Stream& stream) { return !stream.leased; });
-  if (free != streams_.end()) return &*free;
+  while (lowest_free_ < streams_.size() && streams_[lowest_free_].leased) ++lowest_free_;
+  if (lowest_free_ < streams_.size()) return &streams_[lowest_free_];
   if (streams_.size() < maximum_) return &streams_.emplace_back();
-  const auto orphan = std::find_if(streams_.begin(), streams_.end(), [&](const Stream& stream) {
-    return stream.holder == 0 && now_ns - stream.orphaned_at_ns > kOrphanGraceNs;
-  });
+  const auto orphan = std::ranges::find_if(
+      streams_, [&](const Stream& stream) { return forsaken(stream, now_ns); });
   if (orphan == streams_.end()) return nullptr;
   ended_(*orphan);
   return &*orphan;
 }
 
+Error Streams::full(uint32_t count, uint32_t held) const {
+  const std::string all = std::to_string(maximum_);
+  return {Status::server_full,
+          held == maximum_ ? "all " + all +
+                                 " streams of the table are leased: its capacity holds two windows "
+                                 "of each"
+                           : std::to_string(count) + " streams, where the table has room for " +
+                                 std::to_string(maximum_ - held) +
+                                 ": its capacity holds two windows of each of " + all,
+          "use fewer environments or a larger capacity, or wait a minute for those of actors that "
+          "died"};
+}
+
+void Streams::require_room(uint32_t count, uint64_t now_ns) const {
+  const auto held = static_cast<uint32_t>(std::ranges::count_if(
+      streams_, [&](const Stream& stream) { return stream.leased && !forsaken(stream, now_ns); }));
+  if (count > maximum_ - held) throw full(count, held);
+}
+
 Lease Streams::lease(uint64_t holder, uint64_t now_ns) {
   Stream* stream = choose(now_ns);
-  if (stream == nullptr) {
-    throw Error(Status::server_full,
-                "all " + std::to_string(maximum_) +
-                    " streams of the table are leased: its capacity holds two windows of each",
-                "use fewer environments or a larger capacity, or wait a minute for those of "
-                "actors that died");
-  }
+  if (stream == nullptr) throw full(1, maximum_);
   const uint32_t epoch = stream->epoch + 1;
   *stream = Stream{.epoch = epoch, .leased = true, .token = random_secret(), .holder = holder};
   return describe(*stream);
@@ -53,6 +73,7 @@ bool Streams::release(uint32_t ordinal, uint32_t epoch, uint64_t token) {
   if (stream == nullptr) return false;
   ended_(*stream);
   *stream = Stream{.epoch = epoch};
+  lowest_free_ = std::min<size_t>(lowest_free_, ordinal);
   return true;
 }
 

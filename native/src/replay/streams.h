@@ -51,8 +51,11 @@ class Streams {
   // ended: called with a stream whose lease ends, before it is forgotten.
   Streams(uint32_t maximum, std::function<void(Stream&)> ended);
 
+  // Throws Error(server_full), with the reason, unless so many can be leased now. O(number of
+  // ordinals).
+  void require_room(uint32_t count, uint64_t now_ns) const;
   // Lowest free ordinal first, then new ones, then those orphaned for longer than the grace.
-  // Throws Error(server_full) with the reason. O(number of ordinals).
+  // Throws as require_room does. O(1) amortised while there are free or new ones.
   Lease lease(uint64_t holder, uint64_t now_ns);
   // The stream goes on where it was; throws Error(unknown_lease) when the token is not held.
   Lease resume(uint32_t ordinal, uint64_t token, uint64_t holder);
@@ -76,11 +79,13 @@ class Streams {
 
  private:
   Stream* choose(uint64_t now_ns);
+  Error full(uint32_t count, uint32_t held) const;
   Lease describe(const Stream& stream) const;
 
   uint32_t maximum_;
   std::function<void(Stream&)> ended_;
   std::vector<Stream> streams_;  // by ordinal
+  size_t lowest_free_ = 0;       // no ordinal below it is free
 };
 
 }  // namespace drlnet

@@ -11,18 +11,14 @@ uint16_t Server::lease(Peer& peer, Slot& slot, std::span<const std::byte> body) 
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   Table* table = table_for(request.table, slot);
   if (table == nullptr) return 0;
-  std::vector<Lease> leases;
   try {
+    table->streams().require_room(request.count, now_ns());  // all or none
     for (uint32_t i = 0; i < request.count; ++i) {
-      leases.push_back(table->streams().lease(peer.client, now_ns()));
+      reply_with(slot, table->streams().lease(peer.client, now_ns()));
     }
-  } catch (const Error& error) {  // all or none
-    for (const Lease& lease : leases) {
-      table->streams().release(lease.ordinal, lease.epoch, lease.token);
-    }
+  } catch (const Error& error) {
     return refuse(slot, error.status(), error.cause(), error.remedy());
   }
-  Writer(slot.bytes).raw(std::as_bytes(std::span(leases)));
   return 0;
 }
 

@@ -2,6 +2,11 @@
 #include "server/server.h"
 
 namespace drlnet {
+namespace {
+
+constexpr size_t kMaxTables = 256;
+
+}  // namespace
 
 uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) {
   TableSpec spec;
@@ -15,6 +20,11 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
     }
     reply_with(slot, OpenTableReply{i, 0});
     return 0;
+  }
+  if (tables_.size() == kMaxTables) {
+    return refuse(slot, Status::server_full,
+                  "the server holds " + std::to_string(kMaxTables) + " tables, its maximum",
+                  "use fewer tables, or another server");
   }
   try {
     check(spec);

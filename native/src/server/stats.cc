@@ -4,6 +4,12 @@
 #include "server/server.h"
 
 namespace drlnet {
+namespace {
+
+// So that the readings of as many clients as there may be fit into one reply.
+constexpr size_t kMaxReportReadings = 100, kMaxReportBytes = 64 * 1024;
+
+}  // namespace
 
 uint16_t Server::ping(Peer&, Slot& slot, std::span<const std::byte> body) {
   Writer(slot.bytes).raw(body);
@@ -49,6 +55,13 @@ uint16_t Server::report(Peer& peer, Slot& slot, std::span<const std::byte> body)
   Metrics metrics;
   if (!decode(body, metrics)) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  }
+  if (metrics.list().size() > kMaxReportReadings || body.size() > kMaxReportBytes) {
+    return refuse(slot, Status::config,
+                  "a report of " + std::to_string(metrics.list().size()) + " readings in " +
+                      std::to_string(body.size()) + " bytes",
+                  "report at most " + std::to_string(kMaxReportReadings) + " readings in " +
+                      std::to_string(kMaxReportBytes) + " bytes");
   }
   peer.report.assign(body.begin(), body.end());
   return 0;

@@ -1,6 +1,7 @@
 #include "session/peer.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace drlnet {
 namespace {
@@ -10,12 +11,20 @@ uint32_t body_bytes(size_t lane) {
   return lane == static_cast<size_t>(Lane::sample) ? 64 : kMaxRequestBytes;
 }
 
+// As people may see it on a terminal: without control characters.
+std::string printable(std::string_view name) {
+  std::string text(name);
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+  return text;
+}
+
 }  // namespace
 
 Peer::Peer(const Hello& hello)
     : client(hello.client),
       nonce(hello.nonce),
-      name(hello.name, std::find(hello.name, hello.name + sizeof hello.name, '\0')) {
+      name(printable({hello.name, std::find(hello.name, hello.name + sizeof hello.name, '\0')})) {
   size_t total = 0;
   for (size_t i = 0; i < kLanes; ++i) total += size_t{kLaneWindow[i]} * body_bytes(i);
   bodies = std::make_unique_for_overwrite<std::byte[]>(total);

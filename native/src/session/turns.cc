@@ -71,7 +71,7 @@ bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
     frame->length = kHeaderBytes + header.length;
     ++peer.frames_sent;
     peer.bytes_sent += frame->length;
-    pull.offset = std::min(pull.end, pull.offset + length);
+    pull.offset += std::min(length, pull.end - pull.offset);
     budget -= std::min(budget, length);
   }
   return true;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,7 +69,8 @@ class Writer {
   void put(const T& value) {
     raw(std::as_bytes(std::span(&value, 1)));
   }
-  void text(std::string_view value) {
+  void text(std::string_view value) {  // cut where its length does not fit
+    value = value.substr(0, std::numeric_limits<uint16_t>::max());
     put(static_cast<uint16_t>(value.size()));
     raw(std::as_bytes(std::span(value)));
   }
