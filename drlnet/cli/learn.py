@@ -74,7 +74,13 @@ def learn(
     with until_stopped() as stop:
         folder = RunFolder.create(settings)
         settings = folder.read_config()
-        with learn_view(settings, server, output) if view else nullcontext():
-            result = learn_role(settings, server, folder, stop)
+        try:
+            with learn_view(settings, server, output) if view else nullcontext():
+                result = learn_role(settings, server, folder, stop)
+        except BaseException:
+            if folder.checkpoint_path.exists():
+                output.note(f"what was learned is in {folder.path}")
+            folder.discard_unused()  # no server answered, for example: there is nothing to keep
+            raise
         output.event("trained", stopped=result.stopped, learner_steps=result.learner_steps)
         finish(settings, folder, result, output, stop)

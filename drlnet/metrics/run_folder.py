@@ -27,6 +27,8 @@ class RunFolder:
         self.metrics_path = path / "metrics.jsonl"
         self.checkpoint_path = path / "checkpoint.safetensors"
         self.result_path = path / "result.json"
+        # By create(): not taken over from who planned the run, nor a folder that was there.
+        self._wrote_config = self._made_folder = False
 
     @staticmethod
     def plan(config: Config) -> Config:
@@ -49,8 +51,11 @@ class RunFolder:
         A folder made for this very config is taken over: `run` makes it, its learner fills it.
         Raises RunFolderError when it holds another run or cannot be written.
         """
+        given = config.run.folder
         config = RunFolder.plan(config)
         folder = RunFolder(Path(str(config.run.folder)))
+        folder._wrote_config = not folder.config_path.exists()
+        folder._made_folder = given is None or not folder.path.exists()
         if folder.checkpoint_path.exists() or (
             folder.config_path.exists() and folder.read_config() != config
         ):
@@ -71,6 +76,17 @@ class RunFolder:
         except OSError as error:
             raise _unwritable(folder.path, error) from error
         return folder
+
+    def discard_unused(self) -> None:
+        """Takes back what create() has made, unless something of a run has come into it since."""
+        made = (self.config_path, self.facts_path, self.metrics_path)
+        used = set(self.path.iterdir()) - set(made) or self.metrics_path.stat().st_size
+        if used or not self._wrote_config:
+            return
+        for path in made:
+            path.unlink()
+        if self._made_folder:
+            self.path.rmdir()
 
     @staticmethod
     def open(path: Path) -> RunFolder:

@@ -16,6 +16,7 @@ from drlnet.algos import find_algo
 from drlnet.client import Batch, Client, Table, importance_weights
 from drlnet.config import Config
 from drlnet.envs import find_spaces
+from drlnet.errors import DrlnetError
 from drlnet.metrics.run_folder import RunFolder
 from drlnet.nets.params import pack, save
 from drlnet.roles.gate import Gate
@@ -41,7 +42,8 @@ class LearnResult:
 def learn(config: Config, server: str, run: RunFolder, stop: Stop) -> LearnResult:
     """The learner process. Errors: ReplayTimeout when no batch comes; the client's own.
 
-    KeyboardInterrupt when stopped before there is anything to keep.
+    What was learned until then is kept in the run's folder. KeyboardInterrupt when stopped before
+    there is anything to keep.
     """
     torch.set_num_threads(config.learner.torch_threads)
     with stop.interrupts():
@@ -49,16 +51,24 @@ def learn(config: Config, server: str, run: RunFolder, stop: Stop) -> LearnResul
     with client:
         with stop.interrupts():
             learning = Learning(config, client, run)
-        depth = max(1, config.replay.prefetch)
-        batches = learning.table.stream(config.replay.batch_size, depth=depth)
-        while not learning.finished(stop.is_set()):
-            try:
-                with stop.interrupts():
-                    batch = next(batches)
-            except KeyboardInterrupt:
-                continue
-            learning.step(batch, learning.table.update_priorities_async)
-        return learning.close()
+        try:
+            _learn(config, learning, stop)
+            return learning.close()
+        except DrlnetError:
+            learning.keep()
+            raise
+
+
+def _learn(config: Config, learning: Learning, stop: Stop) -> None:
+    depth = max(1, config.replay.prefetch)
+    batches = learning.table.stream(config.replay.batch_size, depth=depth)
+    while not learning.finished(stop.is_set()):
+        try:
+            with stop.interrupts():
+                batch = next(batches)
+        except KeyboardInterrupt:
+            continue
+        learning.step(batch, learning.table.update_priorities_async)
 
 
 class Learning:
@@ -111,22 +121,30 @@ class Learning:
         return self._stopped is not None
 
     def close(self) -> LearnResult:
-        """Saves the checkpoint: the params that the gate found best, the newest without a look."""
-        gate, net = self._gate, self._learner.online
+        """Saves the checkpoint, and sums up."""
         if self._stopped == "budget" and self._learner.steps != self._looked_at:
             self._look()  # the newest params may be the best
-        params, steps = gate.best_params, gate.best_steps
-        if params is None:
-            params, steps = net.state_dict(), self._learner.steps
-        save(self._run.checkpoint_path, pack(params, net.architecture, self._facts(steps)))
+        self._save()
         self._report()
         return LearnResult(
             stopped=self._stopped or "interrupted",
             learner_steps=self._learner.steps,
             env_steps=self._env_steps,
-            gate_return_mean=gate.best_mean,
+            gate_return_mean=self._gate.best_mean,
             wall_clock_s=time.monotonic() - self._started,
         )
+
+    def keep(self) -> None:
+        """Saves what there is to save when the server is lost."""
+        if self._learner.steps:
+            self._save()
+
+    def _save(self) -> None:
+        """The checkpoint: the params that the gate found best, the newest without a look."""
+        net, params, steps = self._learner.online, self._gate.best_params, self._gate.best_steps
+        if params is None:
+            params, steps = net.state_dict(), self._learner.steps
+        save(self._run.checkpoint_path, pack(params, net.architecture, self._facts(steps)))
 
     def _look(self) -> None:
         self._looked_at = self._learner.steps

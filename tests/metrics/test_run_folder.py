@@ -47,6 +47,35 @@ def test_folder_names_are_not_taken_twice(tmp_path: Path, monkeypatch: pytest.Mo
     assert first.path.parent == tmp_path / "runs"
 
 
+def test_an_unused_folder_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for config in (Config(), config_in(tmp_path / "run")):
+        folder = RunFolder.create(config)
+        folder.discard_unused()
+        assert not folder.path.exists()
+
+
+def test_what_is_in_use_or_another_s_is_not_taken_back(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    RunFolder.create(config)
+    RunFolder.create(config).discard_unused()  # made by who planned the run
+    assert (tmp_path / "run" / "config.toml").is_file()
+
+    recorded = RunFolder.create(config_in(tmp_path / "recorded"))
+    recorded.record({"loss": 1})
+    recorded.discard_unused()
+    assert len(list(recorded.readings())) == 1
+
+    kept = RunFolder.create(config_in(tmp_path / "kept"))
+    kept.checkpoint_path.write_bytes(b"params")
+    kept.discard_unused()
+    assert kept.config_path.is_file()
+
+    (tmp_path / "given").mkdir()
+    RunFolder.create(config_in(tmp_path / "given")).discard_unused()
+    assert not list((tmp_path / "given").iterdir())
+
+
 def test_a_metrics_file_cut_short_ends_at_its_last_whole_line(tmp_path: Path) -> None:
     folder = RunFolder.create(config_in(tmp_path / "run"))
     folder.record({"loss": 1})

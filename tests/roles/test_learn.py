@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from oracle import OracleClient
+from oracle import OracleClient, OracleTable
 from torch import nn
 
 from drlnet.config import Config, load
+from drlnet.envs import find_spaces
+from drlnet.errors import SessionLost
+from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
 from drlnet.nets.params import read_metadata
-from drlnet.roles import gate
+from drlnet.roles import gate, learn
 from drlnet.roles.evaluate import Evaluation
 from drlnet.roles.learn import Learning
+from drlnet.roles.table import open_table
 
 SETS = ["replay.batch_size=16", "learner.publish_period=4", "learner.eval_period=5"]
 
@@ -30,7 +34,12 @@ def config(folder: Path, *sets: str) -> Config:
 def learning(made: Config) -> tuple[Learning, OracleClient]:
     client = OracleClient()
     begun = Learning(made, client, RunFolder.create(made))  # type: ignore[arg-type]
-    writer = begun.table.writer(1)
+    fill(begun.table)
+    return begun, client
+
+
+def fill(table: Any) -> None:
+    writer = table.writer(1)
     steps = []
     for t in range(40):
         row = {
@@ -41,7 +50,6 @@ def learning(made: Config) -> tuple[Learning, OracleClient]:
         }
         steps.append(writer.append(row, np.array([t == 0]), np.array([False]))[0])
     writer.add_items(np.zeros(40, np.int64), np.array(steps), np.ones(40))
-    return begun, client
 
 
 def steps(begun: Learning, count: int) -> list[np.ndarray]:
@@ -112,6 +120,35 @@ def test_gate_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     # 490 in one look does not replace 350 in two: the first look is what luck can pass.
     assert kept == [0, 0, 2, 2]
     assert (looked.best_mean, looked.best_steps) == (350.0, 2)
+
+
+class LosingClient(OracleClient):
+    """Its server is gone once the learner reports."""
+
+    def __enter__(self) -> LosingClient:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def report(self, values: Any) -> None:
+        raise SessionLost("the server was restarted", "start the clients again")
+
+
+def test_what_was_learned_outlives_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        OracleTable, "update_priorities_async", OracleTable.update_priorities, raising=False
+    )
+    made = config(tmp_path / "r", "learner.report_interval_s=1e-9", "replay.prefetch=1")
+    client = LosingClient()
+    fill(open_table(client, made, find_spaces("CartPole-v1")))  # type: ignore[arg-type]
+    monkeypatch.setattr(learn, "Client", lambda *_, **__: client)
+    with pytest.raises(SessionLost), Stop() as stop:
+        learn.learn(made, client.address, RunFolder.create(made), stop)
+    kept = read_metadata((tmp_path / "r" / "checkpoint.safetensors").read_bytes())
+    assert kept["learner_steps"] == "1"
 
 
 def test_reports_and_records(tmp_path: Path) -> None:

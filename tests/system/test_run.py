@@ -104,6 +104,7 @@ def test_a_server_that_is_not_there(tmp_path: Path, role: str) -> None:
     ended = finished(tmp_path, role, ENV, "--server", "udp://127.0.0.1:9", *SMALL)
     assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
     assert "udp://127.0.0.1:9" in ended.err.decode()
+    assert not list(tmp_path.glob("runs/*"))
 
 
 def test_four_commands_by_hand_and_an_actor_that_comes_and_goes(tmp_path: Path) -> None:
