@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from drlnet.client.batch import Batch, BatchLayout
 from drlnet.client.specs import Column, Item
 from drlnet.client.writer import StreamLease, Writer
+from drlnet.errors import ConfigError
 from drlnet.native import Client as NativeClient
 from drlnet.native import TableSpec
 
@@ -45,10 +46,18 @@ class Table:
     ) -> Writer:
         """Leases streams (or resumes those given) and returns a writer for them.
 
+        resume: leases of another writer, of any process: each stream goes on at the step that the
+        server expects, which `leases` of the new writer says, in the episode that was under way.
+        What the former writer had not flushed is lost; it should not append any more.
         Rows travel when flush_rows have gathered, or at the first append flush_interval_s after the
         oldest. timeout: seconds that an append may wait, for the limiter as well.
-        Raises ServerFull, UnknownLease (resume), ReplayTimeout.
+        Raises ServerFull, UnknownLease (resume), ReplayTimeout, ConfigError.
         """
+        if resume and len(resume) != num_streams:
+            raise ConfigError(
+                f"a writer of {num_streams} streams to resume {len(resume)}",
+                "make num_streams the number of leases to resume",
+            )
         native = self._client.writer(
             self._number,
             self._spec,
