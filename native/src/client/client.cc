@@ -83,10 +83,12 @@ void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()
   const uint64_t started = now_ns();
   uint64_t spin_until = started + (options_.poll == Poll::block ? 0 : kSpinNs);
   uint64_t interrupt_at = started + kInterruptNs;
+  bool moved = false;
   for (uint64_t now = 0;;) {  // 0: one round at least, however short the deadline
     if (condition()) return;
     if (connection_.state() == Connection::State::lost) throw *connection_.failure();
-    if (now >= deadline) {
+    // What still comes in may be the answer; but frames may come without end, of other calls.
+    if (now >= deadline && (!moved || now - deadline >= kInterruptNs)) {
       const bool opening = connection_.state() == Connection::State::hello;
       throw Error(
           opening ? Status::transport : Status::timeout,
@@ -101,11 +103,10 @@ void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()
       lock.lock();
       interrupt_at = now + kInterruptNs;
     }
-    bool moved = connection_.progress();
+    moved = connection_.progress();
     if (moved) tell_others();
     if (run_server_) moved |= run_server_();
     now = now_ns();
-    // Frames may come without end, of another thread's calls: they do not put off the deadline.
     if (moved) continue;
     if (options_.poll == Poll::busy || now < spin_until) {
       spin_pause();

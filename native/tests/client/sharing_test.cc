@@ -67,9 +67,11 @@ TEST_CASE("updates may be sent with and without waiting, in any order") {
   const uint32_t table = client.open_table(spec);
   const std::vector<uint64_t> keys(4);
   const std::vector<float> priorities(4);
-  for (int round = 0; round < 5; ++round) {
-    for (int i = 0; i < 12; ++i) client.update_priorities_async(table, keys, priorities);
-    CHECK(client.update_priorities(table, keys, priorities).stale == 4);
+  for (const int asynchronous : {1, 12}) {
+    for (int i = 0; i < asynchronous; ++i) client.update_priorities_async(table, keys, priorities);
+    for (int i = 0; i < 20; ++i) {
+      CHECK(client.update_priorities(table, keys, priorities).stale == 4);
+    }
   }
 }
 

@@ -36,12 +36,14 @@ class RawServer {
     return headers;
   }
 
-  void respond(CallId to, Operation operation, uint32_t total, uint32_t offset, uint32_t length) {
+  void respond(CallId to, Operation operation, uint32_t total, uint32_t offset, uint32_t length,
+               Status status = Status::ok) {
     FrameHeader header;
     header.kind = FrameKind::response;
     header.connection = kConnection;
     header.lane = to.lane;
     header.operation = operation;
+    header.status = static_cast<uint16_t>(status);
     header.frame_bytes = static_cast<uint16_t>(client_->frame_bytes());
     header.request = to.request;
     header.total_bytes = total;
@@ -238,16 +240,19 @@ TEST_CASE("a first frame that is no fragment of its reply changes nothing") {
   CHECK(client.done(id));
 }
 
-TEST_CASE("a status may not come back to ok, nor change with bytes to place") {
+TEST_CASE("a reply that has begun is only given up as a whole, without another one in its place") {
   RawServer server(1 << 20);
   Connection& client = server.client();
   const CallId id = ask(client, Operation::sample, 8);
   server.respond(id, Operation::sample, 3 * kFragment, 0, kFragment);
-  CHECK(client.call(id).got == kFragment);
+  server.respond(id, Operation::sample, 500, 0, 500, Status::config);
   server.respond(id, Operation::sample, 2 * kFragment, kFragment, kFragment);
-  CHECK(client.call(id).got == kFragment);
-  CHECK(client.call(id).status == Status::ok);
   CHECK(!client.done(id));
+  CHECK(client.call(id).got == kFragment);
+  server.respond(id, Operation::sample, 0, 0, 0, Status::sample_expired);
+  REQUIRE(client.done(id));
+  CHECK(client.call(id).status == Status::sample_expired);
+  CHECK(client.call(id).result().empty());
 }
 
 // The server's buffer is charged kMinFrameCharge for the smallest frame.
