@@ -6,19 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drlnet.cli.options import (
-    DEFAULT_ADDRESS,
-    ConfigOption,
-    DebugOption,
-    EnvArgument,
-    EnvsPerActorOption,
-    HelpConfigOption,
-    JsonOption,
-    NumActorsOption,
-    SeedOption,
-    ServerOption,
-    SetOption,
-)
+from drlnet.cli import options
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
 
@@ -32,18 +20,18 @@ MaxStepsOption = Annotated[
 
 
 def actor(
-    env: EnvArgument,
-    server: ServerOption = DEFAULT_ADDRESS,
-    num_actors: NumActorsOption = None,
-    envs_per_actor: EnvsPerActorOption = None,
+    env: options.EnvArgument,
+    server: options.ServerOption = options.DEFAULT_ADDRESS,
+    num_actors: options.NumActorsOption = None,
+    envs_per_actor: options.EnvsPerActorOption = None,
     max_env_steps: MaxStepsOption = None,
-    seed: SeedOption = None,
+    seed: options.SeedOption = None,
     index: IndexOption = 0,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-    json: JsonOption = False,
-    debug: DebugOption = False,
-    help_config: HelpConfigOption = False,
+    config: options.ConfigOption = None,
+    set_: options.SetOption = None,
+    json: options.JsonOption = False,
+    debug: options.DebugOption = False,
+    help_config: options.HelpConfigOption = False,
 ) -> None:
     """Play an environment and send every step to a replay server.
 

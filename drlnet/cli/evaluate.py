@@ -37,9 +37,9 @@ def evaluate(
 
     drlnet eval runs/CartPole-v1-20260101-120000-0 --episodes 20 --seed 7 --json
     """
-    from drlnet.cli.training import announce
+    from drlnet.cli.training import announce, result_of
     from drlnet.config import load
-    from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
+    from drlnet.metrics import RunFolder
 
     folder = RunFolder.open(run)
     kept = folder.read_config().eval
@@ -57,22 +57,4 @@ def evaluate(
     from drlnet.roles.evaluate import evaluate_checkpoint
 
     played = evaluate_checkpoint(settings, folder.checkpoint_path, settings.eval.report_episodes)
-    summary = EvalSummary.of(played.returns)
-    made_by = folder.read_result()
-    announce(
-        RunResult(
-            env=settings.env.id,
-            seed=settings.run.seed,
-            eval_return_mean=summary.mean,
-            eval_return_std=summary.std,
-            eval_return_median=summary.median,
-            eval_episodes=summary.episodes,
-            eval_never_ended=played.never_ended,
-            wall_clock_s=round(seconds_since_start(), 2),
-            env_steps=int(made_by.get("env_steps") or 0),
-            learner_steps=int(made_by.get("learner_steps") or 0),
-            run_dir=str(folder.path),
-            stopped="evaluated",
-        ),
-        Output(json),
-    )
+    announce(result_of(settings, folder, played, folder.read_result(), "evaluated"), Output(json))

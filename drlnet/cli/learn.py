@@ -7,22 +7,7 @@ from typing import Annotated
 
 import typer
 
-from drlnet.cli.options import (
-    DEFAULT_ADDRESS,
-    ConfigOption,
-    DebugOption,
-    EnvArgument,
-    GoalOption,
-    HelpConfigOption,
-    JsonOption,
-    MaxEnvStepsOption,
-    MaxLearnerStepsOption,
-    MaxSecondsOption,
-    SeedOption,
-    ServerOption,
-    SetOption,
-    budget_flags,
-)
+from drlnet.cli import options
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
 
@@ -32,19 +17,19 @@ ViewOption = Annotated[
 
 
 def learn(
-    env: EnvArgument,
-    server: ServerOption = DEFAULT_ADDRESS,
-    seed: SeedOption = None,
-    goal: GoalOption = None,
-    max_seconds: MaxSecondsOption = None,
-    max_env_steps: MaxEnvStepsOption = None,
-    max_learner_steps: MaxLearnerStepsOption = None,
+    env: options.EnvArgument,
+    server: options.ServerOption = options.DEFAULT_ADDRESS,
+    seed: options.SeedOption = None,
+    goal: options.GoalOption = None,
+    max_seconds: options.MaxSecondsOption = None,
+    max_env_steps: options.MaxEnvStepsOption = None,
+    max_learner_steps: options.MaxLearnerStepsOption = None,
     view: ViewOption = True,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-    json: JsonOption = False,
-    debug: DebugOption = False,
-    help_config: HelpConfigOption = False,
+    config: options.ConfigOption = None,
+    set_: options.SetOption = None,
+    json: options.JsonOption = False,
+    debug: options.DebugOption = False,
+    help_config: options.HelpConfigOption = False,
 ) -> None:
     """Train on what actors send to a replay server, until a goal or a budget.
 
@@ -63,7 +48,7 @@ def learn(
     from drlnet.envs import find_spaces
     from drlnet.metrics import RunFolder
 
-    flags = budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps)
+    flags = options.budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps)
     settings = load(env, file=config, flags=flags, sets=set_ or ())
     find_spaces(settings.env.id, settings.env.kwargs)
     output = Output(json)

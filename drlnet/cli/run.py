@@ -8,22 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drlnet.cli.options import (
-    ConfigOption,
-    DebugOption,
-    EnvArgument,
-    EnvsPerActorOption,
-    GoalOption,
-    HelpConfigOption,
-    JsonOption,
-    MaxEnvStepsOption,
-    MaxLearnerStepsOption,
-    MaxSecondsOption,
-    NumActorsOption,
-    SeedOption,
-    SetOption,
-    budget_flags,
-)
+from drlnet.cli import options
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
 
@@ -55,22 +40,22 @@ PictureOption = Annotated[
 
 
 def run(
-    env: EnvArgument,
-    seed: SeedOption = None,
-    goal: GoalOption = None,
-    max_seconds: MaxSecondsOption = None,
-    max_env_steps: MaxEnvStepsOption = None,
-    max_learner_steps: MaxLearnerStepsOption = None,
-    num_actors: NumActorsOption = None,
-    envs_per_actor: EnvsPerActorOption = None,
+    env: options.EnvArgument,
+    seed: options.SeedOption = None,
+    goal: options.GoalOption = None,
+    max_seconds: options.MaxSecondsOption = None,
+    max_env_steps: options.MaxEnvStepsOption = None,
+    max_learner_steps: options.MaxLearnerStepsOption = None,
+    num_actors: options.NumActorsOption = None,
+    envs_per_actor: options.EnvsPerActorOption = None,
     transport: TransportOption = None,
     serial: SerialOption = False,
-    config: ConfigOption = None,
-    set_: SetOption = None,
+    config: options.ConfigOption = None,
+    set_: options.SetOption = None,
     picture: PictureOption = None,
-    json: JsonOption = False,
-    debug: DebugOption = False,
-    help_config: HelpConfigOption = False,
+    json: options.JsonOption = False,
+    debug: options.DebugOption = False,
+    help_config: options.HelpConfigOption = False,
 ) -> None:
     """Train on this machine: starts a server, actors and a learner, and shows them in one view.
 
@@ -98,7 +83,7 @@ def run(
             "give --max-env-steps or --max-learner-steps instead",
         )
     flags = {
-        **budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps),
+        **options.budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps),
         "actor.num_actors": num_actors,
         "actor.envs_per_actor": envs_per_actor,
         "server.transport": transport,

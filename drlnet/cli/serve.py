@@ -6,13 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from drlnet.cli.options import (
-    ConfigOption,
-    DebugOption,
-    HelpConfigOption,
-    JsonOption,
-    SetOption,
-)
+from drlnet.cli import options
 from drlnet.cli.output import Output
 
 ListenOption = Annotated[
@@ -38,11 +32,11 @@ def serve(
     listen: ListenOption = None,
     poll: PollOption = None,
     insecure: InsecureOption = False,
-    config: ConfigOption = None,
-    set_: SetOption = None,
-    json: JsonOption = False,
-    debug: DebugOption = False,
-    help_config: HelpConfigOption = False,
+    config: options.ConfigOption = None,
+    set_: options.SetOption = None,
+    json: options.JsonOption = False,
+    debug: options.DebugOption = False,
+    help_config: options.HelpConfigOption = False,
 ) -> None:
     """Bring up the replay server; Ctrl-C or SIGTERM stops it.
 

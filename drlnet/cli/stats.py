@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drlnet.cli.options import DEFAULT_ADDRESS, DebugOption, JsonOption, ServerOption
+from drlnet.cli import options
 from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ _ANSWER_DEADLINE_S = 5.0
 
 
 def stats(
-    server: ServerOption = DEFAULT_ADDRESS,
+    server: options.ServerOption = options.DEFAULT_ADDRESS,
     interval: IntervalOption = 1.0,
     count: CountOption = None,
-    json: JsonOption = False,
-    debug: DebugOption = False,
+    json: options.JsonOption = False,
+    debug: options.DebugOption = False,
 ) -> None:
     """Watch a server: operations per second, latency, tables, and what each client reports.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drlnet.cli.output import Output
 from drlnet.dashboard import ProgressView
@@ -15,6 +15,7 @@ from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_star
 if TYPE_CHECKING:
     from drlnet.config import Config
     from drlnet.launch.signals import Stop
+    from drlnet.roles.evaluate import Evaluation
     from drlnet.roles.learn import LearnResult
 
 READING_INTERVAL_S = 0.5
@@ -81,8 +82,18 @@ def finish(
     except KeyboardInterrupt:
         output.note(f"interrupted; the checkpoint is in {folder.path}")
         return
+    made_by = {"env_steps": learned.env_steps, "learner_steps": learned.learner_steps}
+    result = result_of(config, folder, played, made_by, learned.stopped)
+    folder.write_result(result.to_json())
+    announce(result, output)
+
+
+def result_of(
+    config: Config, folder: RunFolder, played: Evaluation, made_by: Mapping[str, Any], stopped: str
+) -> RunResult:
+    """What was played, and how many steps it took to learn that."""
     summary = EvalSummary.of(played.returns)
-    result = RunResult(
+    return RunResult(
         env=config.env.id,
         seed=config.run.seed,
         eval_return_mean=summary.mean,
@@ -91,13 +102,11 @@ def finish(
         eval_episodes=summary.episodes,
         eval_never_ended=played.never_ended,
         wall_clock_s=round(seconds_since_start(), 2),
-        env_steps=learned.env_steps,
-        learner_steps=learned.learner_steps,
+        env_steps=int(made_by.get("env_steps") or 0),
+        learner_steps=int(made_by.get("learner_steps") or 0),
         run_dir=str(folder.path),
-        stopped=learned.stopped,
+        stopped=stopped,
     )
-    folder.write_result(result.to_json())
-    announce(result, output)
 
 
 def announce(result: RunResult, output: Output) -> None:

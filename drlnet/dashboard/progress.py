@@ -7,11 +7,9 @@ import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -29,44 +27,26 @@ from drlnet.dashboard.reading import (
     sparkline,
     total,
 )
+from drlnet.dashboard.view import View
 
 _LINE_INTERVAL_S = 5.0
 _MIN_WIDTH, _MAX_WIDTH = 12, 100
 _CTRL_C_ROOM = 3  # a terminal's "^C" goes behind the panel, where it moves no line
 
 
-class ProgressView:
-    """Shows one run. Feed it readings; it knows nothing of where they come from.
-
-    Threading: one thread at a time.
-    """
+class ProgressView(View):
+    """Shows one run. Feed it readings; it knows nothing of where they come from."""
 
     def __init__(self, title: str, *, goal: float | None, file: TextIO) -> None:
+        super().__init__(file)
         self._title = title
         self._goal = goal
-        self._console = Console(file=file, highlight=False)
         self._started = time.monotonic()
         self._next_line_s = 0.0
         self._phase = ""
         self._curve: list[float] = []
         self._last: Mapping[str, Any] = {}
         self._pictured: Mapping[str, Any] = {}
-        live = self._console.is_terminal and not self._console.is_dumb_terminal
-        self._live = Live(console=self._console, auto_refresh=False) if live else None
-
-    def __enter__(self) -> ProgressView:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()  # brings the cursor back
 
     def show(self, reading: Mapping[str, Any]) -> None:
         """Draws a reading. A reading without figures keeps the last ones on the screen."""
@@ -78,8 +58,8 @@ class ProgressView:
             self._curve.append(value)
         if reading.get("run.phase") == "training":
             self._pictured = merged
-        if self._live is not None:
-            self._live.update(self.panel(merged), refresh=True)
+        if self.in_place:
+            self.draw(self.panel(merged))
         else:
             self._lines(merged)
 
@@ -105,7 +85,7 @@ class ProgressView:
             title_align="left",
             subtitle=Text(phase) if phase else None,
             subtitle_align="left",
-            width=max(_MIN_WIDTH, min(_MAX_WIDTH, self._console.width - _CTRL_C_ROOM)),
+            width=max(_MIN_WIDTH, min(_MAX_WIDTH, self.console.width - _CTRL_C_ROOM)),
         )
 
     def _rows(self, reading: Mapping[str, Any]) -> list[tuple[str, Text]]:
@@ -154,7 +134,7 @@ class ProgressView:
                 f"return {short(mean(actors, 'return_mean'))}",
                 f"greedy {short(number(learner.get('eval_return')))}",
             ]
-        self._console.print("  ".join(parts), soft_wrap=True, markup=False)
+        self.console.print("  ".join(parts), soft_wrap=True, markup=False)
         self._phase, self._next_line_s = phase, elapsed + _LINE_INTERVAL_S
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, TextIO
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +22,7 @@ from drlnet.dashboard.reading import (
     rates,
     short,
 )
+from drlnet.dashboard.view import View
 
 _PERCENTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
 
@@ -46,49 +45,24 @@ def as_json(reading: Mapping[str, Any]) -> str:
     return json.dumps({key: plain(value) for key, value in reading.items()})
 
 
-class StatsView:
-    """Shows one server. Feed it readings with their times; rates come from two of them.
-
-    Threading: one thread.
-    """
+class StatsView(View):
+    """Shows one server. Feed it readings with their times; rates come from two of them."""
 
     def __init__(self, address: str, *, file: TextIO) -> None:
+        super().__init__(file)
         self._address = address
-        self._console = Console(file=file, highlight=False)
         self._previous: tuple[Mapping[str, Any], float] | None = None
-        live = self._console.is_terminal and not self._console.is_dumb_terminal
-        self._live = Live(console=self._console, auto_refresh=False, screen=False) if live else None
-
-    def __enter__(self) -> StatsView:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()  # brings the cursor back
 
     def show(self, reading: Mapping[str, Any], time_s: float) -> None:
         """Draws a reading taken at `time_s`, on a clock that only moves forward."""
         before, then = self._previous or ({}, time_s)
         self._previous = (reading, time_s)
-        self._draw(self.render(reading, rates(before, reading, time_s - then)))
+        self.draw(self.render(reading, rates(before, reading, time_s - then)))
 
     def gone(self, why: str) -> None:
         """Says that the server does not answer; the view stays."""
         self._previous = None
-        self._draw(Text(f"{self._address} does not answer: {why}", style="bold red"))
-
-    def _draw(self, what: RenderableType) -> None:
-        if self._live is not None:
-            self._live.update(what, refresh=True)
-        else:
-            self._console.print(what)
+        self.draw(Text(f"{self._address} does not answer: {why}", style="bold red"))
 
     def render(self, reading: Mapping[str, Any], per_second: Mapping[str, float]) -> Group:
         """The reading as tables that fit 80 columns."""
