@@ -55,7 +55,8 @@ class Writer:
         first, last: bool [M], episode boundaries: an episode's first row, and its final observation
             (a row whose action means nothing).
         Returns int64 [M], the rows' step numbers, -1 where masked.
-        Rows travel when enough have gathered; errors of an earlier append are raised here.
+        Rows travel when enough have gathered; errors of an earlier append are raised here. After an
+        error some of the rows may have been taken, as `leases` tells: go on with another writer.
         Raises ConfigError (columns), StreamGap, UnknownLease, BadRequest, ReplayTimeout.
         """
         rows = [self._row(name, columns) for name in self._columns]

@@ -149,10 +149,12 @@ class Actor:
 
     def close(self) -> None:
         """Releases the streams, closes the environments; what was not flushed is dropped."""
-        if self._playing:
-            self._writer.release()
-            self._report()
-        self._envs.close()
+        try:
+            if self._playing:
+                self._writer.release()
+                self._report()
+        finally:
+            self._envs.close()  # its processes are not the server's to keep
 
     def _record(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Acts on rows and appends them, with the items whose futures they complete."""

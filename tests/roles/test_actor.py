@@ -82,6 +82,22 @@ def test_stopped_while_waiting() -> None:
     actor.close()
 
 
+def test_its_environments_end_even_when_the_server_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    actor, client = started(config())
+    ended: list[bool] = []
+    monkeypatch.setattr(actor._envs, "close", lambda: ended.append(True))
+
+    def gone(_values: Any) -> None:
+        raise ReplayTimeout("nobody answers")
+
+    monkeypatch.setattr(client, "report", gone)
+    with pytest.raises(ReplayTimeout):
+        actor.close()
+    assert ended == [True]
+
+
 def test_params_of_another_architecture() -> None:
     actor, client = started(config())
     publish(client, config(), hidden=(16,))

@@ -134,7 +134,7 @@ void Client::sample(uint32_t table, uint32_t batch, std::span<std::byte> destina
 
 void Client::keep_late_sample(uint32_t table, uint32_t batch, CallId id) {
   constexpr size_t kMost = 8;  // kinds of samples that somebody may still come back for
-  const Lock lock(mutex_);
+  const Lock lock = take_lock();
   connection_.detach(id);
   late_samples_.push_back({table, batch, id});
   if (late_samples_.size() <= kMost) return;
@@ -143,7 +143,7 @@ void Client::keep_late_sample(uint32_t table, uint32_t batch, CallId id) {
 }
 
 std::optional<CallId> Client::take_late_sample(uint32_t table, uint32_t batch) {
-  const Lock lock(mutex_);
+  const Lock lock = take_lock();
   const auto late = std::ranges::find_if(late_samples_, [&](const LateSample& sample) {
     return sample.table == table && sample.batch == batch;
   });
@@ -156,7 +156,7 @@ std::optional<CallId> Client::take_late_sample(uint32_t table, uint32_t batch) {
 // The oldest update that nobody has looked at: a finished one, or, where the window is full and the
 // caller would rather wait, any.
 std::optional<CallId> Client::take_update(bool even_unfinished) {
-  const Lock lock(mutex_);
+  const Lock lock = take_lock();
   if (updates_.empty()) return std::nullopt;
   const bool full = updates_.size() >= kLaneWindow[static_cast<size_t>(Lane::update)];
   if (!connection_.done(updates_.front()) && !(even_unfinished && full)) return std::nullopt;
@@ -197,7 +197,7 @@ void Client::update_priorities_async(uint32_t table, std::span<const uint64_t> k
     const CallId id = start(Operation::update_priorities, deadline, [&](auto& body) {
       fill_update(body, table, keys.subspan(at, n), priorities.subspan(at, n));
     });
-    const Lock lock(mutex_);
+    const Lock lock = take_lock();
     updates_.push_back(id);
   }
 }
@@ -253,7 +253,7 @@ void Client::report(const Metrics& metrics) {
 }
 
 Metrics Client::own_metrics() {
-  std::unique_lock lock(mutex_);
+  Lock lock = take_lock();
   Metrics metrics;
   connection_.read_metrics(metrics);
   return metrics;

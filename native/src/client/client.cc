@@ -59,7 +59,7 @@ Client::Client(Connected connected, const ClientOptions& options, std::function<
 Client::~Client() {
   if (!mover_.joinable()) return;
   {
-    const Lock lock(mutex_);
+    const Lock lock = take_lock();
     stopping_ = true;
     tell_others();
   }
@@ -67,7 +67,7 @@ Client::~Client() {
 }
 
 void Client::open() {
-  Lock lock(mutex_);
+  Lock lock = take_lock();
   run_until(
       lock, deadline_in(options_.timeout_ns),
       [&] { return connection_.state() == Connection::State::open; },
@@ -110,6 +110,7 @@ void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()
     if (moved) continue;
     if (options_.poll == Poll::busy || now < spin_until) {
       spin_pause();
+      give_way(lock);
       continue;
     }
     sleep(lock, std::min({connection_.next_deadline_ns(), deadline, interrupt_at}));
@@ -130,6 +131,23 @@ void Client::sleep(Lock& lock, uint64_t until) {
   if (woken_) wake_fd_.clear();
   woken_ = false;
   moved_.notify_all();  // one of them watches from now on, should this thread be done
+}
+
+Client::Lock Client::take_lock() {
+  ++wanted_;
+  Lock lock(mutex_);
+  --wanted_;
+  return lock;
+}
+
+void Client::give_way(Lock& lock) {
+  // What a thread takes to wake up. Without this time it would find the lock taken again.
+  constexpr uint64_t kWakeNs = 100'000;
+  if (wanted_ == 0) return;
+  lock.unlock();
+  const uint64_t until = now_ns() + kWakeNs;
+  while (wanted_ > 0 && now_ns() < until) spin_pause();
+  lock = take_lock();
 }
 
 void Client::tell_others() {
@@ -163,7 +181,7 @@ std::string Client::explain(const Call& call) const {
 CallId Client::start(Operation operation, Deadline deadline,
                      const std::function<void(std::vector<std::byte>&)>& fill,
                      std::span<std::byte> destination) {
-  Lock lock(mutex_);
+  Lock lock = take_lock();
   run_until(
       lock, deadline, [&] { return connection_.has_room(operation); },
       [&] { return std::string(operation_name(operation)) + ": room for another request"; });
@@ -185,14 +203,14 @@ CallId Client::start(Operation operation, Deadline deadline,
 }
 
 bool Client::finished(CallId id) {
-  Lock lock(mutex_);
+  Lock lock = take_lock();
   if (!connection_.done(id) && connection_.progress()) tell_others();
   if (run_server_) run_server_();
   return connection_.done(id);
 }
 
 void Client::wait(CallId id, Deadline deadline) {
-  Lock lock(mutex_);
+  Lock lock = take_lock();
   run_until(
       lock, deadline, [&] { return connection_.done(id); },
       [&] { return explain(connection_.call(id)); });
@@ -206,7 +224,7 @@ void Client::collect(CallId id, Deadline deadline,
     abandon(id);
     throw;
   }
-  Lock lock(mutex_);
+  Lock lock = take_lock();
   struct Release {
     Connection& connection;
     CallId id;
@@ -217,7 +235,7 @@ void Client::collect(CallId id, Deadline deadline,
 }
 
 void Client::abandon(CallId id) {
-  Lock lock(mutex_);
+  Lock lock = take_lock();
   connection_.abandon(id);
 }
 
@@ -232,7 +250,7 @@ void Client::call(Operation operation, const std::function<void(std::vector<std:
 }
 
 void Client::keep_moving() {
-  const Lock lock(mutex_);
+  const Lock lock = take_lock();
   if (mover_.joinable() || run_server_) return;
   mover_ = std::thread([this] { background(); });
 }
@@ -240,11 +258,12 @@ void Client::keep_moving() {
 void Client::background() {
   // Timers of calls that other threads begin are seen at the next round at the latest.
   constexpr uint64_t kRoundNs = 20'000'000;
-  Lock lock(mutex_);
+  Lock lock = take_lock();
   // A lost session moves no more: whoever calls next is told why.
   while (!stopping_ && connection_.state() != Connection::State::lost) {
     if (connection_.progress()) {
       tell_others();
+      give_way(lock);
     } else {
       sleep(lock, std::min(connection_.next_deadline_ns(), now_ns() + kRoundNs));
     }

@@ -84,6 +84,10 @@ class Client {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  // Every method begins with it. A thread that holds the lock and spins gives way to who waits
+  // here.
+  Lock take_lock();
+  void give_way(Lock& lock);
   void open();
   // Runs the session until the condition holds. what: named in the error at the deadline.
   void run_until(Lock& lock, Deadline deadline, const std::function<bool()>& condition,
@@ -103,6 +107,7 @@ class Client {
   std::function<void()> interrupt_;
   std::function<bool()> run_server_;
   std::mutex mutex_;
+  std::atomic<int> wanted_{0};  // threads that wait for the lock
   Connection connection_;
   std::vector<CallId> updates_;  // not yet looked at
   struct LateSample {

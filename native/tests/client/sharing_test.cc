@@ -178,6 +178,23 @@ TEST_CASE("threads that share a client all get their answers") {
   CHECK(pings == 600);
 }
 
+TEST_CASE("a thread that spins for its answer lets another one send what it waits for") {
+  RunningServer server;
+  const TableSpec spec = spec_of();
+  Client client({server.address(), "test", 20'000'000'000, Poll::busy});
+  const uint32_t table = client.open_table(spec);
+  const SampleLayout layout(spec);
+  std::thread writing([&] {
+    StreamWriter writer(client, table, spec, client.lease(table, 1), {});
+    write(writer, 1, 0, 100);
+    writer.flush();
+  });
+  std::vector<std::byte> reply(layout.total_bytes(8));
+  client.sample(table, 8, reply, deadline_in(20'000'000'000));
+  check_sample(spec, reply, 8);
+  writing.join();
+}
+
 TEST_CASE("once the session is lost the background thread rests") {
   auto server = std::make_unique<RunningServer>();
   const std::string address = server->address();
