@@ -1,0 +1,83 @@
+// Ethernet frames with IPv4 or IPv6 and UDP, and what a host on such a link must answer: ARP,
+// neighbour solicitations, pings. Pure functions over bytes; every length is checked before use.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "transport/link/address.h"
+
+namespace drlnet::link {
+
+constexpr size_t kEthernetBytes = 14, kUdpBytes = 8;
+constexpr size_t kIpv4Bytes = 20, kIpv6Bytes = 40;  // as we write them: no options, no extensions
+constexpr size_t udp_header_bytes(bool v4) {
+  return kEthernetBytes + (v4 ? kIpv4Bytes : kIpv6Bytes) + kUdpBytes;
+}
+constexpr size_t kMaxHeaderBytes = udp_header_bytes(false);
+// An answer or a question is never longer than this; a longer ping is not answered.
+constexpr size_t kMaxAnswerBytes = 1514;
+
+// A host as its link sees it.
+struct Host {
+  MacAddress mac;
+  IpAddress ip;
+};
+
+// What the headers of a datagram say.
+struct UdpPath {
+  Host from, to;
+  uint16_t from_port = 0, to_port = 0;  // host byte order
+};
+
+enum class Checksums : uint8_t {
+  full,     // computed when sent; IP and UDP verified when received
+  headers,  // IPv4's header only: of a UDP checksum that a virtual link left unfinished nothing is
+            // known. What is sent is complete, as `full`.
+  none,     // of IPv4's header only, and UDP's is sent as 0 (no checksum) where IPv4 allows it
+};
+
+// Writes udp_header_bytes(path.from.ip.v4()) bytes that end where the payload begins.
+void write_udp_headers(std::byte* payload, size_t payload_bytes, const UdpPath& path,
+                       Checksums checksums);
+
+enum class PacketKind : uint8_t {
+  datagram,   // UDP for us or another: path and payload are set
+  question,   // ARP request, neighbour solicitation or ping: answer() it. path.from is who asks,
+              // path.to.ip what is asked for
+  neighbour,  // ARP reply or neighbour advertisement: path.from is known now
+};
+
+// Why a frame was dropped.
+enum class PacketDrop : uint8_t {
+  truncated,     // shorter than its headers say
+  not_ip,        // another protocol: nothing wrong with it
+  not_udp,       // IP, but nothing that we answer
+  malformed,     // fields that contradict each other
+  fragment,      // a piece of an IP datagram: never sent by us, never put together
+  bad_checksum,
+  count
+};
+const char* packet_drop_name(PacketDrop drop);
+
+struct Packet {
+  PacketKind kind = PacketKind::datagram;
+  UdpPath path;
+  std::span<const std::byte> payload;
+};
+
+// True: `packet` says what came. False: `drop` says why not. IPv4 options and padding behind the
+// datagram are allowed; IPv6 extension headers are not_udp. A VLAN tag is not_ip.
+bool parse_packet(std::span<const std::byte> frame, Checksums checksums, Packet& packet,
+                  PacketDrop& drop);
+
+// The frame that answers a question asked of `self`; 0 when it is not asked of self (another
+// address) or the reply would not fit.
+size_t write_answer(std::span<const std::byte> question_frame, const Packet& question,
+                    const Host& self, std::span<std::byte> reply);
+
+// Asks for the MAC address of `target`: an ARP request, or a neighbour solicitation to the solicited-
+// node group. Returns the frame's length.
+size_t write_question(const Host& self, const IpAddress& target, std::span<std::byte> frame);
+
+}  // namespace drlnet::link
