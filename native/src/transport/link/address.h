@@ -22,9 +22,11 @@ struct IpAddress {
   std::array<uint8_t, 16> bytes{};
   bool operator==(const IpAddress&) const = default;
   bool v4() const;
+  bool one_host() const;     // neither unspecified nor a group's nor a broadcast's
   std::string text() const;  // "10.7.0.2", "fd00::2"
   static std::optional<IpAddress> parse(std::string_view text);
   static IpAddress from_v4(uint32_t host_order);
+  static IpAddress from_v4_bytes(const void* network_order);  // reads 4
 };
 
 // An address with the length of its network's prefix, as "10.7.0.2/24" or "fd00::2/64"; without a

@@ -43,18 +43,18 @@ void write_udp_headers(std::byte* payload, size_t payload_bytes, const UdpPath& 
 
 enum class PacketKind : uint8_t {
   datagram,   // UDP for us or another: path and payload are set
-  question,   // ARP request, neighbour solicitation or ping: answer() it. path.from is who asks,
-              // path.to.ip what is asked for
-  neighbour,  // ARP reply or neighbour advertisement: path.from is known now
+  question,   // ARP request, neighbour solicitation or ping: write_answer(). path.from is who asks
+              // (its address may be unspecified), path.to.ip what is asked for
+  neighbour,  // ARP reply or announcement, neighbour advertisement: path.from is known now
 };
 
 // Why a frame was dropped.
 enum class PacketDrop : uint8_t {
-  truncated,     // shorter than its headers say
-  not_ip,        // another protocol: nothing wrong with it
-  not_udp,       // IP, but nothing that we answer
-  malformed,     // fields that contradict each other
-  fragment,      // a piece of an IP datagram: never sent by us, never put together
+  truncated,  // shorter than its headers say
+  not_ip,     // another protocol: nothing wrong with it
+  not_udp,    // IP, but nothing that we answer
+  malformed,  // fields that contradict each other
+  fragment,   // a piece of an IP datagram: never sent by us, never put together
   bad_checksum,
   count
 };
@@ -63,21 +63,26 @@ const char* packet_drop_name(PacketDrop drop);
 struct Packet {
   PacketKind kind = PacketKind::datagram;
   UdpPath path;
-  std::span<const std::byte> payload;
+  std::span<const std::byte> payload;  // a datagram's, or the message of a ping; lies in the frame
 };
 
 // True: `packet` says what came. False: `drop` says why not. IPv4 options and padding behind the
-// datagram are allowed; IPv6 extension headers are not_udp. A VLAN tag is not_ip.
+// datagram are allowed; IPv6 extension headers and datagrams from no single host (0.0.0.0, groups)
+// are not_udp. A VLAN tag is not_ip.
 bool parse_packet(std::span<const std::byte> frame, Checksums checksums, Packet& packet,
                   PacketDrop& drop);
 
-// The frame that answers a question asked of `self`; 0 when it is not asked of self (another
-// address) or the reply would not fit.
-size_t write_answer(std::span<const std::byte> question_frame, const Packet& question,
-                    const Host& self, std::span<std::byte> reply);
+// The frame that answers a question asked of `self`, whose frame is still there; returns its
+// length, 0 when it is not asked of self (another address) or the reply would not fit.
+size_t write_answer(const Packet& question, const Host& self, std::span<std::byte> reply);
 
-// Asks for the MAC address of `target`: an ARP request, or a neighbour solicitation to the solicited-
-// node group. Returns the frame's length.
+// Asks for the MAC address of `target`: an ARP request, or a neighbour solicitation to the
+// solicited- node group. Returns the frame's length, 0 where it does not fit or the families
+// differ.
 size_t write_question(const Host& self, const IpAddress& target, std::span<std::byte> frame);
+
+// Tells all neighbours who `self` is, unasked: those that knew its address with another MAC address
+// would not ask again for long. Returns the frame's length.
+size_t write_announcement(const Host& self, std::span<std::byte> frame);
 
 }  // namespace drlnet::link
