@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "transport/dpdk.h"
 #include "transport/memory.h"
 #include "transport/transport.h"
 #include "transport/udp.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr TransportKind kKinds[] = {
     {"udp", udp::listen, udp::connect, udp::is_loopback},
+    {"dpdk", dpdk::listen, dpdk::connect, dpdk::is_loopback},
     {"memory", memory::listen, memory::connect, memory::is_loopback},
 };
 
@@ -30,13 +32,12 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 [[noreturn]] void throw_unknown(const std::string& address, std::string_view scheme) {
-  if (scheme == "dpdk") {
-    throw Error(Status::transport, "this build of drlnet has no DPDK transport (" + address + ")",
-                "Use udp://HOST:PORT.");
-  }
   std::string near, all;
+  size_t nearest = 3;  // further off is another word
   for (const TransportKind& kind : kKinds) {
-    if (edit_distance(scheme, kind.scheme) <= 2) near = kind.scheme;
+    const size_t distance = edit_distance(scheme, kind.scheme);
+    if (distance < nearest) near = kind.scheme;
+    nearest = std::min(nearest, distance);
     all += (all.empty() ? "" : ", ") + std::string(kind.scheme);
   }
   throw Error(Status::transport,

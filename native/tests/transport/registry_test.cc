@@ -54,10 +54,10 @@ TEST_CASE("unknown transports are refused with the nearest name") {
   CHECK(near.cause().find("\"upd\"") != std::string::npos);
   CHECK(near.remedy().find("Did you mean \"udp\"?") != std::string::npos);
   const Error far = error_of([] { connect("127.0.0.1:7447"); });
-  CHECK(far.remedy().find("udp, memory") != std::string::npos);
+  CHECK(far.remedy().find("udp, dpdk, memory") != std::string::npos);
   expect_listen_error("", "names no transport");
   expect_listen_error("localhost", "names no transport");
-  expect_listen_error("dpdk:local", "has no DPDK transport");
+  expect_listen_error("dpdk:nowhere", "no DPDK link is called \"nowhere\"");
 }
 
 TEST_CASE("malformed and impossible addresses are refused") {

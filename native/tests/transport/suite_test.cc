@@ -98,7 +98,7 @@ TEST_CASE("many endpoints: a burst to all of them, each gets its own, from whom 
     const auto server = start_listener(variant);
     std::vector<Connected> clients;
     std::vector<Endpoint> seen;
-    for (size_t i = 0; i < 40; ++i) {
+    for (size_t i = 0; i < variant.clients; ++i) {
       clients.push_back(start_client(variant, server->local_address()));
       send_one(*clients[i].transport, clients[i].server, i, 100);
       REQUIRE(receive(*server, 1, [&](const RxFrame& frame) {
@@ -108,15 +108,15 @@ TEST_CASE("many endpoints: a burst to all of them, each gets its own, from whom 
     }
     std::set<std::string> names;
     for (const Endpoint& endpoint : seen) names.insert(server->describe(endpoint));
-    CHECK(names.size() == 40);
-    const auto frames = server->reserve(40);
-    for (size_t i = 0; i < 40; ++i) {
+    CHECK(names.size() == variant.clients);
+    const auto frames = server->reserve(variant.clients);
+    for (size_t i = 0; i < variant.clients; ++i) {
       frames[i].to = seen[i / 2 * 2];  // two equal frames in a row to every other client
       frames[i].length = 500;
       fill({frames[i].data, 500}, i);
     }
-    REQUIRE(server->send_burst(frames) == 40);
-    for (size_t i = 0; i < 40; i += 2) {
+    REQUIRE(server->send_burst(frames) == variant.clients);
+    for (size_t i = 0; i < variant.clients; i += 2) {
       size_t next = i;
       CHECK(receive(*clients[i].transport, 2, [&](const RxFrame& frame) {
               CHECK(frame.from == clients[i].server);
@@ -164,9 +164,12 @@ TEST_CASE("arm() after frames came reports them at once, and blocks when they ar
   for_each_variant(bare_variants(), [](const Variant& variant) {
     Link link = make_link(variant);
     const auto readable_now = [&] {
-      pollfd entry{link.server->arm().fd, POLLIN, 0};
+      const WaitPoint point = link.server->arm();
+      if (point.fd < 0) return point.look_again_ns <= now_ns();
+      pollfd entry{point.fd, POLLIN, 0};
       return poll(&entry, 1, 0) == 1;
     };
+    link.server->recv_burst();  // of a link of its own for each client: takes note of the new one
     CHECK_FALSE(readable_now());
     send_one(*link.client, link.server_endpoint, 1, 64);
     REQUIRE(wait_readable(*link.server, now_ns() + kPatienceNs));
@@ -221,7 +224,8 @@ TEST_CASE("a receiver that never reads costs frames, not the sender") {
     const size_t count = 8 * link.server->receive_capacity_bytes() / kMaxFrameBytes;
     const std::vector<size_t> lengths(std::max<size_t>(count, 4096), kMaxFrameBytes);
     send_all(*link.client, link.server_endpoint, lengths, 64, [](size_t) {});
-    CHECK(link.server->counters().receive_overflow > 0);
+    // Lost where the buffer is: at the receiver, or before a ring that both see.
+    CHECK(link.server->counters().receive_overflow + link.client->counters().send_failed > 0);
     CHECK_FALSE(link.server->reliable());
     size_t came = 0;
     while (const size_t burst = link.server->recv_burst().size()) came += burst;

@@ -1,0 +1,169 @@
+#include "interface.h"
+
+#include <rte_prefetch.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.h"
+
+namespace drlnet::dpdk {
+
+Endpoint to_endpoint(const PeerAddress& address) {
+  Endpoint endpoint;
+  std::memcpy(endpoint.bytes.data(), &address, sizeof address);
+  return endpoint;
+}
+
+PeerAddress from_endpoint(const Endpoint& endpoint) {
+  PeerAddress address;
+  std::memcpy(&address, endpoint.bytes.data(), sizeof address);
+  return address;
+}
+
+Interface::Interface(std::unique_ptr<Port> port, const InterfaceOptions& options)
+    : port_(std::move(port)), options_(options) {
+  self_ = {options.mac.value_or(port_->mac()), options.address.address};
+}
+
+Interface::~Interface() {
+  rte_pktmbuf_free_bulk(queue_.data(), static_cast<unsigned>(queued_));
+}
+
+size_t Interface::max_payload_bytes() const {
+  const bool v4 = self_.ip.v4();
+  const size_t headers = link::udp_header_bytes(v4) - link::kEthernetBytes;
+  const size_t room = options_.mtu - headers;
+  return std::min(kMaxFrameBytes, room / 8 * 8);
+}
+
+void Interface::receive(uint64_t now, rte_mempool* pool, std::span<RxFrame> frames,
+                        std::span<rte_mbuf*> lent, size_t& count) {
+  std::array<rte_mbuf*, kBurst> packets;
+  size_t received = 0;
+  for (uint16_t queue = 0; queue < port_->queues() && received == 0; ++queue) {
+    received = port_->receive(packets);
+  }
+  for (size_t i = 0; i < received; ++i) {
+    if (i + 1 < received) rte_prefetch0(rte_pktmbuf_mtod(packets[i + 1], void*));
+    if (on_packet(packets[i], now, pool, frames[count])) {
+      lent[count++] = packets[i];
+    } else {
+      rte_pktmbuf_free(packets[i]);
+    }
+  }
+}
+
+bool Interface::on_packet(rte_mbuf* packet, uint64_t now, rte_mempool* pool, RxFrame& frame) {
+  auto checksums = options_.checksums;
+  if (port_->verifies_checksums()) {
+    if ((packet->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD ||
+        (packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD) {
+      ++counters_.drops[static_cast<size_t>(link::PacketDrop::bad_checksum)];
+      return false;
+    }
+    if ((packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD) {
+      checksums = link::Checksums::headers;
+    }
+  }
+  link::PacketDrop drop{};
+  link::Packet parsed;
+  if (packet->nb_segs != 1) {  // longer than a buffer: none of ours is
+    ++counters_.drops[static_cast<size_t>(link::PacketDrop::malformed)];
+    return false;
+  }
+  const std::span<const std::byte> bytes(rte_pktmbuf_mtod(packet, const std::byte*),
+                                         rte_pktmbuf_data_len(packet));
+  if (!link::parse_packet(bytes, checksums, parsed, drop)) {
+    ++counters_.drops[static_cast<size_t>(drop)];
+    return false;
+  }
+  const link::Host& from = parsed.path.from;
+  if (!options_.only_peer && !(from.ip == last_heard_.ip && from.mac == last_heard_.mac)) {
+    neighbours_.heard(from.ip, from.mac, now);
+    last_heard_ = from;
+  }
+  switch (parsed.kind) {
+    case link::PacketKind::datagram:
+      break;
+    case link::PacketKind::question: {
+      rte_mbuf* reply = rte_pktmbuf_alloc(pool);
+      if (reply == nullptr) return false;
+      const std::span<std::byte> room(rte_pktmbuf_mtod(reply, std::byte*), link::kMaxAnswerBytes);
+      const size_t length = link::write_answer(parsed, self_, room);
+      reply->data_len = static_cast<uint16_t>(length);
+      reply->pkt_len = static_cast<uint32_t>(length);
+      length > 0 ? send_now(reply) : rte_pktmbuf_free(reply);
+      return false;
+    }
+    case link::PacketKind::neighbour:
+      return false;
+  }
+  if (parsed.path.to.ip != self_.ip || parsed.path.to_port != options_.udp_port ||
+      parsed.payload.empty() || parsed.payload.size() > kMaxFrameBytes) {
+    ++counters_.not_for_us;
+    return false;
+  }
+  frame.from = to_endpoint(
+      {from.ip, options_.generation, parsed.path.from_port, options_.slot, {}});
+  frame.data = parsed.payload;
+  return true;
+}
+
+const link::MacAddress* Interface::resolve(const link::IpAddress& ip, uint64_t now,
+                                           rte_mempool* pool) {
+  if (options_.only_peer) return &options_.only_peer->mac;
+  if (ip == last_heard_.ip) return &last_heard_.mac;
+  const bool near = options_.address.contains(ip) || !options_.gateway;
+  const link::IpAddress& next = near ? ip : *options_.gateway;
+  const auto [mac, ask_now] = neighbours_.find(next, now);
+  if (ask_now) ask(next, pool);
+  return mac;
+}
+
+void Interface::ask(const link::IpAddress& ip, rte_mempool* pool) {
+  rte_mbuf* question = rte_pktmbuf_alloc(pool);
+  if (question == nullptr) return;
+  const size_t length = link::write_question(
+      self_, ip, {rte_pktmbuf_mtod(question, std::byte*), link::kMaxAnswerBytes});
+  question->data_len = static_cast<uint16_t>(length);
+  question->pkt_len = static_cast<uint32_t>(length);
+  send_now(question);
+}
+
+void Interface::send_now(rte_mbuf* packet) {
+  if (port_->send({&packet, 1}) == 1) return;
+  ++counters_.device_full;
+  rte_pktmbuf_free(packet);
+}
+
+void Interface::send(rte_mbuf* packet, uint32_t length, const PeerAddress& to, uint64_t now,
+                     rte_mempool* pool) {
+  const link::MacAddress* mac = nullptr;
+  if (length > max_payload_bytes()) {
+    ++counters_.too_long;
+  } else if ((mac = resolve(to.ip, now, pool)) == nullptr) {
+    ++counters_.unresolved;
+  }
+  if (mac == nullptr) return rte_pktmbuf_free(packet);
+  const size_t headers = link::udp_header_bytes(self_.ip.v4());
+  const link::UdpPath path{self_, {*mac, to.ip}, options_.udp_port, to.port};
+  link::write_udp_headers(payload_of(packet), length, path, options_.checksums);
+  // IPv6 headers are longer than the room before the payload: they reach into the headroom.
+  packet->data_off =
+      static_cast<uint16_t>(packet->data_off + link::udp_header_bytes(true) - headers);
+  packet->data_len = static_cast<uint16_t>(headers + length);
+  packet->pkt_len = static_cast<uint32_t>(headers + length);
+  if (queued_ == queue_.size()) flush();
+  queue_[queued_++] = packet;
+}
+
+void Interface::flush() {
+  if (queued_ == 0) return;
+  const size_t sent = port_->send({queue_.data(), queued_});
+  counters_.device_full += queued_ - sent;
+  rte_pktmbuf_free_bulk(queue_.data() + sent, static_cast<unsigned>(queued_ - sent));
+  queued_ = 0;
+}
+
+}  // namespace drlnet::dpdk

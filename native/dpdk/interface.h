@@ -1,0 +1,91 @@
+// A host on a link: a port with an IP address and a UDP port of its own. It answers what a host must
+// (ARP, neighbour solicitations, pings) and turns packets into frames and back.
+// Threading: one thread.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "port.h"
+#include "transport/link/neighbours.h"
+#include "transport/link/packet.h"
+#include "transport/transport.h"
+
+namespace drlnet::dpdk {
+
+// Where in a fresh buffer a payload begins: behind room for the headers.
+inline std::byte* payload_of(rte_mbuf* packet) {
+  return rte_pktmbuf_mtod_offset(packet, std::byte*, link::udp_header_bytes(true));
+}
+
+// An Endpoint's bytes, as this transport understands them.
+struct PeerAddress {
+  link::IpAddress ip;
+  uint32_t generation = 0;  // of the interface in that slot, so that a late reply meets no newcomer
+  uint16_t port = 0;
+  uint16_t slot = 0;  // of the interface
+  std::array<std::byte, 8> zero{};
+};
+static_assert(sizeof(PeerAddress) == sizeof(Endpoint));
+Endpoint to_endpoint(const PeerAddress& address);
+PeerAddress from_endpoint(const Endpoint& endpoint);
+
+struct InterfaceOptions {
+  link::Subnet address;
+  uint16_t udp_port = 0;
+  uint16_t mtu = 1500;
+  link::Checksums checksums = link::Checksums::headers;
+  std::optional<link::IpAddress> gateway;     // for hosts outside the subnet
+  std::optional<link::Host> only_peer;        // a point-to-point link: nobody is asked for
+  std::optional<link::MacAddress> mac;        // instead of the port's
+  uint16_t slot = 0;
+  uint32_t generation = 0;
+};
+
+struct InterfaceCounters {
+  std::array<uint64_t, static_cast<size_t>(link::PacketDrop::count)> drops{};
+  uint64_t not_for_us = 0, unresolved = 0, too_long = 0, device_full = 0;
+};
+
+class Interface {
+ public:
+  Interface(std::unique_ptr<Port> port, const InterfaceOptions& options);
+  ~Interface();
+
+  // Receives a burst; datagrams for us are added to `frames` and their buffers to `lent`, at most
+  // kBurst of them. Others are answered or dropped, and freed.
+  static constexpr size_t kBurst = 32;
+  void receive(uint64_t now_ns, rte_mempool* pool, std::span<RxFrame> frames,
+               std::span<rte_mbuf*> lent, size_t& count);
+
+  // Puts headers before the payload of `length` bytes, which begins where payload_of() says, and
+  // queues the packet, or drops and counts it.
+  void send(rte_mbuf* packet, uint32_t length, const PeerAddress& to, uint64_t now_ns,
+            rte_mempool* pool);
+  // Sends what is queued. What the device does not take is dropped and counted, as on any network:
+  // one client that does not read must not hold up the others.
+  void flush();
+
+  const InterfaceOptions& options() const { return options_; }
+  const InterfaceCounters& counters() const { return counters_; }
+  Port& port() { return *port_; }
+  size_t max_payload_bytes() const;
+
+ private:
+  bool on_packet(rte_mbuf* packet, uint64_t now_ns, rte_mempool* pool, RxFrame& frame);
+  void answer(rte_mbuf* packet, const link::Packet& question);
+  const link::MacAddress* resolve(const link::IpAddress& ip, uint64_t now_ns, rte_mempool* pool);
+  void ask(const link::IpAddress& ip, rte_mempool* pool);
+  void send_now(rte_mbuf* packet);
+
+  std::unique_ptr<Port> port_;
+  InterfaceOptions options_;
+  link::Host self_;
+  link::Neighbours neighbours_;
+  link::Host last_heard_;  // spares a look at the neighbours for every packet of a burst
+  std::array<rte_mbuf*, 64> queue_{};
+  size_t queued_ = 0;
+  InterfaceCounters counters_;
+};
+
+}  // namespace drlnet::dpdk

@@ -1,0 +1,84 @@
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "nic.h"
+
+namespace drlnet::dpdk {
+
+uint16_t kernel_mtu(const std::string& interface, const std::string& shown) {
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool known = fd >= 0 && interface.size() < IFNAMSIZ && ioctl(fd, SIOCGIFMTU, &request) == 0;
+  const int mtu = request.ifr_mtu;
+  ifreq flags = request;
+  const bool up = known && ioctl(fd, SIOCGIFFLAGS, &flags) == 0 && (flags.ifr_flags & IFF_UP) != 0;
+  if (fd >= 0) close(fd);
+  if (!known) {
+    throw Error(Status::transport, shown + ": no interface is called " + interface,
+                "See `ip link`; inside a network namespace there are others.");
+  }
+  if (!up) {
+    throw Error(Status::transport, shown + ": " + interface + " is down",
+                "Run `ip link set " + interface + " up`.");
+  }
+  return static_cast<uint16_t>(mtu > 65535 ? 65535 : mtu);
+}
+
+bool kernel_answers_for(const link::IpAddress& ip) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return false;
+  bool found = false;
+  for (const ifaddrs* entry = list; entry != nullptr && !found; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    if (entry->ifa_addr->sa_family == AF_INET) {
+      sockaddr_in address;
+      std::memcpy(&address, entry->ifa_addr, sizeof address);
+      found = link::IpAddress::from_v4(ntohl(address.sin_addr.s_addr)) == ip;
+    } else if (entry->ifa_addr->sa_family == AF_INET6) {
+      sockaddr_in6 address;
+      std::memcpy(&address, entry->ifa_addr, sizeof address);
+      link::IpAddress other;
+      std::memcpy(other.bytes.data(), &address.sin6_addr, other.bytes.size());
+      found = other == ip;
+    }
+  }
+  freeifaddrs(list);
+  return found;
+}
+
+bool carries_default_route(const std::string& interface) {
+  std::ifstream v4("/proc/net/route");
+  std::string line;
+  std::getline(v4, line);  // the heading
+  while (std::getline(v4, line)) {
+    std::istringstream words(line);
+    std::string name, destination;
+    if (words >> name >> destination && name == interface && destination == "00000000") return true;
+  }
+  std::ifstream v6("/proc/net/ipv6_route");
+  while (std::getline(v6, line)) {
+    // destination prefix source prefix next-hop metric references use flags interface
+    std::istringstream words(line);
+    std::string fields[10];
+    for (std::string& field : fields) words >> field;
+    const unsigned long flags = std::strtoul(fields[8].c_str(), nullptr, 16);
+    constexpr unsigned long kReject = 0x200;
+    if (fields[9] == interface && fields[1] == "00" && (flags & kReject) == 0 &&
+        fields[0].find_first_not_of('0') == std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace drlnet::dpdk

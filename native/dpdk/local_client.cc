@@ -1,0 +1,123 @@
+// The client's end: one link, made anew when the server has gone and comes back.
+#include <poll.h>
+#include <rte_cycles.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "local_link.h"
+
+namespace drlnet::dpdk {
+namespace {
+
+constexpr uint64_t kLookMs = 10;      // between looks whether the server is still there
+constexpr uint64_t kComeBackMs = 100;  // between attempts to find it again
+constexpr uint64_t kLinkUpPatienceNs = 2'000'000'000;  // then the session's hellos go on trying
+constexpr size_t kClientBuffers = 2 * kLocalDescriptors + 1024;
+
+Endpoint local_server() {
+  PeerAddress server;
+  server.ip = local_host(kServerEnd, 0).ip;
+  server.port = kLocalUdpPort;
+  return to_endpoint(server);
+}
+
+struct LocalClientLink final : Link {
+  LocalClientLink(Invited invited_, DoorbellMemory memory_)
+      : invited(std::move(invited_)), memory(std::move(memory_)) {}
+  Invited invited;
+  DoorbellMemory memory;
+};
+
+class LocalClient final : public LinkKeeper {
+ public:
+  LocalClient(const LocalAddress& address, Pool& pool)
+      : address_(address), paths_(local_paths(address.name, address.shown)), pool_(pool) {
+    arriving_ = open();
+    changed_ = true;
+  }
+
+  bool changed() override {
+    if (changed_) return true;
+    const uint64_t now = rte_rdtsc();
+    if (now < next_look_) return false;
+    next_look_ = now + kLookMs * rte_get_tsc_hz() / 1000;
+    return changed_ = connection_ < 0 || hung_up(connection_);
+  }
+
+  void apply(std::vector<std::unique_ptr<Link>>& links) override {
+    changed_ = false;
+    links.resize(1);
+    links[0].reset();  // its end of the rendezvous is closed: the server lets its device go
+    connection_ = -1;
+    if (!arriving_) {
+      try {
+        arriving_ = open();
+      } catch (const Error&) {
+        // The server is not back yet. Callers have deadlines, and their errors say what they wait for.
+        next_look_ = rte_rdtsc() + kComeBackMs * rte_get_tsc_hz() / 1000;
+        return;
+      }
+    }
+    connection_ = arriving_->invited.connection.get();
+    wake_ = arriving_->invited.client_wake.get();
+    links[0] = std::move(arriving_);
+  }
+
+  void close(std::vector<std::unique_ptr<Link>>& links) override { links.clear(); }
+  Endpoint server() const override { return local_server(); }
+  int wake_fd() const override { return connection_ < 0 ? -1 : wake_; }
+
+ private:
+  std::unique_ptr<LocalClientLink> open() {
+    Invited invited = ask_for_invitation(paths_, address_.shown);
+    const Invitation& invitation = invited.invitation;
+    if (address_.driver && *address_.driver != invitation.driver) {
+      throw Error(Status::transport,
+                  address_.shown + ": the server of that name speaks " +
+                      local_driver_name(invitation.driver),
+                  "Pass the address that the server printed when it was ready.");
+    }
+    auto memory = DoorbellMemory::map(std::move(invited.doorbell_memory));
+    if (!memory) {
+      throw Error(Status::protocol, address_.shown + ": the server's doorbell is too small",
+                  "install the same drlnet on both sides");
+    }
+    auto interface = open_local(kClientEnd, invitation.driver, invitation.device_path.data(),
+                                invitation.number, 0, 0, pool_, address_.shown);
+    auto link = std::make_unique<LocalClientLink>(std::move(invited), std::move(*memory));
+    link->doorbell =
+        Doorbell{link->memory.page(), kClientEnd, link->invited.server_wake.get()};
+    link->interface = std::move(interface);
+    // Until the ends have agreed on their rings, frames are lost. Nothing tells when they have.
+    const uint64_t deadline = now_ns() + kLinkUpPatienceNs;
+    while (!link->interface->port().link_up() && now_ns() < deadline) {
+      ::poll(nullptr, 0, 1);
+    }
+    // memif gives its peer buffers to fill when it looks for packets: without a first look there are
+    // none. (There is no packet yet: the server only answers.)
+    std::array<rte_mbuf*, 1> none;
+    rte_pktmbuf_free_bulk(none.data(), static_cast<unsigned>(link->interface->port().receive(none)));
+    return link;
+  }
+
+  LocalAddress address_;
+  LocalPaths paths_;
+  Pool& pool_;
+  std::unique_ptr<LocalClientLink> arriving_;
+  bool changed_ = false;
+  int connection_ = -1, wake_ = -1;
+  uint64_t next_look_ = 0;
+};
+
+}  // namespace
+
+Connected connect_local(const LocalAddress& address) {
+  Environment::get();
+  auto pool = std::make_unique<Pool>(kClientBuffers, kBufferBytes, true, address.shown);
+  auto keeper = std::make_unique<LocalClient>(address, *pool);
+  return {std::make_unique<DpdkTransport>(std::move(pool), nullptr, std::move(keeper),
+                                          address.shown),
+          local_server()};
+}
+
+}  // namespace drlnet::dpdk

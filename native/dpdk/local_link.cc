@@ -1,0 +1,59 @@
+#include "local_link.h"
+
+#include <atomic>
+#include <bit>
+
+namespace drlnet::dpdk {
+namespace {
+
+// Names of devices are unique in a process, over all its links and reconnects.
+std::string device_name(const std::string& driver) {
+  static std::atomic<unsigned> number{0};
+  return driver + std::to_string(number++);
+}
+
+}  // namespace
+
+link::Host local_host(int end, uint32_t number) {
+  const uint32_t host = end == kServerEnd ? 1 : 2 + number % 250;
+  link::Host result;
+  result.ip = link::IpAddress::from_v4((169u << 24) | (254u << 16) | (77u << 8) | host);
+  // 02: locally administered.
+  result.mac.bytes = {0x02, 0x64, 0x72, 0x6c, static_cast<uint8_t>(end),
+                      static_cast<uint8_t>(number)};
+  return result;
+}
+
+std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::string& path,
+                                      uint32_t number, uint16_t slot, uint32_t generation,
+                                      Pool& pool, const std::string& shown) {
+  PortOptions port;
+  port.shown = shown;
+  port.descriptors = kLocalDescriptors;
+  if (driver == LocalDriver::memif) {
+    port.device = device_name("net_memif");
+    port.arguments = std::string("role=") + (end == kServerEnd ? "server" : "client") +
+                     ",id=0,socket-abstract=no,bsize=9216,rsize=" +
+                     std::to_string(std::countr_zero(kLocalDescriptors)) + ",socket=" + path;
+  } else if (end == kServerEnd) {
+    port.device = device_name("net_vhost");
+    port.arguments = "queues=1,iface=" + path;
+  } else {
+    port.device = device_name("net_virtio_user");
+    port.arguments =
+        "queues=1,queue_size=" + std::to_string(kLocalDescriptors) + ",path=" + path;
+  }
+  InterfaceOptions options;
+  const link::Host self = local_host(end, number);
+  options.address = {self.ip, 24};
+  options.udp_port = kLocalUdpPort;
+  options.mtu = kLocalMtu;
+  options.checksums = link::Checksums::none;  // memory has checksums of its own
+  options.only_peer = local_host(1 - end, number);
+  options.mac = self.mac;
+  options.slot = slot;
+  options.generation = generation;
+  return std::make_unique<Interface>(std::make_unique<Port>(port, pool), options);
+}
+
+}  // namespace drlnet::dpdk

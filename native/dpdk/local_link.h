@@ -1,0 +1,24 @@
+// What both ends of a shared-memory link agree on without asking: devices and addresses.
+#pragma once
+
+#include "local.h"
+#include "transport.h"
+
+namespace drlnet::dpdk {
+
+constexpr LocalDriver kDefaultLocalDriver = LocalDriver::virtio_user;
+constexpr uint16_t kLocalDescriptors = 512;
+constexpr uint16_t kLocalUdpPort = 7447;
+constexpr uint16_t kLocalMtu = 9000;
+constexpr int kServerEnd = 0, kClientEnd = 1;
+
+// The addresses of a link's ends, of the client with that number. Link-local (RFC 3927): they mean
+// something on this link only.
+link::Host local_host(int end, uint32_t number);
+
+// Attaches the device of one end and makes it a host. Throws Error(transport).
+std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::string& path,
+                                      uint32_t number, uint16_t slot, uint32_t generation,
+                                      Pool& pool, const std::string& shown);
+
+}  // namespace drlnet::dpdk

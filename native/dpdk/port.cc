@@ -1,0 +1,147 @@
+#include "port.h"
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_mempool.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+
+#include "base/error.h"
+#include "transport/link/packet.h"
+
+namespace drlnet::dpdk {
+namespace {
+
+constexpr unsigned kCacheBuffers = 64;   // of each thread
+// Bytes by which the headers over IPv4 miss a multiple of 8.
+constexpr uint16_t kPayloadShift = 8 - link::udp_header_bytes(true) % 8;
+
+Error failed(const PortOptions& options, const std::string& what, int code) {
+  const std::string said = last_log();
+  std::string cause = options.shown + ": " + what + ": " + rte_strerror(code < 0 ? -code : code);
+  if (!said.empty()) cause += " (" + said + ")";
+  std::string remedy = "DRLNET_DPDK_LOG=1 prints what DPDK says.";
+  if (code == -ENOMEM) remedy = "Free some memory, or reserve hugepages (vm.nr_hugepages).";
+  if (code == -EPERM || code == -EACCES) remedy = "That driver needs privileges: run as root.";
+  if (options.bus == "pci") {
+    remedy = "Bind the device to vfio-pci (dpdk-devbind.py --bind=vfio-pci " + options.device +
+             ") and see that this user may open it.";
+  }
+  return {Status::transport, cause, remedy};
+}
+
+// Runs after DPDK has set the buffer up.
+void shift_buffer(rte_mempool*, void*, void* object, unsigned) {
+  auto* packet = static_cast<rte_mbuf*>(object);
+  packet->buf_addr = static_cast<char*>(packet->buf_addr) + kPayloadShift;
+  rte_mbuf_iova_set(packet, rte_mbuf_iova_get(packet) + kPayloadShift);
+  packet->buf_len = static_cast<uint16_t>(packet->buf_len - kPayloadShift);
+}
+
+}  // namespace
+
+Pool::Pool(size_t buffers, size_t buffer_bytes, bool aligned_payload, const std::string& shown) {
+  static std::atomic<unsigned> number{0};
+  const std::string name = "drlnet_" + std::to_string(number++);
+  pool_.reset(rte_pktmbuf_pool_create(
+      name.c_str(), static_cast<unsigned>(buffers), kCacheBuffers, 0,
+      static_cast<uint16_t>(buffer_bytes + RTE_PKTMBUF_HEADROOM + kPayloadShift), SOCKET_ID_ANY));
+  if (!pool_) {
+    throw Error(Status::transport,
+                shown + ": no memory for " + std::to_string(buffers) + " packet buffers: " +
+                    rte_strerror(rte_errno),
+                "Free some memory, or reserve hugepages (vm.nr_hugepages).");
+  }
+  if (aligned_payload) rte_mempool_obj_iter(pool_.get(), shift_buffer, nullptr);
+}
+
+Port::Port(const PortOptions& options, Pool& pool) : bus_(options.bus), device_(options.device) {
+  Environment::get(bus_ == "pci" ? device_ : "").run([&] {
+    attach(options);
+    try {
+      configure(options, pool.get());
+    } catch (...) {
+      close();
+      throw;
+    }
+  });
+}
+
+Port::~Port() {
+  Environment::get().run([this] { close(); });
+}
+
+void Port::attach(const PortOptions& options) {
+  // A PCI device that the environment was started for is there already.
+  if (rte_eth_dev_get_port_by_name(device_.c_str(), &id_) == 0) return;
+  const int code = rte_eal_hotplug_add(bus_.c_str(), device_.c_str(), options.arguments.c_str());
+  if (code != 0) throw failed(options, "DPDK cannot open the device", code);
+  if (rte_eth_dev_get_port_by_name(device_.c_str(), &id_) != 0) {
+    rte_eal_hotplug_remove(bus_.c_str(), device_.c_str());
+    throw failed(options, "the device is no network port", -ENODEV);
+  }
+}
+
+void Port::configure(const PortOptions& options, rte_mempool* pool) {
+  rte_eth_dev_info info{};
+  int code = rte_eth_dev_info_get(id_, &info);
+  if (code != 0) throw failed(options, "cannot ask the device what it can", code);
+  rte_eth_conf conf{};
+  conf.rxmode.mtu = options.mtu;
+  constexpr uint64_t kReceiveChecks =
+      RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+  verifies_checksums_ = bus_ == "pci" && (info.rx_offload_capa & kReceiveChecks) == kReceiveChecks;
+  if (verifies_checksums_) conf.rxmode.offloads |= kReceiveChecks;
+  queues_ = std::min(options.queues, info.max_rx_queues);
+  if (queues_ > 1) {
+    conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    conf.rx_adv_conf.rss_conf.rss_hf =
+        info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
+  }
+  code = rte_eth_dev_configure(id_, queues_, 1, &conf);
+  if (code != 0) throw failed(options, "cannot configure the device", code);
+  uint16_t receive = options.descriptors, transmit = options.descriptors;
+  code = rte_eth_dev_adjust_nb_rx_tx_desc(id_, &receive, &transmit);
+  if (code != 0) throw failed(options, "cannot size the device's rings", code);
+  receive_descriptors_ = static_cast<uint16_t>(receive * queues_);
+  for (uint16_t queue = 0; queue < queues_; ++queue) {
+    code = rte_eth_rx_queue_setup(id_, queue, receive, SOCKET_ID_ANY, nullptr, pool);
+    if (code != 0) throw failed(options, "cannot set up receiving", code);
+  }
+  code = rte_eth_tx_queue_setup(id_, 0, transmit, SOCKET_ID_ANY, nullptr);
+  if (code != 0) throw failed(options, "cannot set up sending", code);
+  code = rte_eth_dev_start(id_);
+  if (code != 0) throw failed(options, "cannot start the device", code);
+}
+
+void Port::close() {
+  if (id_ == RTE_MAX_ETHPORTS) return;
+  rte_eth_dev_stop(id_);
+  // Closing and removing are one for a virtual device; a device that is gone is no error here.
+  rte_eal_hotplug_remove(bus_.c_str(), device_.c_str());
+  id_ = RTE_MAX_ETHPORTS;
+}
+
+link::MacAddress Port::mac() const {
+  rte_ether_addr address{};
+  rte_eth_macaddr_get(id_, &address);
+  link::MacAddress result;
+  std::memcpy(result.bytes.data(), address.addr_bytes, result.bytes.size());
+  return result;
+}
+
+bool Port::link_up() const {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+uint64_t Port::missed() const {
+  rte_eth_stats stats{};
+  if (rte_eth_stats_get(id_, &stats) != 0) return 0;
+  return stats.imissed + stats.rx_nombuf;
+}
+
+}  // namespace drlnet::dpdk

@@ -1,0 +1,178 @@
+#include "transport.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/clock.h"
+
+namespace drlnet::dpdk {
+namespace {
+
+// Where no interrupt and no doorbell wakes us: sleeps grow while nothing comes.
+constexpr uint64_t kFirstSleepNs = 20'000, kLongestSleepNs = 500'000;
+
+}  // namespace
+
+DpdkTransport::DpdkTransport(std::unique_ptr<Pool> pool, std::unique_ptr<Link> link,
+                             std::unique_ptr<LinkKeeper> keeper, std::string address)
+    : pool_(std::move(pool)),
+      keeper_(std::move(keeper)),
+      address_(std::move(address)),
+      rx_frames_(2 * kMaxLinks * Interface::kBurst),
+      rx_packets_(2 * kMaxLinks * Interface::kBurst),
+      sleep_ns_(kFirstSleepNs) {
+  if (link) {
+    asks_neighbours_ = !link->interface->options().only_peer;
+    links_.push_back(std::move(link));
+  }
+  if (keeper_ && keeper_->changed()) keeper_->apply(links_);
+}
+
+DpdkTransport::~DpdkTransport() {
+  rte_pktmbuf_free_bulk(rx_packets_.data(), static_cast<unsigned>(received_));
+  for (rte_mbuf* packet : tx_packets_) rte_pktmbuf_free(packet);  // null is allowed
+  if (keeper_) keeper_->close(links_);
+}
+
+// The clock is read only where neighbours are looked after.
+uint64_t DpdkTransport::clock() const { return asks_neighbours_ ? now_ns() : 0; }
+
+std::span<TxFrame> DpdkTransport::reserve(size_t count) {
+  register_thread();
+  count = std::min(count, kFrames);
+  for (size_t i = 0; i < count; ++i) {
+    if (tx_packets_[i] == nullptr) {
+      tx_packets_[i] = rte_pktmbuf_alloc(pool_->get());
+      if (tx_packets_[i] == nullptr) return std::span(tx_frames_).first(i);
+      tx_frames_[i].data = payload_of(tx_packets_[i]);
+    }
+  }
+  return std::span(tx_frames_).first(count);
+}
+
+Link* DpdkTransport::link_to(const PeerAddress& to) {
+  if (to.slot >= links_.size() || !links_[to.slot]) return nullptr;
+  Link* link = links_[to.slot].get();
+  return link->interface->options().generation == to.generation ? link : nullptr;
+}
+
+size_t DpdkTransport::send_burst(std::span<const TxFrame> frames) {
+  register_thread();
+  const uint64_t now = clock();
+  Link* previous = nullptr;
+  const auto flush = [](Link* link) {
+    if (link == nullptr) return;
+    link->interface->flush();
+    if (link->doorbell) link->doorbell->ring();
+  };
+  for (const TxFrame& frame : frames) {
+    const auto index = static_cast<size_t>(&frame - tx_frames_.data());
+    DRLNET_ASSERT(index < kFrames && tx_packets_[index] != nullptr);
+    rte_mbuf* packet = std::exchange(tx_packets_[index], nullptr);
+    const PeerAddress to = from_endpoint(frame.to);
+    Link* link = link_to(to);
+    if (link != previous) flush(std::exchange(previous, link));
+    if (link == nullptr) {  // the client is gone
+      rte_pktmbuf_free(packet);
+    } else {
+      link->interface->send(packet, frame.length, to, now, pool_->get());
+    }
+  }
+  flush(previous);
+  return frames.size();
+}
+
+void DpdkTransport::receive_all() {
+  const uint64_t now = clock();
+  for (const auto& link : links_) {
+    if (link) link->interface->receive(now, pool_->get(), rx_frames_, rx_packets_, received_);
+  }
+}
+
+std::span<const RxFrame> DpdkTransport::recv_burst() {
+  register_thread();
+  if (armed_) disarm();
+  rte_pktmbuf_free_bulk(rx_packets_.data(), static_cast<unsigned>(borrowed_));
+  const size_t first = std::exchange(borrowed_, 0);
+  if (first < received_) {  // what came while arming
+    std::copy(rx_frames_.begin() + static_cast<ptrdiff_t>(first),
+              rx_frames_.begin() + static_cast<ptrdiff_t>(received_), rx_frames_.begin());
+    std::copy(rx_packets_.begin() + static_cast<ptrdiff_t>(first),
+              rx_packets_.begin() + static_cast<ptrdiff_t>(received_), rx_packets_.begin());
+    received_ -= first;
+  } else {
+    received_ = 0;
+    if (keeper_ && keeper_->changed()) keeper_->apply(links_);
+    receive_all();
+  }
+  borrowed_ = received_;
+  if (received_ > 0) sleep_ns_ = kFirstSleepNs;
+  return {rx_frames_.data(), received_};
+}
+
+WaitPoint DpdkTransport::arm() {
+  register_thread();
+  if (!keeper_) {
+    const WaitPoint point{-1, now_ns() + sleep_ns_};
+    sleep_ns_ = std::min(2 * sleep_ns_, kLongestSleepNs);
+    return point;
+  }
+  for (const auto& link : links_) {
+    if (link && link->doorbell) link->doorbell->wait_begins();
+  }
+  armed_ = true;
+  if (received_ == borrowed_) receive_all();
+  if (received_ > borrowed_ || keeper_->changed()) return {-1, 0};
+  return {keeper_->wake_fd(), 0};
+}
+
+void DpdkTransport::disarm() {
+  armed_ = false;
+  for (const auto& link : links_) {
+    if (link && link->doorbell) link->doorbell->wait_ended();
+  }
+  uint64_t rung;
+  // Not readable when it was a deadline that ended the wait.
+  [[maybe_unused]] const ssize_t read_bytes = read(keeper_->wake_fd(), &rung, sizeof rung);
+}
+
+size_t DpdkTransport::mtu(const Endpoint& to) {
+  const Link* link = link_to(from_endpoint(to));
+  return link ? link->interface->max_payload_bytes() : kMaxFrameBytes;
+}
+
+size_t DpdkTransport::receive_capacity_bytes() const {
+  // Rings hold frames, however long; each link has its own.
+  size_t descriptors = 0;
+  for (const auto& link : links_) {
+    if (link) descriptors += link->interface->port().receive_descriptors();
+  }
+  constexpr size_t kBeforeTheFirst = 256;
+  return std::max(descriptors, kBeforeTheFirst) * kMinFrameCharge;
+}
+
+std::string DpdkTransport::describe(const Endpoint& endpoint) const {
+  const PeerAddress peer = from_endpoint(endpoint);
+  // A client of shared memory knows its server by name; the server tells its clients apart.
+  if (keeper_ && endpoint == keeper_->server()) return address_;
+  const std::string ip = peer.ip.v4() ? peer.ip.text() : "[" + peer.ip.text() + "]";
+  return "dpdk://" + ip + ":" + std::to_string(peer.port);
+}
+
+TransportCounters DpdkTransport::counters() const {
+  TransportCounters sum;
+  for (const auto& link : links_) {
+    if (!link) continue;
+    const InterfaceCounters& counters = link->interface->counters();
+    sum.too_long += counters.too_long;
+    sum.send_failed += counters.unresolved + counters.device_full;
+    sum.receive_overflow += link->interface->port().missed();
+    for (const uint64_t count : counters.drops) sum.receive_dropped += count;
+  }
+  return sum;
+}
+
+}  // namespace drlnet::dpdk

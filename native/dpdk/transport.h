@@ -1,0 +1,78 @@
+// Frames over one or more DPDK ports: one for a client or a NIC, one per client for the server end
+// of shared-memory links. Threading: one thread at a time.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "doorbell.h"
+#include "interface.h"
+
+namespace drlnet::dpdk {
+
+struct Link {
+  virtual ~Link() = default;
+  std::unique_ptr<Interface> interface;
+  std::optional<Doorbell> doorbell;
+};
+
+// Who makes and ends a transport's links while it runs.
+class LinkKeeper {
+ public:
+  virtual ~LinkKeeper() = default;
+  // Called at every look for frames: true when apply() has something to do. Costs next to nothing.
+  virtual bool changed() = 0;
+  // On the transport's thread; a link's place in `links` is its slot, null when free.
+  virtual void apply(std::vector<std::unique_ptr<Link>>& links) = 0;
+  // On the transport's thread, before the transport ends: all links are the keeper's to close.
+  virtual void close(std::vector<std::unique_ptr<Link>>& links) = 0;
+  // The only peer, where there is one, else an empty endpoint.
+  virtual Endpoint server() const { return {}; }
+  // Readable when a doorbell was rung or apply() has something to do.
+  virtual int wake_fd() const = 0;
+};
+
+class DpdkTransport final : public Transport {
+ public:
+  static constexpr size_t kMaxLinks = 32;  // as many ports as Debian's DPDK is built for
+
+  // One link that stays, or a keeper (and no link yet).
+  DpdkTransport(std::unique_ptr<Pool> pool, std::unique_ptr<Link> link,
+                std::unique_ptr<LinkKeeper> keeper, std::string address);
+  ~DpdkTransport() override;
+
+  std::span<TxFrame> reserve(size_t count) override;
+  size_t send_burst(std::span<const TxFrame> frames) override;
+  std::span<const RxFrame> recv_burst() override;
+  WaitPoint arm() override;
+  size_t mtu(const Endpoint& to) override;
+  bool reliable() const override { return false; }
+  size_t receive_capacity_bytes() const override;
+  std::string local_address() const override { return address_; }
+  std::string describe(const Endpoint& endpoint) const override;
+  std::string_view kind() const override { return "dpdk"; }
+  TransportCounters counters() const override;
+
+ private:
+  static constexpr size_t kFrames = 64;
+
+  void receive_all();
+  void disarm();
+  Link* link_to(const PeerAddress& to);
+  uint64_t clock() const;
+
+  std::unique_ptr<Pool> pool_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::unique_ptr<LinkKeeper> keeper_;
+  std::string address_;
+  std::array<TxFrame, kFrames> tx_frames_;
+  std::array<rte_mbuf*, kFrames> tx_packets_{};
+  // Received: those before borrowed_ are lent to the caller, the rest came while arming.
+  std::vector<RxFrame> rx_frames_;
+  std::vector<rte_mbuf*> rx_packets_;
+  size_t borrowed_ = 0, received_ = 0;
+  bool armed_ = false, asks_neighbours_ = false;
+  uint64_t sleep_ns_ = 0;  // the next one, where nothing wakes us
+};
+
+}  // namespace drlnet::dpdk

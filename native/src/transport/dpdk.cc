@@ -1,0 +1,87 @@
+#include "transport/dpdk.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <mutex>
+
+#include "base/error.h"
+#include "transport/dpdk_module.h"
+
+namespace drlnet::dpdk {
+namespace {
+
+constexpr std::array<std::string_view, 3> kLocal = {"local", "memif", "virtio-user"};
+constexpr std::array<std::string_view, 3> kDevices = {"af_packet", "af_xdp", "pci"};
+constexpr const char* kFileName = "libdrlnet_dpdk.so";
+
+std::string_view kind_of(std::string_view rest) { return rest.substr(0, rest.find(':')); }
+
+bool is_one_of(std::string_view kind, std::span<const std::string_view> kinds) {
+  return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+void check_kind(const std::string& rest) {
+  if (is_one_of(kind_of(rest), kLocal) || is_one_of(kind_of(rest), kDevices)) return;
+  throw Error(Status::transport,
+              "dpdk:" + rest + ": no DPDK link is called \"" + std::string(kind_of(rest)) + "\"",
+              "Use dpdk:local, dpdk:memif, dpdk:virtio-user, dpdk:af_packet:IFACE,ip=..., "
+              "dpdk:af_xdp:IFACE,ip=... or dpdk:pci:ADDRESS,ip=...");
+}
+
+// Beside whatever holds this code: the extension, or a test's build folder above it.
+std::string find_file() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&check_kind), &info) == 0) return {};
+  std::error_code ignored;  // of a folder that cannot be read: then the file is not there for us
+  const auto folder = std::filesystem::canonical(info.dli_fname, ignored).parent_path();
+  for (const auto& place : {folder, folder.parent_path()}) {
+    if (std::filesystem::exists(place / kFileName, ignored)) return place / kFileName;
+  }
+  return {};
+}
+
+const Module& load(const std::string& rest) {
+  static std::mutex mutex;
+  static const Module* module = nullptr;
+  std::lock_guard lock(mutex);
+  if (module != nullptr) return *module;
+  const std::string path = find_file();
+  if (path.empty()) {
+    throw Error(Status::transport, "this build of drlnet has no DPDK transport (dpdk:" + rest + ")",
+                "Install DPDK (apt-get install dpdk-dev) and drlnet anew (pip install .), or use "
+                "udp://HOST:PORT.");
+  }
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    throw Error(Status::transport, std::string("DPDK cannot be loaded: ") + dlerror(),
+                "Install DPDK's libraries (apt-get install dpdk-dev), or use udp://HOST:PORT.");
+  }
+  using Entry = const Module* (*)();
+  const auto entry = reinterpret_cast<Entry>(dlsym(handle, kModuleSymbol));
+  if (entry == nullptr || entry()->version != kModuleVersion) {
+    throw Error(Status::transport, path + " belongs to another version of drlnet",
+                "Install drlnet anew: pip install --force-reinstall .");
+  }
+  module = entry();
+  return *module;
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> listen(const std::string& rest) {
+  check_kind(rest);
+  return load(rest).listen(rest);
+}
+
+Connected connect(const std::string& rest) {
+  check_kind(rest);
+  return load(rest).connect(rest);
+}
+
+bool is_loopback(const std::string& rest) { return is_one_of(kind_of(rest), kLocal); }
+
+}  // namespace drlnet::dpdk
