@@ -2,36 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from pathlib import Path
-
-import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
-BUILD = ROOT / "build" / "native-tests"
-
-
-def run(*command: str, timeout_s: float) -> None:
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
-    if ended.returncode != 0:
-        pytest.fail(f"{' '.join(command)}\n{ended.stdout[-6000:]}{ended.stderr[-6000:]}")
+from native_build import BUILD, build, jobs, run
 
 
 def test_native_suites() -> None:
-    places = [Path("/usr/include"), Path("/usr/local/include")]
-    places += [Path(part) for part in os.environ.get("CPATH", "").split(":") if part]
-    if not any((place / "doctest" / "doctest.h").is_file() for place in places):
-        pytest.fail("doctest is missing; run: apt-get install -y doctest-dev", pytrace=False)
-    for tool in ("cmake", "ctest", "ninja"):
-        if shutil.which(tool) is None:
-            pytest.fail(f"{tool} is missing; run: pip install '.[test]'", pytrace=False)
-    jobs = str(len(os.sched_getaffinity(0)))
-    run(
-        *("cmake", "-S", str(ROOT / "native"), "-B", str(BUILD), "-G", "Ninja"),
-        *("-DDRLNET_TESTS=ON", "-DDRLNET_WERROR=ON"),
-        timeout_s=120,
-    )
-    run("cmake", "--build", str(BUILD), "-j", jobs, timeout_s=900)
-    run("ctest", "--test-dir", str(BUILD), "--output-on-failure", "-j", jobs, timeout_s=600)
+    build()
+    run("ctest", "--test-dir", str(BUILD), "--output-on-failure", "-j", jobs(), timeout_s=600)

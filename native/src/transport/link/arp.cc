@@ -40,7 +40,8 @@ bool parse_arp(std::span<const std::byte> frame, Packet& packet, PacketDrop& dro
   path.from_port = path.to_port = 0;
   packet.payload = {};
   // A host without an address yet asks whether another has it (RFC 5227, section 2.1.1).
-  const bool probe = operation == kRequest && path.from.ip == IpAddress::from_v4(0);
+  const bool probe =
+      operation == kRequest && path.from.ip == IpAddress::from_v4(0) && path.to.ip.one_host();
   if (path.from.mac.multicast() || !(probe || path.from.ip.one_host())) {
     return dropped(drop, PacketDrop::malformed);
   }
