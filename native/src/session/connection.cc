@@ -36,7 +36,7 @@ Connection::Connection(Connected connected, std::string name)
 
 Connection::~Connection() {
   if (state_ != State::open) return;
-  if (TxFrame* frame = outbox_.next(server_)) {
+  if (TxFrame* frame = outbox_.next(server_, frames_apart_)) {
     write_header(frame->data, header_for(FrameKind::bye, Call{}));
     frame->length = kHeaderBytes;
     outbox_.flush();

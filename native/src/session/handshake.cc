@@ -49,6 +49,7 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
     peer->connection = (static_cast<uint32_t>(random_.bits()) << 12) | static_cast<uint32_t>(index);
     if (peer->connection == 0) peer->connection = 1u << 12;
     peer->listener = listener;
+    peer->frames_apart = (hello.capabilities & kFramesApart) != 0;
     peer->endpoint = frame.from;
     ++peers_on_[listener];
     peers_[index] = std::move(peer);
@@ -59,6 +60,7 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
   Welcome welcome;
   welcome.boot = boot_;
   welcome.nonce = hello.nonce;
+  if (!transports_[listener]->takes_joined_frames()) welcome.capabilities |= kFramesApart;
   header.kind = FrameKind::welcome;
   header.connection = peer.connection;
   header.length = sizeof welcome;

@@ -11,7 +11,7 @@ class Outbox {
   explicit Outbox(Transport& transport) : transport_(&transport) {}
 
   // The next empty frame, or nullptr while the device takes no more.
-  TxFrame* next(const Endpoint& to) {
+  TxFrame* next(const Endpoint& to, bool apart) {
     if (filled_ == frames_.size()) {
       flush();
       if (!frames_.empty()) return nullptr;
@@ -21,6 +21,7 @@ class Outbox {
     }
     TxFrame* frame = &frames_[filled_++];
     frame->to = to;
+    frame->apart = apart;
     return frame;
   }
 

@@ -86,6 +86,7 @@ struct Peer {
   uint32_t connection = 0;
   uint16_t listener = 0;
   uint16_t frame_bytes = kMinFrameBytes;
+  bool frames_apart = false;  // the client takes no joined frames
   Endpoint endpoint;
   uint64_t client = 0, nonce = 0;
   std::string name;

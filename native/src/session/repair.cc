@@ -19,6 +19,7 @@ void Connection::say_hello(uint64_t now) {
   Hello hello;
   hello.client = client_;
   hello.nonce = nonce_;
+  if (!transport_->takes_joined_frames()) hello.capabilities |= kFramesApart;
   for (size_t i = 0; i < kLanes; ++i) {
     // The session goes on with the oldest request that is not answered; later ones may be.
     const LaneCalls& lane = lanes_[i];
@@ -37,7 +38,7 @@ void Connection::say_hello(uint64_t now) {
   std::copy_n(name_.begin(), std::min(name_.size(), sizeof hello.name), hello.name);
   for (const size_t frame_bytes : kFrameSizes) {
     if (frame_bytes > transport_->mtu(server_)) continue;
-    TxFrame* frame = outbox_.next(server_);
+    TxFrame* frame = outbox_.next(server_, true);  // the server may be one that takes no other
     if (frame == nullptr) break;
     FrameHeader header;
     header.kind = FrameKind::hello;
@@ -64,6 +65,7 @@ void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte
   boot_ = welcome.boot;
   connection_ = header.connection;
   credit_ = header.credit;
+  frames_apart_ = (welcome.capabilities & kFramesApart) != 0;
   frame_bytes_ = std::max(frame_bytes_, std::min(frame.size(), kMaxFrameBytes) & ~size_t{7});
   if (settle_until_ == 0) settle_until_ = now + kSettleNs;
   if (frame_bytes_ >= std::min(kFrameSizes[0], transport_->mtu(server_) & ~size_t{7})) {
@@ -107,7 +109,7 @@ void Connection::send_requests(uint64_t now) {
 }
 
 bool Connection::send_fragment(Call& call, uint32_t index, uint64_t now) {
-  TxFrame* frame = outbox_.next(server_);
+  TxFrame* frame = outbox_.next(server_, frames_apart_);
   if (frame == nullptr) return false;
   FrameHeader header = header_for(FrameKind::request, call);
   header.total_bytes = static_cast<uint32_t>(call.body.size());

@@ -147,7 +147,7 @@ void Connection::send_pulls(Call& call, uint64_t now) {
 }
 
 bool Connection::send_pull(Call& call, uint32_t offset, uint32_t length) {
-  TxFrame* frame = outbox_.next(server_);
+  TxFrame* frame = outbox_.next(server_, frames_apart_);
   if (frame == nullptr) return false;
   FrameHeader header = header_for(FrameKind::pull, call);
   header.total_bytes = call.reply_bytes;

@@ -266,7 +266,7 @@ uint32_t Sessions::credit_for(const Peer& peer) const {
 }
 
 void Sessions::send(Peer& peer, FrameHeader header, std::span<const std::byte> payload) {
-  TxFrame* frame = outboxes_[peer.listener].next(peer.endpoint);
+  TxFrame* frame = outboxes_[peer.listener].next(peer.endpoint, peer.frames_apart);
   if (frame == nullptr) return;  // the device is full: the client asks again
   write_header(frame->data, header);
   if (!payload.empty()) std::memcpy(frame->data + kHeaderBytes, payload.data(), payload.size());
@@ -277,7 +277,8 @@ void Sessions::send(Peer& peer, FrameHeader header, std::span<const std::byte> p
 
 void Sessions::send_stateless(uint16_t listener, const Endpoint& to, FrameHeader header,
                               std::span<const std::byte> payload, size_t frame_bytes) {
-  TxFrame* frame = outboxes_[listener].next(to);
+  // Apart: whoever it is takes it then; and a welcome probes its own frame size.
+  TxFrame* frame = outboxes_[listener].next(to, true);
   if (frame == nullptr) return;
   header.frame_bytes = kMinFrameBytes;
   write_header(frame->data, header);

@@ -51,7 +51,7 @@ bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
   const uint32_t room = peer.frame_bytes - kHeaderBytes;
   const uint32_t total = slot.reply_bytes();
   while (pull.offset < pull.end && budget > 0) {
-    TxFrame* frame = outboxes_[peer.listener].next(peer.endpoint);
+    TxFrame* frame = outboxes_[peer.listener].next(peer.endpoint, peer.frames_apart);
     if (frame == nullptr) return false;
     const uint32_t length = std::min(room, total - pull.offset);
     FrameHeader header = header_for(peer, FrameKind::response, pull.lane, slot);

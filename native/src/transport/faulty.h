@@ -60,6 +60,7 @@ class FaultyTransport final : public Transport {
   WaitPoint arm() override;
   size_t mtu(const Endpoint& to) override { return inner_->mtu(to); }
   bool reliable() const override { return false; }
+  bool takes_joined_frames() const override { return inner_->takes_joined_frames(); }
   size_t receive_capacity_bytes() const override { return inner_->receive_capacity_bytes(); }
   std::string local_address() const override { return inner_->local_address(); }
   std::string describe(const Endpoint& endpoint) const override {

@@ -31,6 +31,7 @@ struct TxFrame {
   Endpoint to;
   std::byte* data = nullptr;  // room for kMaxFrameBytes
   uint32_t length = 0;
+  bool apart = false;  // never joined with others into one message, even if the device could
 };
 
 struct RxFrame {
@@ -62,9 +63,10 @@ class Transport {
   // the transport.
   virtual std::span<TxFrame> reserve(size_t count) = 0;
 
-  // Sends the frames (a subspan, in order, of those last reserved, with `to` and `length` set) and
-  // returns how many the device took. Calling again with the rest is allowed; reserving again drops
-  // them. A frame that can never be sent (too long for the link) counts as taken and is dropped.
+  // Sends the frames (a subspan, in order, of those last reserved, with `to`, `length` and `apart`
+  // set) and returns how many the device took. Calling again with the rest is allowed; reserving
+  // again drops them. A frame that can never be sent (too long for the link) counts as taken and is
+  // dropped.
   virtual size_t send_burst(std::span<const TxFrame> frames) = 0;
 
   // Frames that have arrived, empty when none. Borrowed until the next call.
@@ -76,6 +78,9 @@ class Transport {
   virtual size_t mtu(const Endpoint& to) = 0;
   // Frames are neither lost nor reordered (in-memory).
   virtual bool reliable() const = 0;
+  // Frames that a sender's kernel has joined (segmentation offload) reach us one by one, whatever
+  // the link between does. False: peers are told to send them apart.
+  virtual bool takes_joined_frames() const { return true; }
   // Bytes that may be in flight towards us before the receive buffer overflows: what credits share.
   // A frame counts as kMinFrameCharge at least: a buffer holds bookkeeping beside the bytes.
   virtual size_t receive_capacity_bytes() const = 0;

@@ -20,7 +20,7 @@ size_t run_length(std::span<const TxFrame> frames) {
     const TxFrame &previous = frames[run - 1], &next = frames[run];
     bytes += next.length;
     if (previous.length != frames[0].length || next.length > previous.length ||
-        bytes > kMaxRunBytes || next.to != previous.to) {
+        bytes > kMaxRunBytes || previous.apart || next.apart || next.to != previous.to) {
       break;
     }
   }

@@ -113,10 +113,14 @@ inline void write_header(std::byte* frame, const FrameHeader& header) {
   std::memcpy(frame, &header, sizeof header);
 }
 
+// Bits of capabilities, of hello and welcome alike.
+// Who sends it takes no datagrams that an offload has joined: the other side sends each alone.
+constexpr uint64_t kFramesApart = 1;
+
 // hello and welcome carry these.
 struct Hello {
   uint64_t client = 0;                  // unpredictable; the same over reconnects of one client
-  uint64_t capabilities = 0;            // bits to come: keys, encryption, central inference
+  uint64_t capabilities = 0;            // more bits to come: keys, encryption, central inference
   uint64_t nonce = 0;                   // of this attempt; a resent hello opens one session
   uint64_t first_request[kLanes] = {};  // per lane: where the session goes on after a lost one
   uint32_t finished[kLanes] = {};       // bit b: request first_request + b needs no answer any more

@@ -20,7 +20,7 @@ Packet parsed(const Frame& frame) {
 // The solicitation of host A without an address of its own: "has another fd00::2 already?"
 Frame probe_v6() {
   Frame frame = golden("solicitation");
-  frame.resize(frame.size() - 8);  // no option
+  frame.erase(frame.end() - 8, frame.end());  // no option
   std::fill_n(frame.begin() + 22, 16, std::byte{0});
   store16(&frame[18], 24);
   store16(&frame[56], 0);
