@@ -1,0 +1,209 @@
+"""The host at the other end of the emulated cable: a bridge from a local UDP port to the link.
+
+It owns an address on the link, answers ARP and pings for it, and carries datagrams between
+127.0.0.1:<port> and the guest, so that an ordinary client talks to the server in the guest. Each
+local client keeps its port number on the link, which is how replies find back.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+import time
+from collections import Counter
+from ipaddress import IPv4Address
+from pathlib import Path
+from types import TracebackType
+
+from frames import (
+    ARP_REPLY,
+    ARP_REQUEST,
+    BROADCAST,
+    ECHO_REPLY,
+    ECHO_REQUEST,
+    HEADER_BYTES,
+    IP_HEADER_BYTES,
+    UDP_HEADER_BYTES,
+    Arp,
+    Datagram,
+    Echo,
+    Host,
+    Malformed,
+    Packet,
+    arp_frame,
+    datagram_frame,
+    echo_frame,
+    parse,
+)
+
+LOCALHOST = "127.0.0.1"
+MAC = bytes.fromhex("525400abcdef")
+ASK_AGAIN_S = 0.1
+# A link with no place left holds its sender up for so long, then loses the frame.
+SEND_PATIENCE_S = 0.5
+RECEIVE_BUFFER_BYTES = 4 << 20
+MAX_DATAGRAM_BYTES = 65536
+
+
+class NoAnswer(Exception):
+    """The guest did not answer in time; says what was asked, and what came instead."""
+
+
+class Bridge:
+    """Runs in a thread of its own. counts: frames and datagrams by what became of them."""
+
+    def __init__(
+        self,
+        own_path: Path,
+        nic_path: Path,
+        ip: IPv4Address,
+        guest_ip: IPv4Address,
+        guest_port: int,
+        mtu: int = 1500,
+    ) -> None:
+        self.self = Host(MAC, ip)
+        self.counts: Counter[str] = Counter()
+        self.malformed: list[str] = []
+        self._nic_path = str(nic_path)
+        self._guest_ip = guest_ip
+        self._guest_port = guest_port
+        self._mtu = mtu
+        self._guest: Host | None = None
+        self._clients: set[int] = set()
+        self._echoes: dict[int, bytes] = {}
+        self._heard = threading.Condition()
+        self._link = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._link.bind(str(own_path))
+        self._link.settimeout(SEND_PATIENCE_S)
+        self._local = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._local.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        self._local.bind((LOCALHOST, 0))
+        self.port: int = self._local.getsockname()[1]
+        self._stop, self._stopped = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, name="bridge")
+        self._failure: BaseException | None = None
+
+    def resolve(self, deadline_s: float) -> Host:
+        """Asks for the guest's MAC address until it answers."""
+        deadline = time.monotonic() + deadline_s
+        with self._heard:
+            self._guest = None
+        question = arp_frame(ARP_REQUEST, self.self, BROADCAST, self._guest_ip)
+        while True:
+            self._send(question)
+            with self._heard:
+                if self._heard.wait_for(lambda: self._guest is not None, ASK_AGAIN_S):
+                    assert self._guest is not None
+                    return self._guest
+            if time.monotonic() > deadline:
+                raise NoAnswer(self._explain(f"ARP for {self._guest_ip}", deadline_s))
+
+    def ping(self, number: int, payload: bytes, deadline_s: float) -> None:
+        """One echo request; raises NoAnswer without a reply, or with another payload."""
+        guest = self._guest
+        assert guest is not None, "resolve() first"
+        self._send(echo_frame(self.self, guest, Echo(ECHO_REQUEST, number, payload)))
+        with self._heard:
+            if not self._heard.wait_for(lambda: number in self._echoes, deadline_s):
+                raise NoAnswer(self._explain(f"ping of {len(payload)} bytes", deadline_s))
+            if self._echoes.pop(number) != payload:
+                raise NoAnswer("the ping's reply carries other bytes than its request")
+
+    def _explain(self, what: str, waited_s: float) -> str:
+        return f"no answer to {what} within {waited_s:.1f} s; the bridge saw {dict(self.counts)}"
+
+    def _send(self, frame: bytes) -> None:
+        try:
+            self._link.sendto(frame, self._nic_path)
+            self.counts["sent"] += 1
+        except TimeoutError:
+            self.counts["link full"] += 1
+        except (FileNotFoundError, ConnectionRefusedError):
+            self.counts["no cable"] += 1  # qemu has ended, or not begun
+
+    def _run(self) -> None:
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._stopped, selectors.EVENT_READ, None)
+                selector.register(self._link, selectors.EVENT_READ, self._from_link)
+                selector.register(self._local, selectors.EVENT_READ, self._from_local)
+                while True:
+                    for key, _ in selector.select():
+                        if key.data is None:
+                            return
+                        key.data()
+        except BaseException as error:
+            self._failure = error  # leaving the block raises it
+
+    def _from_local(self) -> None:
+        payload, (_, port) = self._local.recvfrom(MAX_DATAGRAM_BYTES)
+        self._clients.add(port)
+        if IP_HEADER_BYTES + UDP_HEADER_BYTES + len(payload) > self._mtu:
+            self.counts["too long for the link"] += 1  # a client that probes sizes
+        elif self._guest is None:
+            self.counts["guest not known"] += 1
+        else:
+            datagram = Datagram(port, self._guest_port, payload)
+            self._send(datagram_frame(self.self, self._guest, datagram))
+
+    def _from_link(self) -> None:
+        frame = self._link.recv(MAX_DATAGRAM_BYTES)
+        self.counts["received"] += 1
+        try:
+            if len(frame) > HEADER_BYTES + self._mtu:
+                raise Malformed(f"{len(frame)} bytes: longer than the link takes")
+            if frame[:6] in (self.self.mac, BROADCAST):
+                self._take(parse(frame))
+        except Malformed as problem:
+            self.malformed.append(f"{problem}: {frame[:64].hex()}")
+
+    def _take(self, packet: Arp | Packet | None) -> None:
+        if isinstance(packet, Arp):
+            self._take_arp(packet)
+        elif packet is None or packet.target != self.self.ip:
+            self.counts["not for us"] += 1
+        elif isinstance(packet.content, Datagram):
+            self._take_datagram(packet.source, packet.content)
+        elif packet.content.kind == ECHO_REQUEST:
+            answer = Echo(ECHO_REPLY, packet.content.number, packet.content.payload)
+            self._send(echo_frame(self.self, packet.source, answer))
+        elif packet.content.kind == ECHO_REPLY:
+            with self._heard:
+                self._echoes[packet.content.number] = packet.content.payload
+                self._heard.notify_all()
+
+    def _take_arp(self, arp: Arp) -> None:
+        if arp.target_ip != self.self.ip:
+            return
+        if arp.operation == ARP_REQUEST:
+            self.counts["arp questions"] += 1
+            self._send(arp_frame(ARP_REPLY, self.self, arp.sender.mac, arp.sender.ip))
+        elif arp.sender.ip == self._guest_ip:
+            with self._heard:
+                self._guest = arp.sender
+                self._heard.notify_all()
+
+    def _take_datagram(self, source: Host, datagram: Datagram) -> None:
+        known = source.ip == self._guest_ip and datagram.from_port == self._guest_port
+        if known and datagram.to_port in self._clients:
+            self._local.sendto(datagram.payload, (LOCALHOST, datagram.to_port))
+        else:
+            self.counts["datagram for nobody"] += 1
+
+    def __enter__(self) -> Bridge:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.send(b"x")
+        self._thread.join()
+        for connection in (self._link, self._local, self._stop, self._stopped):
+            connection.close()
+        if self._failure is not None:
+            raise self._failure
