@@ -1,0 +1,32 @@
+"""The DPDK server on an emulated NIC: one of the six that native/tests/pci/run.py drives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import drlnet
+
+RUN = Path(__file__).resolve().parents[2] / "native" / "tests" / "pci" / "run.py"
+CANNOT_RUN = 77
+DEADLINE_S = 300.0
+
+
+def test_a_server_on_an_emulated_nic() -> None:
+    # The package under test, wherever it is: the script and the guest are to use the same.
+    environment = {**os.environ, "PYTHONPATH": str(Path(drlnet.__file__).parents[1])}
+    ended = subprocess.run(
+        [sys.executable, str(RUN), "--nic", "virtio-net-pci", "--binding", "vfio-pci"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    if ended.returncode == CANNOT_RUN:
+        pytest.skip(ended.stderr.strip())
+    assert ended.returncode == 0, ended.stdout + ended.stderr
