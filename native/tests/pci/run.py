@@ -60,7 +60,7 @@ def server_job(nic: str, binding: str, python: str) -> GuestJob:
         setup = f"busybox ip addr add {GUEST_IP}/24 dev eth0 && busybox ip link set eth0 up"
     # The root is read-only, and the guest knows this machine's environment only from here.
     environment = [
-        *("HOME=/run", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"),
+        *("HOME=/run", "LANG=C.UTF-8", "NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1"),
         f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}",
         f"PATH={os.environ['PATH']}",
     ]
