@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 import numpy as np
+from frames import HEADER_BYTES
 from guest import NIC_MAC, Guest
 from peer import LOCALHOST, Bridge, NoAnswer
 
@@ -76,6 +77,13 @@ def check_params(client: Client) -> None:
     expect(client.fetch() == (version, params), "fetched params are not those published")
 
 
+def check_frame_size(bridge: Bridge) -> None:
+    """Both sides found out what the link takes, and fill their frames, in whole 8-byte words."""
+    limit = HEADER_BYTES + bridge.mtu
+    for side, longest in (("client", bridge.longest_sent), ("server", bridge.longest_received)):
+        expect(limit - 8 < longest <= limit, f"the {side}'s longest frame has {longest} bytes")
+
+
 def check_cut_cable(guest: Guest, bridge: Bridge, client: Client, writer: Writer) -> None:
     """Appends while the cable is out: the same session brings them once it is in again."""
     guest.set_link(False)
@@ -130,4 +138,5 @@ def check_server(guest: Guest, bridge: Bridge, report: Callable[[str], None]) ->
             expect(batch_count == 2 * STEPS * STREAMS, f"{batch_count} items after the cut")
             check_sample(table)
             check_params(client)
+    check_frame_size(bridge)
     expect(not bridge.malformed, "frames that no host may send: " + "; ".join(bridge.malformed))

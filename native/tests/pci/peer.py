@@ -65,10 +65,11 @@ class Bridge:
         self.self = Host(MAC, ip)
         self.counts: Counter[str] = Counter()
         self.malformed: list[str] = []
+        self.longest_sent = self.longest_received = 0
         self._nic_path = str(nic_path)
         self._guest_ip = guest_ip
         self._guest_port = guest_port
-        self._mtu = mtu
+        self.mtu = mtu
         self._guest: Host | None = None
         self._clients: set[int] = set()
         self._echoes: dict[int, bytes] = {}
@@ -117,6 +118,7 @@ class Bridge:
         try:
             self._link.sendto(frame, self._nic_path)
             self.counts["sent"] += 1
+            self.longest_sent = max(self.longest_sent, len(frame))
         except TimeoutError:
             self.counts["link full"] += 1
         except (FileNotFoundError, ConnectionRefusedError):
@@ -139,7 +141,7 @@ class Bridge:
     def _from_local(self) -> None:
         payload, (_, port) = self._local.recvfrom(MAX_DATAGRAM_BYTES)
         self._clients.add(port)
-        if IP_HEADER_BYTES + UDP_HEADER_BYTES + len(payload) > self._mtu:
+        if IP_HEADER_BYTES + UDP_HEADER_BYTES + len(payload) > self.mtu:
             self.counts["too long for the link"] += 1  # a client that probes sizes
         elif self._guest is None:
             self.counts["guest not known"] += 1
@@ -150,8 +152,9 @@ class Bridge:
     def _from_link(self) -> None:
         frame = self._link.recv(MAX_DATAGRAM_BYTES)
         self.counts["received"] += 1
+        self.longest_received = max(self.longest_received, len(frame))
         try:
-            if len(frame) > HEADER_BYTES + self._mtu:
+            if len(frame) > HEADER_BYTES + self.mtu:
                 raise Malformed(f"{len(frame)} bytes: longer than the link takes")
             if frame[:6] in (self.self.mac, BROADCAST):
                 self._take(parse(frame))
