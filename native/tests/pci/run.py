@@ -46,6 +46,9 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--mtu", type=int, default=1500, metavar="BYTES", help="9000 for jumbo frames (1500)"
     )
+    parser.add_argument(
+        "--queues", type=int, default=1, metavar="COUNT", help="to receive on: vmxnet3 has several"
+    )
     parser.add_argument("--boot-timeout", type=float, default=120.0, metavar="SECONDS")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drlnet-pci"
     parser.add_argument(
@@ -54,22 +57,22 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def server_job(nic: str, binding: str, mtu: int, python: str) -> GuestJob:
+def server_job(nic: str, binding: str, args: argparse.Namespace) -> GuestJob:
     """`drlnet serve` on that NIC; by the guest's kernel, with a socket of its own."""
-    address = f"dpdk:pci:{NIC_SLOT},ip={GUEST_IP}/24,port={PORT},mtu={mtu}"
+    address = f"dpdk:pci:{NIC_SLOT},ip={GUEST_IP}/24,port={PORT}"
+    address += f",mtu={args.mtu},queues={args.queues}"
     setup = ":"
     if binding == "kernel":
         address = f"udp://{GUEST_IP}:{PORT}"
-        setup = (
-            f"busybox ip addr add {GUEST_IP}/24 dev eth0 && busybox ip link set eth0 mtu {mtu} up"
-        )
+        setup = f"busybox ip addr add {GUEST_IP}/24 dev eth0"
+        setup += f" && busybox ip link set eth0 mtu {args.mtu} up"
     # The root is read-only, and the guest knows this machine's environment only from here.
     environment = [
         *("HOME=/run", "LANG=C.UTF-8", "NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1"),
         f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}",
         f"PATH={os.environ['PATH']}",
     ]
-    command = [python, "-m", "drlnet", "serve", "--listen", address, "--insecure", "--json"]
+    command = [args.python, "-m", "drlnet", "serve", "--listen", address, "--insecure", "--json"]
     return GuestJob(nic, binding, shlex.join(["/usr/bin/env", "-i", *environment, *command]), setup)
 
 
@@ -98,7 +101,7 @@ def run_one(nic: str, binding: str, args: argparse.Namespace) -> str:
     stages = Stages()
     with tempfile.TemporaryDirectory(prefix="drlnet-pci.") as temporary:
         folder = Path(temporary)
-        job = server_job(nic, binding, args.mtu, args.python)
+        job = server_job(nic, binding, args)
         with (
             Bridge(folder / "peer", folder / "nic", PEER_IP, GUEST_IP, PORT, args.mtu) as bridge,
             Guest(job, folder, args.cache, folder / "peer") as guest,
