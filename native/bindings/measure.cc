@@ -1,0 +1,95 @@
+// The timed loops of the benchmarks. Latencies go into an array of the caller's; what is returned
+// says how many calls there were.
+#include "bindings.h"
+#include "measure/calls.h"
+#include "measure/ring.h"
+
+namespace drlnet {
+namespace {
+
+template <typename T>
+using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+using Latencies = Array<uint64_t>;
+
+template <typename T>
+std::span<T> span_of(const Array<T>& array) {
+  return {array.data(), array.size()};
+}
+
+measure::Loop loop_of(const Latencies& latencies, double budget_s) {
+  return {span_of(latencies), static_cast<uint64_t>(budget_s * 1e9)};
+}
+
+size_t streamed_samples(Client& client, uint32_t table, uint32_t batch,
+                        const std::vector<Array<uint8_t>>& buffers, const Latencies& latencies,
+                        double budget_s) {
+  std::vector<std::span<std::byte>> spans;
+  for (const auto& buffer : buffers) spans.push_back(std::as_writable_bytes(span_of(buffer)));
+  const measure::Loop loop = loop_of(latencies, budget_s);
+  nb::gil_scoped_release release;
+  return measure::streamed_samples(client, table, batch, spans, loop);
+}
+
+void bind_ring(nb::module_& module) {
+  nb::class_<measure::RingPair>(module, "RingPair")
+      .def(nb::init<int>())
+      .def_static("file_bytes", &measure::RingPair::file_bytes)
+      .def("echo",
+           [](measure::RingPair& ring, double for_s) {
+             nb::gil_scoped_release release;
+             return ring.echo(static_cast<uint64_t>(for_s * 1e9));
+           })
+      .def("pings", [](measure::RingPair& ring, size_t payload_bytes, const Latencies& latencies,
+                       double budget_s) {
+        const measure::Loop loop = loop_of(latencies, budget_s);
+        nb::gil_scoped_release release;
+        return ring.pings(payload_bytes, loop);
+      });
+}
+
+}  // namespace
+
+void bind_measure(nb::module_& module) {
+  module.def("measure_pings",
+             [](Client& client, size_t payload_bytes, const Latencies& latencies, double budget_s) {
+               const measure::Loop loop = loop_of(latencies, budget_s);
+               nb::gil_scoped_release release;
+               return measure::pings(client, payload_bytes, loop);
+             });
+  module.def("measure_appends", [](StreamWriter& writer, const Array<const uint8_t>& row,
+                                   const Latencies& latencies, double budget_s) {
+    const measure::Loop loop = loop_of(latencies, budget_s);
+    nb::gil_scoped_release release;
+    return measure::appends(writer, std::as_bytes(span_of(row)), loop);
+  });
+  module.def("measure_samples",
+             [](Client& client, uint32_t table, uint32_t batch, const Array<uint8_t>& destination,
+                const Latencies& latencies, double budget_s) {
+               const measure::Loop loop = loop_of(latencies, budget_s);
+               nb::gil_scoped_release release;
+               return measure::samples(client, table, batch,
+                                       std::as_writable_bytes(span_of(destination)), loop);
+             });
+  module.def("measure_updates",
+             [](Client& client, uint32_t table, const Array<const uint64_t>& keys,
+                const Array<const float>& priorities, const Latencies& latencies, double budget_s) {
+               const measure::Loop loop = loop_of(latencies, budget_s);
+               nb::gil_scoped_release release;
+               return measure::updates(client, table, span_of(keys), span_of(priorities), loop);
+             });
+  module.def("measure_fetches", [](Client& client, const Latencies& latencies, double budget_s) {
+    const measure::Loop loop = loop_of(latencies, budget_s);
+    nb::gil_scoped_release release;
+    return measure::fetches(client, loop);
+  });
+  module.def("measure_streamed_samples", &streamed_samples);
+  module.def("measure_copies", [](size_t row_bytes, size_t rows, size_t batch,
+                                  const Latencies& latencies, double budget_s) {
+    const measure::Loop loop = loop_of(latencies, budget_s);
+    nb::gil_scoped_release release;
+    return measure::copies(row_bytes, rows, batch, loop);
+  });
+  bind_ring(module);
+}
+
+}  // namespace drlnet

@@ -1,0 +1,114 @@
+#include "measure/calls.h"
+
+#include <array>
+#include <cstring>
+#include <deque>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "wire/codec.h"
+
+namespace drlnet::measure {
+namespace {
+
+constexpr uint64_t kSampleTimeoutNs = 10'000'000'000;
+
+template <typename Call>
+size_t run(const Loop& loop, Call call) {
+  uint64_t before = now_ns();
+  const uint64_t end = before + loop.budget_ns;
+  size_t count = 0;
+  while (count < loop.latencies_ns.size() && before < end) {
+    call();
+    const uint64_t after = now_ns();
+    loop.latencies_ns[count++] = after - before;
+    before = after;
+  }
+  return count;
+}
+
+}  // namespace
+
+size_t pings(Client& client, size_t payload_bytes, const Loop& loop) {
+  const std::vector<std::byte> payload(payload_bytes, std::byte{0x5a});
+  return run(loop, [&] { client.ping_ns(payload); });
+}
+
+size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop) {
+  const std::array<const std::byte*, 1> columns = {row.data()};
+  constexpr std::array<uint8_t, 1> kYes = {1}, kNo = {0};
+  constexpr std::array<int64_t, 1> kStream = {0};
+  std::array<int64_t, 1> step{};
+  return run(loop, [&] {
+    const bool first = writer.leases().front().next_step == 0;
+    writer.append(columns, first ? kYes : kNo, kNo, {}, step);
+    writer.add_items(kStream, step, {});
+    writer.flush();
+  });
+}
+
+size_t samples(Client& client, uint32_t table, uint32_t batch, std::span<std::byte> destination,
+               const Loop& loop) {
+  return run(loop,
+             [&] { client.sample(table, batch, destination, deadline_in(kSampleTimeoutNs)); });
+}
+
+size_t updates(Client& client, uint32_t table, std::span<const uint64_t> keys,
+               std::span<const float> priorities, const Loop& loop) {
+  return run(loop, [&] { client.update_priorities(table, keys, priorities); });
+}
+
+size_t fetches(Client& client, const Loop& loop) {
+  std::vector<std::byte> params;
+  return run(loop, [&] { client.fetch(0, params); });
+}
+
+size_t streamed_samples(Client& client, uint32_t table, uint32_t batch,
+                        std::span<const std::span<std::byte>> destinations, const Loop& loop) {
+  DRLNET_ASSERT(!destinations.empty());
+  std::deque<CallId> ahead;
+  const auto ask = [&](std::span<std::byte> destination) {
+    ahead.push_back(client.start(
+        Operation::sample, deadline_in(kSampleTimeoutNs),
+        [&](auto& body) { Writer(body).put(SampleRequest{table, batch}); }, destination));
+  };
+  const auto take = [&] {
+    const CallId id = ahead.front();
+    ahead.pop_front();
+    client.collect(id, deadline_in(kSampleTimeoutNs),
+                   [](Status status, auto reply) { throw_if_refused(status, reply); });
+  };
+  size_t count = 0;
+  try {
+    for (const auto& destination : destinations) ask(destination);
+    size_t next = 0;
+    count = run(loop, [&] {
+      take();
+      ask(destinations[next]);
+      next = (next + 1) % destinations.size();
+    });
+    while (!ahead.empty()) take();
+  } catch (...) {
+    for (const CallId id : ahead) client.abandon(id);  // the destinations are the caller's again
+    throw;
+  }
+  return count;
+}
+
+size_t copies(size_t row_bytes, size_t rows, size_t batch, const Loop& loop) {
+  std::vector<std::byte> from(row_bytes * rows, std::byte{1}), to(row_bytes * batch);
+  Random random(1);
+  return run(loop, [&] {
+    for (size_t i = 0; i < batch; ++i) {
+      std::memcpy(to.data() + i * row_bytes, from.data() + random.below(rows) * row_bytes,
+                  row_bytes);
+    }
+    asm volatile(""
+                 :
+                 : "r"(to.data())
+                 : "memory");  // nobody reads it: it must be copied all the same
+  });
+}
+
+}  // namespace drlnet::measure

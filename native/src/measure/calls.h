@@ -1,0 +1,44 @@
+// Loops over a client's calls, each call timed, for the benchmarks: operations of a few
+// microseconds cannot be timed from an interpreter. Every loop fills `latencies_ns` from its
+// front, ends early once `budget_ns` has passed, and returns how many calls it made.
+// A latency runs from the end of the call before, so that one call costs one reading of the clock.
+// Threading: the client's (client/client.h). Errors: those of the calls.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "client/client.h"
+#include "client/writer.h"
+
+namespace drlnet::measure {
+
+struct Loop {
+  std::span<uint64_t> latencies_ns;
+  uint64_t budget_ns;
+};
+
+size_t pings(Client& client, size_t payload_bytes, const Loop& loop);
+
+// One row of the table's only column and its item, in one request, until it is acknowledged. The
+// writer has one stream and flushes at two rows or more.
+size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop);
+
+size_t samples(Client& client, uint32_t table, uint32_t batch, std::span<std::byte> destination,
+               const Loop& loop);
+
+size_t updates(Client& client, uint32_t table, std::span<const uint64_t> keys,
+               std::span<const float> priorities, const Loop& loop);
+
+size_t fetches(Client& client, const Loop& loop);
+
+// Samples with one request under way for each destination; a latency is the time between two
+// arrivals. As a sample stream does, but with no thread that receives while its user computes:
+// there is nothing to compute here.
+size_t streamed_samples(Client& client, uint32_t table, uint32_t batch,
+                        std::span<const std::span<std::byte>> destinations, const Loop& loop);
+
+// What no network can beat: `batch` rows of row_bytes, drawn from `rows`, copied into one place.
+size_t copies(size_t row_bytes, size_t rows, size_t batch, const Loop& loop);
+
+}  // namespace drlnet::measure
