@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -24,15 +25,45 @@ class Record:
     p99_us: float
     per_second: float
     rounds: int
+    p999_us: float | None = None
+    bytes_per_second: float | None = None  # of payload, where that is what matters
+    oversubscribed: bool = False  # more threads that poll than cores
 
     @staticmethod
     def of(
-        suite: str, subject: str, workload: str, op: str, rounds: Sequence[Sequence[float]]
+        suite: str,
+        subject: str,
+        workload: str,
+        op: str,
+        rounds: Sequence[Sequence[float]],
+        *,
+        operation_bytes: int | None = None,
+        oversubscribed: bool = False,
     ) -> Record:
-        """From the latencies of each round, in microseconds: medians over the rounds."""
-        p50, p99 = np.median([np.percentile(times, [50, 99]) for times in rounds], axis=0)
+        """From the latencies of each round, in microseconds: medians over the rounds.
+
+        operation_bytes: payload that one operation moves, where bytes per second are of interest.
+        """
+        shares = [50, 99, 99.9]
+        p50, p99, p999 = np.median([np.percentile(times, shares) for times in rounds], axis=0)
         rate = float(np.median([1e6 / np.mean(times) for times in rounds]))
-        return Record(suite, subject, workload, op, float(p50), float(p99), rate, len(rounds))
+        return Record(
+            suite,
+            subject,
+            workload,
+            op,
+            float(p50),
+            float(p99),
+            rate,
+            len(rounds),
+            float(p999),
+            None if operation_bytes is None else rate * operation_bytes,
+            oversubscribed,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without the fields that say nothing."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass
@@ -40,14 +71,16 @@ class Records:
     """The records of one invocation."""
 
     records: list[Record] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)  # what a suite derives from them
 
     def to_json(self) -> str:
-        """{"machine": {...}, "command": "...", "records": [...]}, on one line."""
+        """{"machine": {...}, "command": "...", "records": [...], ...}, on one line."""
         command = " ".join(["drlnet", *sys.argv[1:]])
         return json.dumps(
             {
                 "machine": host_facts(),
                 "command": command,
-                "records": [asdict(record) for record in self.records],
+                "records": [record.to_dict() for record in self.records],
+                **self.more,
             }
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output
+from drlnet.cli.transports import TransportsOption, measure_transports, measure_veth
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure the service.")
 
@@ -39,6 +41,72 @@ def turns(
             f"ratio {beside.p99_us / alone.p99_us:.2f}"
         )
     output.result(measured.to_json())
+
+
+@bench.command("transport")
+def transport(
+    transports: TransportsOption = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="alternated rounds")] = 5,
+    quick: Annotated[bool, typer.Option("--quick", help="a tenth of the calls in a round")] = False,
+    netns: Annotated[
+        bool,
+        typer.Option(
+            "--netns",
+            help="DPDK and the kernel over one veth pair between two network namespaces (root)",
+        ),
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="where JSON and plot are written")
+    ] = Path("runs/bench"),
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Latency of every operation over each transport, against kernel UDP blocking and polled.
+
+    The same server program and payloads each time; a bare shared-memory ring stands beside them as
+    the floor. Measure on an idle machine with two cores or more.
+
+    [bold]Examples[/bold]
+
+    drlnet bench transport
+
+    drlnet bench transport --transports udp,dpdk:local --rounds 9
+
+    sudo drlnet bench transport --netns
+    """
+    output = Output(json)
+    measure = measure_veth if netns else measure_transports
+    output.result(measure(output, transports, rounds, quick, out))
+
+
+@bench.command("transport-client", hidden=True)
+def transport_client(
+    address: str,
+    poll: Annotated[str, typer.Option("--poll")] = "busy",
+    calls: Annotated[int, typer.Option("--calls", min=1)] = 5000,
+    budget_s: Annotated[float, typer.Option("--budget-s")] = 0.5,
+    warm_up: Annotated[int, typer.Option("--warm-up", min=1)] = 200,
+    core: Annotated[int | None, typer.Option("--core")] = None,
+) -> None:
+    """The measuring side of `transport --netns`."""
+    from drlnet.bench.transport.cells import Effort
+    from drlnet.bench.transport.client import measure
+
+    output = Output(as_json=True)
+    for measured in measure(address, poll, Effort(calls, budget_s, warm_up), core=core):
+        output.event("measured", **measured.to_json())
+
+
+@bench.command("ring-echo", hidden=True)
+def ring_echo(path: str) -> None:
+    """The other side of the ring that `transport` measures."""
+    from drlnet.bench.transport.ring import echo
+    from drlnet.launch.signals import Stop
+
+    output = Output(as_json=True)
+    with Stop() as stop:
+        count = echo(path, stop, lambda: output.event("ready"))
+    output.event("echoed", messages=count)
 
 
 @bench.command("bulk-reader", hidden=True)

@@ -1,0 +1,163 @@
+"""The measuring side: every cell of one server, called from here or from a process of its own.
+
+Nothing of Python lies in a timed loop: each is native (native/src/measure/calls.h).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drlnet import native
+from drlnet.bench.transport.cells import (
+    BATCH,
+    BATCH_ROWS,
+    CELLS,
+    FRAME_BYTES,
+    PAYLOADS,
+    Cell,
+    Effort,
+    Measured,
+)
+from drlnet.client import Column, Item, Limiter, Sampler, View
+from drlnet.client.specs import native_spec
+
+_ROWS = 4096  # of a table: 29 MB of frames, which no cache close to a core holds
+_FILL_ROWS = 64  # appended at once
+_DEPTH = 4  # batches under way, as a learner's prefetch
+_TIMEOUT_S = 10.0
+
+Latencies = NDArray[np.uint64]
+Timed = Callable[[Latencies, float], int]
+
+
+@contextmanager
+def pinned(core: int | None) -> Iterator[None]:
+    """The calling thread on that core; where it was, when it is None."""
+    if core is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def measure(
+    address: str,
+    poll: str,
+    effort: Effort,
+    *,
+    core: int | None = None,
+    cells: tuple[Cell, ...] = CELLS,
+) -> Iterator[Measured]:
+    """Measures the cells of a fresh server, one after the other.
+
+    core: where the calling thread runs, for a polling one. Raises what a client's calls raise.
+    """
+    with pinned(core):
+        client = native.Client(address, "bench", _TIMEOUT_S, poll)
+        tables: dict[int, _Table] = {}
+        for op, payload in cells:
+            size = FRAME_BYTES if payload == BATCH else PAYLOADS[payload]
+            if op in {"append", "sample", "update", "sampled bytes"} and size not in tables:
+                tables[size] = _Table(client, size)
+            timed = _timed(client, tables.get(size), op, payload)
+            warm_up = np.empty(effort.warm_up, np.uint64)
+            timed(warm_up, effort.budget_s / 10)
+            latencies = np.empty(effort.calls, np.uint64)
+            count = timed(latencies, effort.budget_s)
+            yield Measured(op, payload, latencies[:count] / 1e3)
+
+
+def _timed(client: native.Client, table: _Table | None, op: str, payload: str) -> Timed:
+    """The native loop of a cell, with all it needs but the array and the time."""
+    if op == "ping":
+        return lambda out, s: native.measure_pings(client, PAYLOADS[payload], out, s)
+    if op == "fetch":
+        client.publish(bytes(PAYLOADS[payload]))
+        return lambda out, s: native.measure_fetches(client, out, s)
+    assert table is not None
+    if op == "append":
+        row = np.ones(table.row_bytes, np.uint8)
+        return lambda out, s: native.measure_appends(table.writer, row, out, s)
+    if op == "update":
+        # As many keys (8 B) and priorities (4 B) as the payload holds behind 8 B of header.
+        keys = table.sampled_keys((PAYLOADS[payload] - 8) // 12)
+        priorities = np.ones(len(keys), np.float32)
+        return lambda out, s: native.measure_updates(client, table.number, keys, priorities, out, s)
+    batch = BATCH_ROWS if payload == BATCH else 1
+    if op == "sample":
+        buffer = table.buffer(batch)
+        return lambda out, s: native.measure_samples(client, table.number, batch, buffer, out, s)
+    buffers = [table.buffer(batch) for _ in range(_DEPTH)]
+    return lambda out, s: native.measure_streamed_samples(
+        client, table.number, batch, buffers, out, s
+    )
+
+
+@dataclass
+class _Table:
+    """A full table of rows of one size, an item on each."""
+
+    client: native.Client
+    row_bytes: int
+    spec: native.TableSpec = field(init=False)
+    number: int = field(init=False)
+    writer: native.StreamWriter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.spec = native_spec(
+            f"rows of {self.row_bytes} B",
+            {"row": Column("uint8", (self.row_bytes,))},
+            Item({"row": View("row")}),
+            _ROWS,
+            Sampler(),
+            Limiter(),
+            seed=0,
+        )
+        self.number = self.client.open_table(self.spec)
+        self._fill()
+        # It never flushes by itself: the timed loop does, when a row's item is there, too.
+        self.writer = self._writer(streams=1, flush_rows=2)
+
+    def _writer(self, streams: int, flush_rows: int) -> native.StreamWriter:
+        lease_s, forever_s = 60.0, 1e6
+        return self.client.writer(
+            self.number, self.spec, streams, [], flush_rows, forever_s, lease_s
+        )
+
+    def _fill(self) -> None:
+        rows = np.random.default_rng(0).integers(0, 255, (_FILL_ROWS, self.row_bytes), np.uint8)
+        no = np.zeros(_FILL_ROWS, np.uint8)
+        streams, steps = np.arange(_FILL_ROWS), np.empty(_FILL_ROWS, np.int64)
+        priorities = np.ones(_FILL_ROWS, np.float32)
+        writer = self._writer(_FILL_ROWS, flush_rows=2 * _FILL_ROWS)
+        for step in range(_ROWS // _FILL_ROWS):
+            first = np.full(_FILL_ROWS, step == 0, np.uint8)
+            writer.append([rows], first, no, np.ones(_FILL_ROWS, np.uint8), steps)
+            writer.add_items(streams, steps, priorities)
+            writer.flush()
+        writer.release()
+
+    def buffer(self, batch: int) -> NDArray[np.uint8]:
+        """Memory for one reply."""
+        return np.empty(self._layout(batch)["total_bytes"], np.uint8)
+
+    def sampled_keys(self, count: int) -> NDArray[np.uint64]:
+        """Keys of items that are alive now."""
+        buffer = self.buffer(count)
+        self.client.sample(self.number, count, buffer, _TIMEOUT_S)
+        start: int = self._layout(count)["keys"]
+        return np.frombuffer(buffer, np.uint64, count, start)
+
+    def _layout(self, batch: int) -> dict[str, Any]:
+        return cast(dict[str, Any], self.spec.layout(batch))

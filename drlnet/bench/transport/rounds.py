@@ -1,0 +1,128 @@
+"""Every transport against kernel UDP, blocking and polled: same server, same payloads.
+
+Each subject's turn is a fresh `drlnet serve` process, started for it and ended behind it: a server
+that polls would take a core from the next, and a fresh one each round keeps luck with memory from
+being one subject's alone. Subjects take turns within each round, the order shifted by one from
+round to round. Percentiles are medians over the rounds.
+
+Server and client have a core each, in every subject. Blocking ones would do without, but left to
+itself the scheduler at times puts both on one core, where neither needs to wake another: a ping
+then takes a tenth of its time, which two processes with work of their own never see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from drlnet.bench.records import Record
+from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Cell, Effort, Measured
+from drlnet.bench.transport.client import measure
+from drlnet.bench.transport.ring import measure_copy, measure_ring
+from drlnet.bench.transport.subjects import COPY, RING, Cores, Subject, pin_process
+from drlnet.errors import DrlnetError, TransportError
+from drlnet.launch.signals import Stop
+from drlnet.launch.supervisor import Supervisor
+
+SUITE = "transport"
+READY_DEADLINE_S = 60.0
+Turn = Callable[[Subject], list[Measured]]
+
+
+@dataclass
+class Results:
+    """What was measured, and why what was not could not be."""
+
+    cores: Cores
+    rounds: dict[tuple[str, str, str], list[list[float]]] = field(default_factory=dict)
+    polling: dict[str, int] = field(default_factory=dict)  # subject: threads that poll
+    unavailable: dict[str, str] = field(default_factory=dict)  # subject: cause
+
+    def add(self, subject: str, polling_threads: int, measured: Sequence[Measured]) -> None:
+        self.polling[subject] = polling_threads
+        for one in measured:
+            key = (subject, one.op, one.payload)
+            self.rounds.setdefault(key, []).append(one.latencies_us.tolist())
+
+    def records(self) -> list[Record]:
+        """In the order of the cells, within each the subjects as they were first measured."""
+        order: dict[Cell, int] = {cell: index for index, cell in enumerate(CELLS)}
+        subjects = list(self.polling)
+        found = []
+        for (subject, op, payload), rounds in self.rounds.items():
+            record = Record.of(
+                SUITE,
+                subject,
+                payload,
+                op,
+                rounds,
+                operation_bytes=BATCH_BYTES if payload == BATCH else None,
+                oversubscribed=self.polling[subject] > self.cores.count,
+            )
+            found.append((order[op, payload], subjects.index(subject), record))
+        return [record for _, _, record in sorted(found, key=lambda entry: entry[:2])]
+
+
+def measure_transports(
+    stop: Stop,
+    subjects: Sequence[Subject],
+    *,
+    rounds: int,
+    effort: Effort,
+    note: Callable[[str], None],
+    turn: Turn | None = None,
+    floors: bool = True,
+) -> Results:
+    """Measures all subjects in turns, and the floors behind each round.
+
+    turn: how one subject is measured once, by default with this process as the client. A subject
+    whose first turn fails is left out and its cause kept; a later failure is raised.
+    Raises TransportError when no subject can be measured.
+    """
+    results = Results(Cores.usable())
+
+    def here(subject: Subject) -> list[Measured]:
+        return measure_here(stop, subject, effort, results.cores)
+
+    left = list(subjects)
+    for index in range(rounds):
+        shift = index % max(1, len(left))
+        for subject in left[shift:] + left[:shift]:
+            if stop.is_set():
+                return results
+            note(f"round {index + 1} of {rounds}: {subject.name}")
+            try:
+                measured = (turn or here)(subject)
+            except DrlnetError as error:
+                if subject.name in results.polling:
+                    raise
+                results.unavailable[subject.name] = error.cause
+                left.remove(subject)
+                note(f"{subject.name}: not available: {error.cause}")
+                continue
+            results.add(subject.name, subject.polling_threads, measured)
+        if not left:
+            cause = next(iter(results.unavailable.values()))
+            raise TransportError(f"no transport can be measured: {cause}", "name others")
+        if floors and not stop.is_set():
+            results.add(RING, 2, measure_ring(stop, effort, results.cores))
+            results.add(COPY, 1, [measure_copy(effort, results.cores)])
+    return results
+
+
+def measure_here(stop: Stop, subject: Subject, effort: Effort, cores: Cores) -> list[Measured]:
+    """One turn of a subject: its server a process of its own, this one the client."""
+    with Supervisor(stop) as group:
+        listen = ("--poll", subject.poll, "--listen", subject.listen)
+        server = group.start("server", ["serve", "--json", *listen])
+        ready = group.wait_for_line(server, "ready", READY_DEADLINE_S)
+        if not ready:  # stopped before
+            return []
+        pin_process(server.pid, cores.server)
+        address = subject.connect or ready["addresses"][0]
+        measured = []
+        for one in measure(address, subject.poll, effort, core=cores.client):
+            measured.append(one)
+            if stop.is_set():
+                break
+        return measured

@@ -1,0 +1,84 @@
+"""Who is measured: a transport, a way to poll, and the core that each side runs on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from drlnet.errors import ConfigError
+
+Poll = Literal["block", "busy"]
+
+# What a server listens on, by the name of the transport. Each is tried; what cannot be had here
+# says why.
+ADDRESSES = {
+    "udp": "udp://127.0.0.1:0",
+    "dpdk:local": "dpdk:local:0",
+    "dpdk:memif": "dpdk:memif:0",
+    "dpdk:virtio-user": "dpdk:virtio-user:0",
+}
+BASELINE = "udp"
+RING = "shared-memory ring (floor)"
+COPY = "memcpy (floor)"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One row of the results; server and client poll in the same way.
+
+    connect: what the client types, where that is not what the server says.
+    """
+
+    name: str
+    listen: str
+    poll: Poll
+    connect: str | None = None
+
+    @property
+    def polling_threads(self) -> int:
+        return 2 if self.poll == "busy" else 0
+
+
+@dataclass(frozen=True)
+class Cores:
+    """One core for the server and one for the client; none where there is only one."""
+
+    server: int | None
+    client: int | None
+    count: int
+
+    @staticmethod
+    def usable() -> Cores:
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < 2:
+            return Cores(None, None, len(cores))
+        return Cores(cores[0], cores[1], len(cores))
+
+
+def pin_process(pid: int, core: int | None) -> None:
+    """Every thread of that process on one core; threads that they start later follow."""
+    if core is None:
+        return
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
+
+
+def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
+    """Kernel UDP, blocking and polled, and each other transport polled. None: all there are.
+
+    Raises ConfigError for a name that is no transport.
+    """
+    wanted = list(ADDRESSES) if transports is None else list(dict.fromkeys(transports))
+    for name in wanted:
+        if name not in ADDRESSES:
+            raise ConfigError(
+                f"no transport is called '{name}'", f"use some of: {', '.join(ADDRESSES)}"
+            )
+    baseline = ADDRESSES[BASELINE]
+    polls: tuple[Poll, ...] = ("block", "busy")
+    subjects = [Subject(f"{BASELINE} {poll}", baseline, poll) for poll in polls]
+    others = [name for name in wanted if name != BASELINE]
+    return subjects + [Subject(f"{name} busy", ADDRESSES[name], "busy") for name in others]

@@ -1,0 +1,115 @@
+"""What `drlnet bench transport` does between its options and its output."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drlnet.cli.output import Output
+
+if TYPE_CHECKING:
+    from drlnet.bench.transport import Results
+    from drlnet.launch.signals import Stop
+
+TransportsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--transports",
+        metavar="NAME,...",
+        help="which of udp, dpdk:local, dpdk:memif, dpdk:virtio-user to compare with kernel UDP "
+        "[dim](default all that can be had)[/dim]",
+    ),
+]
+
+
+def measure_transports(
+    output: Output, transports: str | None, rounds: int, quick: bool, out: Path
+) -> str:
+    """Measures transports of this machine, reports, and returns the JSON object."""
+    from drlnet.bench.transport import QUICK, Effort, subjects_of
+    from drlnet.bench.transport import measure_transports as run
+    from drlnet.launch.signals import Stop
+
+    names = None if transports is None else [name.strip() for name in transports.split(",")]
+    subjects = subjects_of(names)
+    effort = QUICK if quick else Effort()
+    with Stop() as stop:
+        results = run(stop, subjects, rounds=rounds, effort=effort, note=output.note)
+        _end_if(stop)
+    return _report(output, results, out / "transport")
+
+
+def measure_veth(
+    output: Output, transports: str | None, rounds: int, quick: bool, out: Path
+) -> str:
+    """The same over a veth pair between two network namespaces."""
+    from drlnet.bench.transport import QUICK, Effort
+    from drlnet.bench.transport import measure_transports as run
+    from drlnet.bench.transport.netns import BLOCK, BUSY, joined, measure_joined, veth_subjects
+    from drlnet.bench.transport.subjects import Cores
+    from drlnet.errors import ConfigError
+    from drlnet.launch.signals import Stop
+
+    if transports is not None:
+        raise ConfigError(
+            "--netns compares drivers of its own, --transports those of one machine",
+            "give one of the two",
+        )
+    effort = QUICK if quick else Effort()
+    with Stop() as stop, joined() as sides:
+        results = run(
+            stop,
+            veth_subjects(*sides),
+            rounds=rounds,
+            effort=effort,
+            note=output.note,
+            turn=lambda subject: measure_joined(stop, subject, effort, Cores.usable(), sides),
+            floors=False,
+        )
+        _end_if(stop)
+    return _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, network=True)
+
+
+def _end_if(stop: Stop) -> None:
+    if stop.is_set():  # half a comparison is none
+        raise typer.Exit(stop.exit_code)
+
+
+def _report(
+    output: Output,
+    results: Results,
+    path: Path,
+    *,
+    block: str = "udp block",
+    busy: str = "udp busy",
+    network: bool = False,
+) -> str:
+    """Table, JSON and plot; returns the JSON."""
+    from drlnet.bench.records import Records
+    from drlnet.bench.transport import reductions
+    from drlnet.bench.transport.plot import plot
+    from drlnet.bench.transport.reductions import PAPER_RANGE
+    from drlnet.bench.transport.table import show
+
+    records = results.records()
+    found = reductions(records, block=block, busy=busy)
+    show(records, found, file=output.notes, block=block, busy=busy, network=network)
+    for subject, cause in results.unavailable.items():
+        output.note(f"{subject}: not available: {cause}")
+    text = Records(
+        records,
+        {
+            "reductions": [asdict(reduction) for reduction in found],
+            "paper_range": PAPER_RANGE,
+            "unavailable": results.unavailable,
+        },
+    ).to_json()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for suffix, content in ((".json", text + "\n"), (".svg", plot(records))):
+        written = path.with_suffix(suffix)
+        written.write_text(content, encoding="utf-8")
+        output.note(f"written: {written}")
+    return text

@@ -1,0 +1,164 @@
+"""The benchmark of transports, small: what it measures, what it derives, what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from system.command import finished
+
+from drlnet import native
+from drlnet.bench import Record
+from drlnet.bench.transport import Effort, measure_transports, reductions, subjects_of
+from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Measured
+from drlnet.bench.transport.netns import joined
+from drlnet.bench.transport.plot import plot
+from drlnet.bench.transport.ring import measure_ring
+from drlnet.bench.transport.rounds import Results
+from drlnet.bench.transport.subjects import COPY, RING, Cores, Subject
+from drlnet.bench.transport.table import caption, show
+from drlnet.errors import ConfigError, TransportError
+from drlnet.launch.signals import Stop
+
+TINY = Effort(calls=30, budget_s=0.05, warm_up=5)
+
+
+def record(subject: str, p50_us: float, op: str = "ping", payload: str = "64 B") -> Record:
+    return Record("transport", subject, payload, op, p50_us, 2 * p50_us, 1e6 / p50_us, 1)
+
+
+def test_records_hold_percentiles_and_rates() -> None:
+    times = [float(us) for us in range(1, 1001)]
+    made = Record.of("s", "a", "w", "o", [times, times], operation_bytes=10)
+    assert made.p50_us == pytest.approx(500.5)
+    assert made.p999_us == pytest.approx(np.percentile(times, 99.9))
+    assert made.per_second == pytest.approx(1e6 / 500.5)
+    assert made.bytes_per_second == pytest.approx(10 * made.per_second)
+    assert "bytes_per_second" not in Record.of("s", "a", "w", "o", [times]).to_dict()
+
+
+def test_reductions() -> None:
+    made = reductions([record("udp block", 60.0), record("udp busy", 4.0), record("new", 1.0)])
+    assert [reduction.subject for reduction in made] == ["new"]
+    assert made[0].than_block == pytest.approx(59 / 60)
+    assert made[0].than_busy == pytest.approx(0.75)
+    assert made[0].wake_up_share == pytest.approx(56 / 59)
+
+
+def test_reductions_without_a_baseline_or_a_gain() -> None:
+    (alone,) = reductions([record("new", 1.0)])
+    assert (alone.than_block, alone.than_busy, alone.wake_up_share) == (None, None, None)
+    (slower,) = reductions([record("udp block", 1.0), record("udp busy", 1.0), record("new", 2.0)])
+    assert slower.than_block == pytest.approx(-1.0)
+    assert slower.wake_up_share is None
+    (other,) = reductions([record("udp block", 60.0, op="append"), record("new", 1.0)])
+    assert other.than_block is None  # of another operation
+
+
+def test_udp_block_and_busy_produce_every_cell() -> None:
+    with Stop() as stop:
+        results = measure_transports(
+            stop, subjects_of(["udp"]), rounds=1, effort=TINY, note=lambda line: None
+        )
+    found = {(r.subject, r.op, r.workload): r for r in results.records()}
+    for subject in ("udp block", "udp busy"):
+        assert {(op, payload) for name, op, payload in found if name == subject} == set(CELLS)
+    assert {payload for name, _, payload in found if name == RING}
+    assert (COPY, "sampled bytes", BATCH) in found
+    for one in found.values():
+        assert one.p999_us is not None
+        assert 0 < one.p50_us <= one.p99_us <= one.p999_us < 5e6
+    stream = found["udp busy", "sampled bytes", BATCH]
+    assert stream.bytes_per_second == pytest.approx(stream.per_second * BATCH_BYTES)
+    records = results.records()
+    file = io.StringIO()
+    show(records, reductions(records), file=file)
+    assert max(len(line) for line in file.getvalue().splitlines()) <= 80
+    ElementTree.fromstring(plot(records))
+
+
+def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
+    absent = Subject("absent busy", "absent:1", "busy")
+    cores = Cores(None, None, 1)
+    measured = [Measured("ping", "64 B", np.array([1.0, 2.0]))]
+
+    def turn(subject: Subject) -> list[Measured]:
+        if subject is absent:
+            raise TransportError("no such thing", "")
+        return measured
+
+    present = Subject("udp busy", "udp://127.0.0.1:0", "busy")
+    notes: list[str] = []
+    with Stop() as stop:
+        results = measure_transports(
+            stop,
+            [absent, present],
+            rounds=2,
+            effort=TINY,
+            note=notes.append,
+            turn=turn,
+            floors=False,
+        )
+        assert results.unavailable == {"absent busy": "no such thing"}
+        assert [r.subject for r in results.records()] == ["udp busy"]
+        assert any("not available: no such thing" in line for line in notes)
+        with pytest.raises(TransportError, match="no such thing"):
+            measure_transports(
+                stop, [absent], rounds=1, effort=TINY, note=notes.append, turn=turn, floors=False
+            )
+    results = Results(cores)
+    results.add("udp busy", 2, measured)
+    (oversubscribed,) = results.records()
+    assert oversubscribed.oversubscribed
+    assert any(line.startswith("*") for line in caption([oversubscribed], []))
+
+
+def test_the_ring_answers_from_another_process() -> None:
+    # It raises by itself where an answer is not what was sent.
+    with Stop() as stop:
+        measured = measure_ring(stop, TINY, Cores.usable())
+    assert [one.payload for one in measured] == ["64 B", "1 KiB", "7 KB frame", "8 KiB"]
+    for one in measured:
+        assert len(one.latencies_us) > 0
+        assert 0.05 < np.median(one.latencies_us) < 1e5
+
+
+def test_a_ring_that_nobody_answers_says_so() -> None:
+    file = os.memfd_create("ring")
+    try:
+        os.ftruncate(file, native.RingPair.file_bytes())
+        with pytest.raises(TransportError, match="does not answer"):
+            native.RingPair(file).pings(64, np.empty(1, np.uint64), 10.0)
+    finally:
+        os.close(file)
+
+
+def test_an_unknown_transport_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no transport is called 'tcp'"):
+        subjects_of(["udp", "tcp"])
+
+
+def test_namespaces_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(TransportError, match="takes root"), joined():
+        pass
+
+
+def test_the_command_refuses_what_it_cannot_measure(tmp_path: Path) -> None:
+    for args in (["--transports", "tcp"], ["--netns", "--transports", "udp"]):
+        ended = finished(tmp_path, "bench", "transport", "--json", *args)
+        assert ended.popen.returncode == ConfigError.exit_code, ended.text()
+        assert ended.last_json()["error"]["remedy"]
+    assert finished(tmp_path, "bench", "transport", "--rounds", "0").popen.returncode == 2
+
+
+def test_measured_cells_survive_the_way_through_json() -> None:
+    one = Measured("ping", "64 B", np.array([1.5, 2.5]))
+    again = Measured.from_json(json.loads(json.dumps(one.to_json())))
+    assert again.cell == one.cell
+    assert again.latencies_us.tolist() == [1.5, 2.5]
