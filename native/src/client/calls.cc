@@ -64,9 +64,13 @@ void fill_update(std::vector<std::byte>& body, uint32_t table, std::span<const u
 
 }  // namespace
 
+void Client::ping(std::span<const std::byte> payload) {
+  call(Operation::ping, [&](auto& body) { Writer(body).raw(payload); }, [](auto) {});
+}
+
 uint64_t Client::ping_ns(std::span<const std::byte> payload) {
   const uint64_t start = now_ns();
-  call(Operation::ping, [&](auto& body) { Writer(body).raw(payload); }, [](auto) {});
+  ping(payload);
   return now_ns() - start;
 }
 

@@ -12,6 +12,7 @@ namespace drlnet {
 namespace {
 
 constexpr uint64_t kInterruptNs = 50'000'000;
+constexpr int kGlances = 16;  // of a spinning loop between two readings of the clock
 
 std::string seconds(uint64_t ns) {
   char text[32];
@@ -80,9 +81,8 @@ void Client::open() {
 
 void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()>& condition,
                        const std::function<std::string()>& waited_for) {
-  const uint64_t started = now_ns();
-  uint64_t spin_until = started + (options_.poll == Poll::block ? 0 : kSpinNs);
-  uint64_t interrupt_at = started + kInterruptNs;
+  uint64_t started = 0, spin_until = 0,
+           interrupt_at = 0;  // set once there is something to wait for
   bool moved = false;
   for (uint64_t now = 0;;) {  // 0: one round at least, however short the deadline
     if (condition()) return;
@@ -97,7 +97,7 @@ void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()
                         "`, or correct the address"
                   : "look at `drlnet stats --server " + options_.address + "`, or allow more time");
     }
-    if (interrupt_ && now >= interrupt_at) {
+    if (interrupt_ && started != 0 && now >= interrupt_at) {
       lock.unlock();
       interrupt_();
       lock.lock();
@@ -106,11 +106,22 @@ void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()
     moved = connection_.progress();
     if (moved) tell_others();
     if (run_server_) moved |= run_server_();
+    if (moved && condition()) return;  // most calls end here, without another look at the clock
     now = now_ns();
+    if (started == 0) {
+      started = now;
+      spin_until = now + (options_.poll == Poll::block ? 0 : kSpinNs);
+      interrupt_at = now + kInterruptNs;
+    }
     if (moved) continue;
     if (options_.poll == Poll::busy || now < spin_until) {
-      spin_pause();
-      give_way(lock);
+      for (int i = 0; i < kGlances && !moved; ++i) {
+        spin_pause();
+        give_way(lock);
+        if (run_server_) break;
+        moved = connection_.glance();
+      }
+      if (moved) tell_others();
       continue;
     }
     sleep(lock, std::min({connection_.next_deadline_ns(), deadline, interrupt_at}));
@@ -182,9 +193,18 @@ CallId Client::start(Operation operation, Deadline deadline,
                      const std::function<void(std::vector<std::byte>&)>& fill,
                      std::span<std::byte> destination) {
   Lock lock = take_lock();
-  run_until(
-      lock, deadline, [&] { return connection_.has_room(operation); },
-      [&] { return std::string(operation_name(operation)) + ": room for another request"; });
+  return start(lock, now_ns(), operation, deadline, fill, destination);
+}
+
+CallId Client::start(Lock& lock, uint64_t now, Operation operation, Deadline deadline,
+                     const std::function<void(std::vector<std::byte>&)>& fill,
+                     std::span<std::byte> destination) {
+  if (!connection_.has_room(operation)) {
+    run_until(
+        lock, deadline, [&] { return connection_.has_room(operation); },
+        [&] { return std::string(operation_name(operation)) + ": room for another request"; });
+    now = now_ns();
+  }
   Call& call = connection_.begin(operation);
   try {
     fill(call.body);
@@ -199,7 +219,7 @@ CallId Client::start(Operation operation, Deadline deadline,
     throw;
   }
   call.destination = destination;
-  return connection_.submit(call);
+  return connection_.submit(call, now);
 }
 
 bool Client::finished(CallId id) {
@@ -241,8 +261,11 @@ void Client::abandon(CallId id) {
 
 void Client::call(Operation operation, const std::function<void(std::vector<std::byte>&)>& fill,
                   const std::function<void(std::span<const std::byte>)>& visit) {
-  const Deadline deadline = deadline_in(options_.timeout_ns);
-  const CallId id = start(operation, deadline, fill);
+  Lock lock = take_lock();
+  const uint64_t now = now_ns();  // once: 35 ns on a virtual machine
+  const Deadline deadline = now + options_.timeout_ns;
+  const CallId id = start(lock, now, operation, deadline, fill, {});
+  lock.unlock();
   collect(id, deadline, [&](Status status, std::span<const std::byte> reply) {
     throw_if_refused(status, reply);
     visit(reply);

@@ -46,7 +46,8 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  uint64_t ping_ns(std::span<const std::byte> payload = {});
+  void ping(std::span<const std::byte> payload = {});
+  uint64_t ping_ns(std::span<const std::byte> payload = {});  // its round trip
   uint32_t open_table(const TableSpec& spec);
   std::vector<Lease> lease(uint32_t table, uint32_t count);
   std::vector<Lease> resume(uint32_t table, std::span<const StreamName> names);
@@ -94,6 +95,9 @@ class Client {
                  const std::function<std::string()>& waited_for);
   void sleep(Lock& lock, uint64_t until_ns);
   void tell_others();
+  CallId start(Lock& lock, uint64_t now, Operation operation, Deadline deadline,
+               const std::function<void(std::vector<std::byte>&)>& fill,
+               std::span<std::byte> destination);
   void call(Operation operation, const std::function<void(std::vector<std::byte>&)>& fill,
             const std::function<void(std::span<const std::byte>)>& visit);
   std::string explain(const Call& call) const;

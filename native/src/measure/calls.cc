@@ -32,7 +32,7 @@ size_t run(const Loop& loop, Call call) {
 
 size_t pings(Client& client, size_t payload_bytes, const Loop& loop) {
   const std::vector<std::byte> payload(payload_bytes, std::byte{0x5a});
-  return run(loop, [&] { client.ping_ns(payload); });
+  return run(loop, [&] { client.ping(payload); });
 }
 
 size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop) {

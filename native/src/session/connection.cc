@@ -74,14 +74,14 @@ void Connection::withdraw(Call& call) {
   lane.taken[--lane.next % lane.calls.size()] = false;
 }
 
-CallId Connection::submit(Call& call) {
+CallId Connection::submit(Call& call, uint64_t now) {
   DRLNET_ASSERT(call.state == Call::State::idle && call.body.size() <= kMaxRequestBytes);
   call.state = Call::State::sending;
   call.expected_bytes = static_cast<uint32_t>(call.destination.size());
   call.wait = 0;
   call.next_fragment = call.attempts = 0;
   call.reply_bytes = call.asked = call.got = 0;
-  call.issued_ns = now_ns();
+  call.issued_ns = now;
   call.heard_ns = 0;
   call.retry_at_ns = call.last_sent_ns = 0;
   ++active_;
@@ -94,6 +94,8 @@ CallId Connection::submit(Call& call) {
   next_deadline_ = 0;
   return {lane_of(call.operation), call.request};
 }
+
+CallId Connection::submit(Call& call) { return submit(call, now_ns()); }
 
 Call& Connection::call(CallId id) {
   LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
@@ -135,9 +137,15 @@ void Connection::detach(CallId id) {
   detached.destination = {};
 }
 
-bool Connection::progress() {
+bool Connection::progress() { return state_ != State::lost && round(transport_->recv_burst()); }
+
+bool Connection::glance() {
   if (state_ == State::lost) return false;
   const auto frames = transport_->recv_burst();
+  return !frames.empty() && round(frames);
+}
+
+bool Connection::round(std::span<const RxFrame> frames) {
   const uint64_t now = now_ns();
   for (const RxFrame& frame : frames) {
     if (frame.from == server_) on_frame(frame.data, now);

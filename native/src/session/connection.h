@@ -66,6 +66,9 @@ class Connection {
 
   // One round: receive, repair, send. False when nothing moved.
   bool progress();
+  // A round only if a frame has come: for loops that spin, which need not read the clock and look
+  // at timers each time.
+  bool glance();
   // When progress() has to run again even if nothing arrives.
   uint64_t next_deadline_ns() const { return next_deadline_; }
   WaitPoint arm() { return transport_->arm(); }
@@ -81,6 +84,7 @@ class Connection {
   // A call to fill (its body is empty, its room kept). has_room() must hold. submit() sends it,
   // withdraw() forgets it; one of the two comes before the next begin().
   Call& begin(Operation operation);
+  CallId submit(Call& call, uint64_t now);
   CallId submit(Call& call);
   void withdraw(Call& call);
   Call& call(CallId id);
@@ -101,6 +105,7 @@ class Connection {
     std::vector<bool> taken;  // begun and not released
   };
 
+  bool round(std::span<const RxFrame> frames);
   void say_hello(uint64_t now);
   void on_frame(std::span<const std::byte> frame, uint64_t now);
   void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
