@@ -85,6 +85,8 @@ CallId Connection::submit(Call& call, uint64_t now) {
   call.heard_ns = 0;
   call.retry_at_ns = call.last_sent_ns = 0;
   ++active_;
+  LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
+  lane.active |= 1u << (call.request % lane.calls.size());
   if (state_ == State::open) {
     call.sent.begin(static_cast<uint32_t>(call.body.size()),
                     static_cast<uint32_t>(frame_bytes_) - kHeaderBytes);

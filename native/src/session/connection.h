@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -103,7 +104,9 @@ class Connection {
     uint64_t next = 1;
     std::vector<Call> calls;
     std::vector<bool> taken;  // begun and not released
+    uint32_t active = 0;  // bit i: calls[i] is under way
   };
+  static_assert(std::ranges::max(kLaneWindow) <= 32, "bits of LaneCalls::active");
 
   bool round(std::span<const RxFrame> frames);
   void say_hello(uint64_t now);
@@ -137,11 +140,8 @@ class Connection {
   template <typename Visit>
   void each_active(Visit visit) {
     for (LaneCalls& lane : lanes_) {
-      for (size_t i = 0; i < lane.calls.size(); ++i) {
-        if (lane.taken[i] && lane.calls[i].state != Call::State::idle &&
-            lane.calls[i].state != Call::State::done) {
-          visit(lane.calls[i]);
-        }
+      for (uint32_t left = lane.active; left != 0; left &= left - 1) {
+        visit(lane.calls[static_cast<size_t>(std::countr_zero(left))]);
       }
     }
   }

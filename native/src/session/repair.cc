@@ -91,6 +91,7 @@ void Connection::resume_calls() {
 // One fragment may always be in flight, so that a small credit cannot stop a session.
 void Connection::send_requests(uint64_t now) {
   for (LaneCalls& lane : lanes_) {
+    if (lane.active == 0) continue;
     const uint64_t window = lane.calls.size();
     for (uint64_t request = lane.next > window ? lane.next - window : 1; request < lane.next;
          ++request) {

@@ -109,7 +109,9 @@ void Connection::finish(Call& call, uint64_t now) {
     measured(latency);
   }
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
-  if (call.unwanted) lane.taken[call.request % lane.calls.size()] = false;
+  const size_t index = call.request % lane.calls.size();
+  lane.active &= ~(1u << index);
+  if (call.unwanted) lane.taken[index] = false;
 }
 
 // How many bytes of a reply may come unasked: what every request says.
