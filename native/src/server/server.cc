@@ -11,6 +11,7 @@ namespace drlnet {
 namespace {
 
 constexpr uint64_t kHousekeepingNs = 1'000'000'000;
+constexpr uint64_t kPollsPerClock = 64;
 
 uint64_t default_memory_bytes() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
@@ -46,13 +47,15 @@ std::vector<std::string> Server::addresses() const {
 }
 
 bool Server::poll_once() {
-  const uint64_t now = now_ns();
-  if (now >= next_expiry_ns_) {
-    sessions_.expire(now);
-    next_expiry_ns_ = now + kHousekeepingNs;
-  }
-  ++polls_;
-  return sessions_.poll(now);
+  // A spinning loop need not look at the clock each time: a round is far shorter than a second.
+  if (polls_++ % kPollsPerClock == 0) keep_house(now_ns());
+  return sessions_.poll();
+}
+
+void Server::keep_house(uint64_t now) {
+  if (now < next_expiry_ns_) return;
+  sessions_.expire(now);
+  next_expiry_ns_ = now + kHousekeepingNs;
 }
 
 void Server::run() {
@@ -66,15 +69,16 @@ void Server::run() {
       spin_pause();
       continue;
     }
+    const uint64_t now = now_ns();
     if (poll_ == Poll::adaptive) {
-      const uint64_t now = now_ns();
       if (spin_until == 0) spin_until = now + kSpinNs;
       if (now < spin_until) {
         spin_pause();
         continue;
       }
     }
-    wait(now_ns());
+    keep_house(now);
+    wait(now);
     spin_until = 0;
   }
 }

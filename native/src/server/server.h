@@ -63,7 +63,8 @@ class Server : private RequestHandler {
   Table* table_for(uint32_t index, Slot& slot);
   static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
                          std::string_view remedy);
-  void wait(uint64_t spin_until_ns);
+  void keep_house(uint64_t now_ns);
+  void wait(uint64_t now_ns);
 
   Poll poll_;
   uint64_t memory_limit_;

@@ -25,12 +25,14 @@ void Sessions::add_listener(std::unique_ptr<Transport> transport) {
   peers_on_.push_back(0);
 }
 
-bool Sessions::poll(uint64_t now) {
+bool Sessions::poll() {
   bool busy = false;
   for (uint16_t i = 0; i < transports_.size(); ++i) {
     const auto frames = transports_[i]->recv_burst();
+    if (frames.empty()) continue;
+    const uint64_t now = clock_ns_ = now_ns();
     for (const RxFrame& frame : frames) on_frame(i, frame, now);
-    busy |= !frames.empty();
+    busy = true;
   }
   if (ran_) retry_waiting();
   send_acks();
@@ -159,7 +161,7 @@ void Sessions::run_lane(Peer& peer, Lane which) {
 }
 
 bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std::byte> body) {
-  const uint64_t start = now_ns();
+  const uint64_t start = clock_ns_;
   slot.status = Status::ok;
   slot.use_source = false;
   slot.bytes.clear();
@@ -176,7 +178,8 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
     }
     return false;
   }
-  handling_[static_cast<size_t>(slot.operation)].record(now_ns() - start);
+  clock_ns_ = now_ns();
+  handling_[static_cast<size_t>(slot.operation)].record(clock_ns_ - start);
   queueing_[static_cast<size_t>(slot.operation)].record(start - std::min(start, slot.arrived_ns));
   slot.state = Slot::State::answered;
   peer.lane(which).next = slot.request + 1;
@@ -201,6 +204,7 @@ void Sessions::answer(Peer& peer, Lane which, Slot& slot) {
 
 void Sessions::retry_waiting() {
   ran_ = false;
+  if (!waiting_.empty()) clock_ns_ = now_ns();  // they do not begin where the last one ended
   for (size_t i = 0; i < waiting_.size();) {
     const auto [connection, which] = waiting_[i];
     Peer* peer = find(connection);

@@ -40,7 +40,8 @@ class Sessions {
   std::span<const std::unique_ptr<Transport>> listeners() const { return transports_; }
 
   // One round: receive, run, one turn of bulk replies, send. False when there was nothing to do.
-  bool poll(uint64_t now_ns);
+  // Reads the clock only when something has come.
+  bool poll();
   // Bulk replies or unsent frames are waiting for a device to take them.
   bool output_blocked() const;
   // Ends silent sessions. Call about once a second.
@@ -88,7 +89,8 @@ class Sessions {
   std::vector<std::pair<uint32_t, Slot*>> acks_;    // slots that owe an ack
   size_t turn_ = 0;                                 // whose turn it is
   uint32_t turn_count_ = 0;
-  bool ran_ = false;  // a request ran since waiting ones were last tried
+  uint64_t clock_ns_ = 0;  // when frames last came in, or a request after that was last answered
+  bool ran_ = false;       // a request ran since waiting ones were last tried
   std::array<uint64_t, kDrops> drops_{};
   uint64_t expired_pulls_ = 0;
   std::array<Histogram, kOperations> handling_, queueing_;
