@@ -52,6 +52,7 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
     peer->frames_apart = (hello.capabilities & kFramesApart) != 0;
     peer->endpoint = frame.from;
     ++peers_on_[listener];
+    share_credit(listener);
     peers_[index] = std::move(peer);
     peers_end_ = std::max(peers_end_, index + 1);
   }
@@ -64,7 +65,7 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
   header.kind = FrameKind::welcome;
   header.connection = peer.connection;
   header.length = sizeof welcome;
-  header.credit = credit_for(peer);
+  header.credit = credits_[peer.listener];
   send_stateless(listener, frame.from, header, std::as_bytes(std::span(&welcome, 1)),
                  frame.data.size());
 }
@@ -72,6 +73,7 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
 void Sessions::end(size_t index) {
   handler_.ended(*peers_[index]);
   --peers_on_[peers_[index]->listener];
+  share_credit(peers_[index]->listener);
   // Frames and waiting lanes name sessions by connection number, so none of them dangles; acks name
   // slots and go first.
   std::erase_if(acks_, [&](const auto& ack) { return ack.first == peers_[index]->connection; });

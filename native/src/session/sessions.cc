@@ -23,6 +23,8 @@ void Sessions::add_listener(std::unique_ptr<Transport> transport) {
   outboxes_.emplace_back(*transport);
   transports_.push_back(std::move(transport));
   peers_on_.push_back(0);
+  credits_.push_back(0);
+  share_credit(static_cast<uint16_t>(peers_on_.size() - 1));
 }
 
 bool Sessions::poll() {
@@ -259,14 +261,17 @@ FrameHeader Sessions::header_for(Peer& peer, FrameKind kind, Lane lane, const Sl
   header.status = static_cast<uint16_t>(slot.status);
   header.frame_bytes = peer.frame_bytes;
   header.request = slot.request;
-  header.credit = credit_for(peer);
+  header.credit = credits_[peer.listener];
   return header;
 }
 
-uint32_t Sessions::credit_for(const Peer& peer) const {
+// Ahead of need: every frame to a client names its credit, and a listener may have to ask the
+// kernel for its capacity.
+void Sessions::share_credit(uint16_t listener) {
   const size_t share =
-      transports_[peer.listener]->receive_capacity_bytes() / std::max(1u, peers_on_[peer.listener]);
-  return static_cast<uint32_t>(std::clamp<size_t>(share, 2 * kMaxFrameBytes, 1 << 20));
+      transports_[listener]->receive_capacity_bytes() / std::max(1u, peers_on_[listener]);
+  credits_[listener] =
+      static_cast<uint32_t>(std::clamp<size_t>(share, 2 * kMaxFrameBytes, 1 << 20));
 }
 
 void Sessions::send(Peer& peer, FrameHeader header, std::span<const std::byte> payload) {

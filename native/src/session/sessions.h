@@ -72,7 +72,7 @@ class Sessions {
   void send(Peer& peer, FrameHeader header, std::span<const std::byte> payload);
   void send_stateless(uint16_t listener, const Endpoint& to, FrameHeader header,
                       std::span<const std::byte> payload, size_t frame_bytes);
-  uint32_t credit_for(const Peer& peer) const;
+  void share_credit(uint16_t listener);
   Peer* find(uint32_t connection);
   void end(size_t index);
   void drop(Drop reason) { ++drops_[static_cast<size_t>(reason)]; }
@@ -83,6 +83,7 @@ class Sessions {
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<Outbox> outboxes_;
   std::vector<uint32_t> peers_on_;  // per listener
+  std::vector<uint32_t> credits_;   // of each of its peers
   std::vector<std::unique_ptr<Peer>> peers_;
   size_t peers_end_ = 0;                            // one past the highest index in use
   std::vector<std::pair<uint32_t, Lane>> waiting_;  // lanes whose head waits
