@@ -45,14 +45,14 @@ Connection::~Connection() {
 
 bool Connection::has_room(Operation operation) const {
   const LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
-  const size_t index = lane.next % lane.calls.size();
+  const size_t index = window_place(lane.next, lane.calls.size());
   return !lane.taken[index] || lane.calls[index].state == Call::State::done;
 }
 
 Call& Connection::begin(Operation operation) {
   DRLNET_ASSERT(has_room(operation));
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
-  const size_t index = lane.next % lane.calls.size();
+  const size_t index = window_place(lane.next, lane.calls.size());
   Call& call = lane.calls[index];
   // Whoever has not collected an answer yet must not hold up the others who share the lane.
   if (lane.taken[index]) parked_.push_back(std::exchange(call, Call{}));
@@ -71,7 +71,7 @@ Call& Connection::begin(Operation operation) {
 void Connection::withdraw(Call& call) {
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
   DRLNET_ASSERT(call.state == Call::State::idle && call.request + 1 == lane.next);
-  lane.taken[--lane.next % lane.calls.size()] = false;
+  lane.taken[window_place(--lane.next, lane.calls.size())] = false;
 }
 
 CallId Connection::submit(Call& call, uint64_t now) {
@@ -86,7 +86,7 @@ CallId Connection::submit(Call& call, uint64_t now) {
   call.retry_at_ns = call.last_sent_ns = 0;
   ++active_;
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
-  lane.active |= 1u << (call.request % lane.calls.size());
+  lane.active |= 1u << window_place(call.request, lane.calls.size());
   if (state_ == State::open) {
     call.sent.begin(static_cast<uint32_t>(call.body.size()),
                     static_cast<uint32_t>(frame_bytes_) - kHeaderBytes);
@@ -101,7 +101,7 @@ CallId Connection::submit(Call& call) { return submit(call, now_ns()); }
 
 Call& Connection::call(CallId id) {
   LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
-  Call& call = lane.calls[id.request % lane.calls.size()];
+  Call& call = lane.calls[window_place(id.request, lane.calls.size())];
   if (call.request == id.request) return call;
   const auto parked = std::ranges::find_if(parked_, [&](const Call& other) {
     return other.request == id.request && lane_of(other.operation) == id.lane;
@@ -114,7 +114,7 @@ void Connection::release(CallId id) {
   Call& released = call(id);
   DRLNET_ASSERT(released.state == Call::State::done);
   LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
-  const size_t index = id.request % lane.calls.size();
+  const size_t index = window_place(id.request, lane.calls.size());
   if (&released == &lane.calls[index]) {
     lane.taken[index] = false;
   } else {
@@ -201,7 +201,7 @@ void Connection::on_frame(std::span<const std::byte> frame, uint64_t now) {
   }
   if (header.credit != 0) credit_ = header.credit;
   LaneCalls& lane = lanes_[static_cast<size_t>(header.lane)];
-  Call& call = lane.calls[header.request % lane.calls.size()];
+  Call& call = lane.calls[window_place(header.request, lane.calls.size())];
   if (call.request != header.request || call.state == Call::State::idle ||
       call.state == Call::State::done || call.operation != header.operation) {
     ++duplicates_;

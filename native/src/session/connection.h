@@ -104,7 +104,7 @@ class Connection {
     uint64_t next = 1;
     std::vector<Call> calls;
     std::vector<bool> taken;  // begun and not released
-    uint32_t active = 0;  // bit i: calls[i] is under way
+    uint32_t active = 0;      // bit i: calls[i] is under way
   };
   static_assert(std::ranges::max(kLaneWindow) <= 32, "bits of LaneCalls::active");
 

@@ -14,18 +14,21 @@ class Fragments {
   void begin(uint32_t total_bytes, uint32_t fragment_bytes) {
     fragment_bytes_ = fragment_bytes;
     total_bytes_ = total_bytes;
-    count_ = total_bytes == 0 ? 1 : (total_bytes + fragment_bytes - 1) / fragment_bytes;
+    // Most messages are one fragment: no division for them, here and below.
+    count_ =
+        total_bytes <= fragment_bytes ? 1 : (total_bytes + fragment_bytes - 1) / fragment_bytes;
     missing_ = count_;
     words_.assign((count_ + 63) / 64, 0);
   }
   // Whether offset and length are those of one of our fragments.
   bool fits(uint32_t offset, uint32_t length) const {
+    if (count_ == 1) return offset == 0 && length == total_bytes_;
     return offset % fragment_bytes_ == 0 && offset / fragment_bytes_ < count_ &&
            length == length_of(offset / fragment_bytes_);
   }
   // True when that fragment was missing.
   bool add(uint32_t offset) {
-    const uint32_t index = offset / fragment_bytes_;
+    const uint32_t index = count_ == 1 ? 0 : offset / fragment_bytes_;
     uint64_t& word = words_[index / 64];
     const uint64_t bit = uint64_t{1} << (index % 64);
     if (word & bit) return false;

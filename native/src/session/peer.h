@@ -52,7 +52,7 @@ struct Slot {
 struct LaneState {
   uint64_t next = 1;  // the request to run next
   std::vector<Slot> slots;
-  Slot& slot(uint64_t request) { return slots[request % slots.size()]; }
+  Slot& slot(uint64_t request) { return slots[window_place(request, slots.size())]; }
 };
 
 // A range of a reply that is still to be sent.

@@ -24,7 +24,7 @@ void Connection::say_hello(uint64_t now) {
     // The session goes on with the oldest request that is not answered; later ones may be.
     const LaneCalls& lane = lanes_[i];
     const auto finished = [&](uint64_t request) {
-      const size_t index = request % lane.calls.size();
+      const size_t index = window_place(request, lane.calls.size());
       return !lane.taken[index] || lane.calls[index].state == Call::State::done;
     };
     const uint64_t window = lane.calls.size();
@@ -95,7 +95,7 @@ void Connection::send_requests(uint64_t now) {
     const uint64_t window = lane.calls.size();
     for (uint64_t request = lane.next > window ? lane.next - window : 1; request < lane.next;
          ++request) {
-      Call& call = lane.calls[request % window];
+      Call& call = lane.calls[window_place(request, window)];
       if (call.request != request || call.state != Call::State::sending) continue;
       while (call.next_fragment < call.sent.count()) {
         const uint32_t charge = charge_of(call, call.next_fragment);

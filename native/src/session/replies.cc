@@ -109,7 +109,7 @@ void Connection::finish(Call& call, uint64_t now) {
     measured(latency);
   }
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
-  const size_t index = call.request % lane.calls.size();
+  const size_t index = window_place(call.request, lane.calls.size());
   lane.active &= ~(1u << index);
   if (call.unwanted) lane.taken[index] = false;
 }

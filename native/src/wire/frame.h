@@ -2,6 +2,7 @@
 // Every frame begins with these 64 bytes, little-endian; what follows is a fragment of a message.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -37,6 +38,10 @@ enum class Lane : uint8_t { control = 0, append = 1, sample = 2, update = 3 };
 constexpr size_t kLanes = 4;
 // How many requests of a lane may be under way at once.
 constexpr std::array<uint32_t, kLanes> kLaneWindow = {4, 8, 32, 8};
+// The place of a request in its lane's window. A mask: a division costs as much as the rest of what
+// is done with the place.
+constexpr size_t window_place(uint64_t request, size_t window) { return request & (window - 1); }
+static_assert(std::ranges::all_of(kLaneWindow, [](uint32_t n) { return std::has_single_bit(n); }));
 
 enum class Operation : uint8_t {
   ping = 0,
