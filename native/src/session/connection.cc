@@ -148,6 +148,7 @@ bool Connection::glance() {
 }
 
 bool Connection::round(std::span<const RxFrame> frames) {
+  prefetch(frames);
   const uint64_t now = now_ns();
   for (const RxFrame& frame : frames) {
     if (frame.from == server_) on_frame(frame.data, now);

@@ -32,6 +32,7 @@ bool Sessions::poll() {
   for (uint16_t i = 0; i < transports_.size(); ++i) {
     const auto frames = transports_[i]->recv_burst();
     if (frames.empty()) continue;
+    prefetch(frames);
     const uint64_t now = clock_ns_ = now_ns();
     for (const RxFrame& frame : frames) on_frame(i, frame, now);
     busy = true;
