@@ -201,6 +201,7 @@ void Sessions::answer(Peer& peer, Lane which, Slot& slot) {
     return send(peer, header, slot.bytes);
   }
   // At least the first frame goes unasked: it tells the client how much there is to pull.
+  pulls_ = true;
   const uint32_t eager = std::min(total, std::max(slot.eager_bytes, room));
   peer.pulls[which == Lane::sample ? 0 : 1].push({which, slot.request, 0, eager});
 }

@@ -91,6 +91,7 @@ class Sessions {
   size_t turn_ = 0;                                 // whose turn it is
   uint32_t turn_count_ = 0;
   uint64_t clock_ns_ = 0;  // when frames last came in, or a request after that was last answered
+  bool pulls_ = false;     // some client may wait for a part of a reply
   bool ran_ = false;       // a request ran since waiting ones were last tried
   std::array<uint64_t, kDrops> drops_{};
   uint64_t expired_pulls_ = 0;

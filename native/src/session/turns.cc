@@ -14,6 +14,7 @@ void Sessions::on_pull(Peer& peer, const FrameHeader& header) {
   const uint32_t total = slot.reply_bytes();
   const uint32_t room = peer.frame_bytes - kHeaderBytes;
   if (header.offset >= total || header.offset % room != 0) return drop(Drop::length);
+  pulls_ = true;
   const uint32_t end = header.offset + std::min(header.length, total - header.offset);
   if (!peer.pulls[header.lane == Lane::sample ? 0 : 1].push(
           {header.lane, header.request, header.offset, end})) {
@@ -23,6 +24,7 @@ void Sessions::on_pull(Peer& peer, const FrameHeader& header) {
 
 // One turn for one peer; peers take turns, samples go before params but for every eighth turn.
 bool Sessions::serve_turn() {
+  if (!pulls_) return false;  // the usual case of an idle round, however many clients there are
   const size_t favoured = ++turn_count_ % 8 == 0 ? 1 : 0;
   for (const size_t level : {favoured, 1 - favoured}) {
     for (size_t i = 0; i < peers_end_; ++i) {
@@ -39,6 +41,7 @@ bool Sessions::serve_turn() {
       return true;
     }
   }
+  pulls_ = false;
   return false;
 }
 
