@@ -55,6 +55,12 @@ def transport(
             help="DPDK and the kernel over one veth pair between two network namespaces (root)",
         ),
     ] = False,
+    mtu: Annotated[
+        int,
+        typer.Option(
+            "--mtu", min=1280, max=9000, help="of that veth pair; AF_XDP takes no jumbo frames"
+        ),
+    ] = 9000,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="where JSON and plot are written")
     ] = Path("runs/bench"),
@@ -75,8 +81,10 @@ def transport(
     sudo drlnet bench transport --netns
     """
     output = Output(json)
-    measure = measure_veth if netns else measure_transports
-    output.result(measure(output, transports, rounds, quick, out))
+    if netns:
+        output.result(measure_veth(output, transports, mtu, rounds, quick, out))
+    else:
+        output.result(measure_transports(output, transports, rounds, quick, out))
 
 
 @bench.command("transport-client", hidden=True)

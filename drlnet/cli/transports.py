@@ -43,7 +43,7 @@ def measure_transports(
 
 
 def measure_veth(
-    output: Output, transports: str | None, rounds: int, quick: bool, out: Path
+    output: Output, transports: str | None, mtu: int, rounds: int, quick: bool, out: Path
 ) -> str:
     """The same over a veth pair between two network namespaces."""
     from drlnet.bench.transport import QUICK, Effort
@@ -59,7 +59,7 @@ def measure_veth(
             "give one of the two",
         )
     effort = QUICK if quick else Effort()
-    with Stop() as stop, joined() as sides:
+    with Stop() as stop, joined(mtu) as sides:
         results = run(
             stop,
             veth_subjects(*sides),

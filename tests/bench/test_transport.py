@@ -145,7 +145,7 @@ def test_an_unknown_transport_is_refused() -> None:
 
 def test_namespaces_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(TransportError, match="takes root"), joined():
+    with pytest.raises(TransportError, match="takes root"), joined(1500):
         pass
 
 

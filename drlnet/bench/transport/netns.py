@@ -19,7 +19,6 @@ from drlnet.launch.supervisor import Ended, Said, Supervisor
 
 _PORT = 7447
 _CLIENT_IP, _SERVER_IP = "10.7.0.1", "10.7.0.2"
-_MTU = 9000  # jumbo frames, as loopback would carry; drivers that take less say so in the probe
 _QUIET_S = 60.0  # between two cells of the measuring process
 BLOCK, BUSY = "udp on veth block", "udp on veth busy"
 
@@ -49,8 +48,8 @@ def _ip(*words: str) -> None:
 
 
 @contextmanager
-def joined() -> Iterator[tuple[Side, Side]]:
-    """(client's side, server's side), gone again however the block is left.
+def joined(mtu: int) -> Iterator[tuple[Side, Side]]:
+    """(client's side, server's side) of a link with that MTU; gone however the block is left.
 
     Raises TransportError without the privilege, or without ip(8).
     """
@@ -69,11 +68,11 @@ def joined() -> Iterator[tuple[Side, Side]]:
             # The pair goes with its namespaces.
             stack.callback(_ip, "netns", "delete", side.namespace)
         _ip(
-            *("link", "add", client.interface, "netns", client.namespace, "mtu", str(_MTU)),
+            *("link", "add", client.interface, "netns", client.namespace, "mtu", str(mtu)),
             *("type", "veth", "peer", "name", server.interface, "netns", server.namespace),
         )
         for side in (client, server):
-            _ip("-n", side.namespace, "link", "set", side.interface, "mtu", str(_MTU), "up")
+            _ip("-n", side.namespace, "link", "set", side.interface, "mtu", str(mtu), "up")
             _ip("-n", side.namespace, "link", "set", "lo", "up")
         yield client, server
 
