@@ -58,6 +58,7 @@ def test_turns_records_each_ping_as_seen_and_on_a_core() -> None:
     assert set(found) == {(w, op) for w in (ALONE, BESIDE) for op in ("ping", "ping on a core")}
     for workload in (ALONE, BESIDE):
         seen, on_core = found[workload, "ping"], found[workload, "ping on a core"]
-        assert 0 < on_core.p50_us <= seen.p50_us
+        # A ping beside others may have done nothing but wait.
+        assert 0 <= on_core.p50_us <= seen.p50_us
         assert on_core.p99_us <= seen.p99_us
         assert seen.p50_us <= seen.p99_us
