@@ -145,8 +145,10 @@ void Client::sleep(Lock& lock, uint64_t until) {
 }
 
 Client::Lock Client::take_lock() {
+  Lock lock(mutex_, std::try_to_lock);
+  if (lock) return lock;
   ++wanted_;
-  Lock lock(mutex_);
+  lock.lock();
   --wanted_;
   return lock;
 }
@@ -238,13 +240,21 @@ void Client::wait(CallId id, Deadline deadline) {
 
 void Client::collect(CallId id, Deadline deadline,
                      const std::function<void(Status, std::span<const std::byte>)>& visit) {
+  Lock lock = take_lock();
+  collect(lock, id, deadline, visit);
+}
+
+void Client::collect(Lock& lock, CallId id, Deadline deadline,
+                     const std::function<void(Status, std::span<const std::byte>)>& visit) {
   try {
-    wait(id, deadline);
+    run_until(
+        lock, deadline, [&] { return connection_.done(id); },
+        [&] { return explain(connection_.call(id)); });
   } catch (...) {
-    abandon(id);
+    if (!lock) lock.lock();  // the interruption comes without it
+    connection_.abandon(id);
     throw;
   }
-  Lock lock = take_lock();
   struct Release {
     Connection& connection;
     CallId id;
@@ -265,8 +275,7 @@ void Client::call(Operation operation, const std::function<void(std::vector<std:
   const uint64_t now = now_ns();  // once: 35 ns on a virtual machine
   const Deadline deadline = now + options_.timeout_ns;
   const CallId id = start(lock, now, operation, deadline, fill, {});
-  lock.unlock();
-  collect(id, deadline, [&](Status status, std::span<const std::byte> reply) {
+  collect(lock, id, deadline, [&](Status status, std::span<const std::byte> reply) {
     throw_if_refused(status, reply);
     visit(reply);
   });

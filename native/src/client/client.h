@@ -98,6 +98,8 @@ class Client {
   CallId start(Lock& lock, uint64_t now, Operation operation, Deadline deadline,
                const std::function<void(std::vector<std::byte>&)>& fill,
                std::span<std::byte> destination);
+  void collect(Lock& lock, CallId id, Deadline deadline,
+               const std::function<void(Status, std::span<const std::byte>)>& visit);
   void call(Operation operation, const std::function<void(std::vector<std::byte>&)>& fill,
             const std::function<void(std::span<const std::byte>)>& visit);
   std::string explain(const Call& call) const;
