@@ -94,7 +94,7 @@ def caption(
         f'"Than block" and "than busy": p50 relative to "{block}" and "{busy}", kernel sockets '
         "whose server and client sleep, and spin, until something arrives; -50% is half. "
         f"The paper (arXiv 2110.13506) reports {-100 * low:.1f}% to {-100 * high:.1f}%, "
-        f"DPDK against kernel sockets between machines. {link}",
+        f"DPDK against kernel sockets. {link}",
         *_wake_up(records, reductions, block, busy),
     ]
     if any(record.oversubscribed for record in records):
