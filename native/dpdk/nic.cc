@@ -165,7 +165,8 @@ std::unique_ptr<Transport> open(const NicAddress& address, uint16_t udp_port, st
   check(address);
   const Device device = device_of(address);
   Environment::get(address.driver == NicDriver::pci ? address.device : "");
-  const size_t rings = kNicDescriptors * (1u + device.port.queues);
+  // Some devices (vmxnet3) fill two rings for each queue that they receive on.
+  const size_t rings = kNicDescriptors * (1u + 2u * device.port.queues);
   auto pool = std::make_unique<Pool>(rings + kSpareBuffers, device.buffer_bytes,
                                      device.aligned_payload, address.shown);
   InterfaceOptions options;

@@ -47,6 +47,7 @@ class DpdkTransport final : public Transport {
   WaitPoint arm() override;
   size_t mtu(const Endpoint& to) override;
   bool reliable() const override { return false; }
+  bool takes_joined_frames() const override { return false; }
   size_t receive_capacity_bytes() const override;
   std::string local_address() const override { return address_; }
   std::string describe(const Endpoint& endpoint) const override;
