@@ -182,8 +182,8 @@ void Environment::start(const std::string& pci) {
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
     const std::string reason = last_log();
     throw Error(Status::transport,
-                std::string("DPDK (") + rte_version() + ") does not start: " +
-                    (reason.empty() ? rte_strerror(rte_errno) : reason),
+                std::string("DPDK (") + rte_version() +
+                    ") does not start: " + (reason.empty() ? rte_strerror(rte_errno) : reason),
                 "Check --eal if you gave it; DRLNET_DPDK_LOG=1 prints what DPDK says.");
   }
 }
@@ -199,7 +199,7 @@ void Environment::run(const std::function<void()>& job) {
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
-void register_thread() {
+void register_this_thread() {
   thread_local Registration registration;
   if (registration.held || rte_lcore_id() != LCORE_ID_ANY) return;
   // Without a number (there are 128) it works as well, through the pool's shared part.

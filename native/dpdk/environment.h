@@ -37,7 +37,7 @@ class Environment {
 
 // Gives the calling thread a number of DPDK's own, so that its packet buffers come from a cache of
 // its own; given back when the thread ends. Cheap when it has one.
-void register_thread();
+void register_this_thread();
 
 // What DPDK logged last, on one line: a cause for errors.
 std::string last_log();

@@ -24,18 +24,11 @@ PeerAddress from_endpoint(const Endpoint& endpoint) {
 Interface::Interface(std::unique_ptr<Port> port, const InterfaceOptions& options)
     : port_(std::move(port)), options_(options) {
   self_ = {options.mac.value_or(port_->mac()), options.address.address};
+  const size_t headers = link::udp_header_bytes(self_.ip.v4()) - link::kEthernetBytes;
+  max_payload_bytes_ = std::min(kMaxFrameBytes, (options.mtu - headers) / 8 * 8);
 }
 
-Interface::~Interface() {
-  rte_pktmbuf_free_bulk(queue_.data(), static_cast<unsigned>(queued_));
-}
-
-size_t Interface::max_payload_bytes() const {
-  const bool v4 = self_.ip.v4();
-  const size_t headers = link::udp_header_bytes(v4) - link::kEthernetBytes;
-  const size_t room = options_.mtu - headers;
-  return std::min(kMaxFrameBytes, room / 8 * 8);
-}
+Interface::~Interface() { rte_pktmbuf_free_bulk(queue_.data(), static_cast<unsigned>(queued_)); }
 
 void Interface::receive(uint64_t now, rte_mempool* pool, std::span<RxFrame> frames,
                         std::span<rte_mbuf*> lent, size_t& count) {
@@ -44,8 +37,16 @@ void Interface::receive(uint64_t now, rte_mempool* pool, std::span<RxFrame> fram
   for (uint16_t queue = 0; queue < port_->queues() && received == 0; ++queue) {
     received = port_->receive(packets);
   }
+  // The headers of the link, and those of the session behind them.
+  constexpr size_t kHeads = 128;
+  const auto fetch = [](rte_mbuf* packet) {
+    for (size_t line = 0; line <= kHeads; line += 64) {
+      rte_prefetch0(rte_pktmbuf_mtod_offset(packet, void*, line));
+    }
+  };
+  if (received > 0) fetch(packets[0]);
   for (size_t i = 0; i < received; ++i) {
-    if (i + 1 < received) rte_prefetch0(rte_pktmbuf_mtod(packets[i + 1], void*));
+    if (i + 1 < received) fetch(packets[i + 1]);
     if (on_packet(packets[i], now, pool, frames[count])) {
       lent[count++] = packets[i];
     } else {
@@ -104,8 +105,8 @@ bool Interface::on_packet(rte_mbuf* packet, uint64_t now, rte_mempool* pool, RxF
     ++counters_.not_for_us;
     return false;
   }
-  frame.from = to_endpoint(
-      {from.ip, options_.generation, parsed.path.from_port, options_.slot, {}});
+  frame.from =
+      to_endpoint({from.ip, options_.generation, parsed.path.from_port, options_.slot, {}});
   frame.data = parsed.payload;
   return true;
 }

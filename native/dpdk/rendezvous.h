@@ -1,6 +1,6 @@
 // Where the ends of a shared-memory link meet: a Unix socket in a directory of this user's own. The
-// server tells a client which device to attach and passes the doorbell; either notices by its end of
-// the connection that the other is gone.
+// server tells a client which device to attach and passes the doorbell; either notices by its end
+// of the connection that the other is gone.
 #pragma once
 
 #include <sys/un.h>
@@ -45,8 +45,7 @@ class DoorbellMemory {
   int fd() const { return memory_.get(); }
 
  private:
-  DoorbellMemory(Descriptor memory, DoorbellPage* page)
-      : memory_(std::move(memory)), page_(page) {}
+  DoorbellMemory(Descriptor memory, DoorbellPage* page) : memory_(std::move(memory)), page_(page) {}
   Descriptor memory_;
   DoorbellPage* page_;
 };

@@ -2,6 +2,8 @@
 // of shared-memory links. Threading: one thread at a time.
 #pragma once
 
+#include <pthread.h>
+
 #include <optional>
 #include <vector>
 
@@ -61,6 +63,11 @@ class DpdkTransport final : public Transport {
   void disarm();
   Link* link_to(const PeerAddress& to);
   uint64_t clock() const;
+  void register_thread() {
+    if (pthread_self() == registered_) return;
+    register_this_thread();
+    registered_ = pthread_self();
+  }
 
   std::unique_ptr<Pool> pool_;
   std::vector<std::unique_ptr<Link>> links_;
@@ -72,6 +79,7 @@ class DpdkTransport final : public Transport {
   std::vector<RxFrame> rx_frames_;
   std::vector<rte_mbuf*> rx_packets_;
   size_t borrowed_ = 0, received_ = 0;
+  pthread_t registered_ = 0;  // the last thread that was seen to have a number
   bool armed_ = false, asks_neighbours_ = false;
   uint64_t sleep_ns_ = 0;  // the next one, where nothing wakes us
 };

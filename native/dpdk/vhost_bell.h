@@ -1,5 +1,5 @@
-// DPDK's vhost thread looks at a new socket only when something else wakes it, up to a second later.
-// A socket that it knows already, and that a connection can be made to, wakes it at once.
+// DPDK's vhost thread looks at a new socket only when something else wakes it, up to a second
+// later. A socket that it knows already, and that a connection can be made to, wakes it at once.
 #pragma once
 
 #include <string>

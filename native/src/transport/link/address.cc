@@ -13,10 +13,6 @@ constexpr std::array<uint8_t, 12> kMappedPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 
 }  // namespace
 
-bool IpAddress::v4() const {
-  return std::memcmp(bytes.data(), kMappedPrefix.data(), kMappedPrefix.size()) == 0;
-}
-
 bool IpAddress::one_host() const {
   if (v4()) {
     uint32_t word;

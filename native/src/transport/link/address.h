@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +22,10 @@ constexpr MacAddress kBroadcast{{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 struct IpAddress {
   std::array<uint8_t, 16> bytes{};
   bool operator==(const IpAddress&) const = default;
-  bool v4() const;
+  bool v4() const {
+    constexpr std::array<uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return std::memcmp(bytes.data(), kMapped.data(), kMapped.size()) == 0;
+  }
   bool one_host() const;     // neither unspecified nor a group's nor a broadcast's
   std::string text() const;  // "10.7.0.2", "fd00::2"
   static std::optional<IpAddress> parse(std::string_view text);
