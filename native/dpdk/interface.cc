@@ -8,6 +8,12 @@
 #include "base/assert.h"
 
 namespace drlnet::dpdk {
+namespace {
+
+// A host silent for so long may have got another MAC address, with a new interface: it is asked.
+constexpr uint64_t kSilentNs = 1'000'000'000;
+
+}  // namespace
 
 Endpoint to_endpoint(const PeerAddress& address) {
   Endpoint endpoint;
@@ -84,6 +90,7 @@ bool Interface::on_packet(rte_mbuf* packet, uint64_t now, rte_mempool* pool, RxF
     neighbours_.heard(from.ip, from.mac, now);
     last_heard_ = from;
   }
+  last_heard_ns_ = now;
   switch (parsed.kind) {
     case link::PacketKind::datagram:
       break;
@@ -114,9 +121,15 @@ bool Interface::on_packet(rte_mbuf* packet, uint64_t now, rte_mempool* pool, RxF
 const link::MacAddress* Interface::resolve(const link::IpAddress& ip, uint64_t now,
                                            rte_mempool* pool) {
   if (options_.only_peer) return &options_.only_peer->mac;
-  if (ip == last_heard_.ip) return &last_heard_.mac;
   const bool near = options_.address.contains(ip) || !options_.gateway;
   const link::IpAddress& next = near ? ip : *options_.gateway;
+  if (ip == last_heard_.ip) {
+    if (now - last_heard_ns_ >= kSilentNs) {
+      last_heard_ns_ = now;
+      ask(next, pool);
+    }
+    return &last_heard_.mac;
+  }
   const auto [mac, ask_now] = neighbours_.find(next, now);
   if (ask_now) ask(next, pool);
   return mac;
@@ -130,6 +143,16 @@ void Interface::ask(const link::IpAddress& ip, rte_mempool* pool) {
   question->data_len = static_cast<uint16_t>(length);
   question->pkt_len = static_cast<uint32_t>(length);
   send_now(question);
+}
+
+void Interface::announce(rte_mempool* pool) {
+  rte_mbuf* frame = rte_pktmbuf_alloc(pool);
+  if (frame == nullptr) return;
+  const size_t length =
+      link::write_announcement(self_, {rte_pktmbuf_mtod(frame, std::byte*), link::kMaxAnswerBytes});
+  frame->data_len = static_cast<uint16_t>(length);
+  frame->pkt_len = static_cast<uint32_t>(length);
+  send_now(frame);
 }
 
 void Interface::send_now(rte_mbuf* packet) {

@@ -62,6 +62,8 @@ class Interface {
   // queues the packet, or drops and counts it.
   void send(rte_mbuf* packet, uint32_t length, const PeerAddress& to, uint64_t now_ns,
             rte_mempool* pool);
+  // Tells the link who we are: neighbours may know our address with another MAC address.
+  void announce(rte_mempool* pool);
   // Sends what is queued. What the device does not take is dropped and counted, as on any network:
   // one client that does not read must not hold up the others.
   void flush();
@@ -83,7 +85,8 @@ class Interface {
   link::Host self_;
   size_t max_payload_bytes_ = 0;
   link::Neighbours neighbours_;
-  link::Host last_heard_;  // spares a look at the neighbours for every packet of a burst
+  link::Host last_heard_;       // spares a look at the neighbours for every packet of a burst
+  uint64_t last_heard_ns_ = 0;  // or asked
   std::array<rte_mbuf*, 64> queue_{};
   size_t queued_ = 0;
   InterfaceCounters counters_;

@@ -28,11 +28,17 @@ struct NicAddress {
 // Throws Error(transport), with the setting that is wrong.
 NicAddress parse_nic(const std::string& rest);
 
+// Throws Error(transport) where the address is one that cannot be had on this machine.
+void check_nic(const NicAddress& address);
+[[noreturn]] void malformed_nic(const std::string& shown, const std::string& what);
+
 std::unique_ptr<Transport> listen_nic(const NicAddress& address);
 Connected connect_nic(const NicAddress& address);
 
 // What the kernel knows of an interface. Throws Error(transport) when there is none of that name.
 uint16_t kernel_mtu(const std::string& interface, const std::string& shown);
+// Its number while it is there and up, else 0. An interface made anew has another number.
+int kernel_index_when_up(int socket_fd, const std::string& interface);
 bool kernel_answers_for(const link::IpAddress& ip);
 bool carries_default_route(const std::string& interface);
 

@@ -24,17 +24,20 @@ DpdkTransport::DpdkTransport(std::unique_ptr<Pool> pool, std::unique_ptr<Link> l
       rx_frames_(2 * kMaxLinks * Interface::kBurst),
       rx_packets_(2 * kMaxLinks * Interface::kBurst),
       sleep_ns_(kFirstSleepNs) {
-  if (link) {
-    asks_neighbours_ = !link->interface->options().only_peer;
-    links_.push_back(std::move(link));
-  }
-  if (keeper_ && keeper_->changed()) keeper_->apply(links_);
+  if (link) links_.push_back(std::move(link));
+  renew_links();
 }
 
 DpdkTransport::~DpdkTransport() {
   rte_pktmbuf_free_bulk(rx_packets_.data(), static_cast<unsigned>(received_));
   for (rte_mbuf* packet : tx_packets_) rte_pktmbuf_free(packet);  // null is allowed
   if (keeper_) keeper_->close(links_);
+}
+
+void DpdkTransport::renew_links() {
+  if (keeper_ && keeper_->changed()) keeper_->apply(links_);
+  asks_neighbours_ = std::ranges::any_of(
+      links_, [](const auto& link) { return link && !link->interface->options().only_peer; });
 }
 
 // The clock is read only where neighbours are looked after.
@@ -105,7 +108,7 @@ std::span<const RxFrame> DpdkTransport::recv_burst() {
     received_ -= first;
   } else {
     received_ = 0;
-    if (keeper_ && keeper_->changed()) keeper_->apply(links_);
+    if (keeper_ && keeper_->changed()) renew_links();
     receive_all();
   }
   borrowed_ = received_;
@@ -115,7 +118,7 @@ std::span<const RxFrame> DpdkTransport::recv_burst() {
 
 WaitPoint DpdkTransport::arm() {
   register_thread();
-  if (!keeper_) {
+  if (!keeper_ || keeper_->wake_fd() < 0) {
     const WaitPoint point{-1, now_ns() + sleep_ns_};
     sleep_ns_ = std::min(2 * sleep_ns_, kLongestSleepNs);
     return point;
@@ -141,7 +144,11 @@ void DpdkTransport::disarm() {
 
 size_t DpdkTransport::mtu(const Endpoint& to) {
   const Link* link = link_to(from_endpoint(to));
-  return link ? link->interface->max_payload_bytes() : kMaxFrameBytes;
+  if (link != nullptr) return link->interface->max_payload_bytes();
+  // Frames for nobody are filled all the same.
+  const size_t room = rte_pktmbuf_data_room_size(pool_->get()) - RTE_PKTMBUF_HEADROOM -
+                      link::udp_header_bytes(true) - sizeof(uint64_t);
+  return std::min(kMaxFrameBytes, room / 8 * 8);
 }
 
 size_t DpdkTransport::receive_capacity_bytes() const {
@@ -159,7 +166,9 @@ std::string DpdkTransport::describe(const Endpoint& endpoint) const {
   // A client of shared memory knows its server by name; the server tells its clients apart.
   if (keeper_ && endpoint == keeper_->server()) return address_;
   const std::string ip = peer.ip.v4() ? peer.ip.text() : "[" + peer.ip.text() + "]";
-  return "dpdk://" + ip + ":" + std::to_string(peer.port);
+  const std::string trouble = keeper_ ? keeper_->trouble() : std::string();
+  return "dpdk://" + ip + ":" + std::to_string(peer.port) +
+         (trouble.empty() ? trouble : " (" + trouble + ")");
 }
 
 TransportCounters DpdkTransport::counters() const {

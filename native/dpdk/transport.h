@@ -30,8 +30,10 @@ class LinkKeeper {
   virtual void close(std::vector<std::unique_ptr<Link>>& links) = 0;
   // The only peer, where there is one, else an empty endpoint.
   virtual Endpoint server() const { return {}; }
-  // Readable when a doorbell was rung or apply() has something to do.
+  // Readable when a doorbell was rung or apply() has something to do; -1: nothing tells.
   virtual int wake_fd() const = 0;
+  // Why there is no link now, for errors; empty where a name says enough.
+  virtual std::string trouble() const { return {}; }
 };
 
 class DpdkTransport final : public Transport {
@@ -60,6 +62,7 @@ class DpdkTransport final : public Transport {
   static constexpr size_t kFrames = 64;
 
   void receive_all();
+  void renew_links();
   void disarm();
   Link* link_to(const PeerAddress& to);
   uint64_t clock() const;

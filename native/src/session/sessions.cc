@@ -83,8 +83,12 @@ void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
 
 void Sessions::on_request(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload,
                           uint64_t now) {
-  peer.frame_bytes =
-      static_cast<uint16_t>(std::min<size_t>(header.frame_bytes, kMaxFrameBytes)) & ~uint16_t{7};
+  const auto frame_bytes =
+      static_cast<uint16_t>(std::min<size_t>(header.frame_bytes, kMaxFrameBytes) & ~size_t{7});
+  if (frame_bytes != peer.frame_bytes) {  // what it says: a device's buffers may hold less
+    peer.frame_bytes = static_cast<uint16_t>(
+        std::min<size_t>(frame_bytes, transports_[peer.listener]->mtu(peer.endpoint)));
+  }
   LaneState& lane = peer.lane(header.lane);
   Slot& slot = lane.slot(header.request);
   if (header.request >= lane.next + lane.slots.size() || header.request < slot.request ||

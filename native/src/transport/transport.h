@@ -29,7 +29,7 @@ struct Endpoint {
 
 struct TxFrame {
   Endpoint to;
-  std::byte* data = nullptr;  // room for kMaxFrameBytes
+  std::byte* data = nullptr;  // room for the mtu() of any endpoint
   uint32_t length = 0;
   bool apart = false;  // never joined with others into one message, even if the device could
 };

@@ -1,0 +1,213 @@
+// A port on a device, and what to do when the interface below it goes and comes back.
+#include <rte_cycles.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/error.h"
+#include "nic.h"
+#include "rendezvous.h"
+#include "transport.h"
+#include "xdp_log.h"
+
+namespace drlnet::dpdk {
+namespace {
+
+constexpr uint16_t kNicDescriptors = 1024;
+// Between two virtual interfaces the kernel queues no more frames for an XDP program than this, and
+// drops the rest: more must not be under way.
+constexpr uint16_t kXdpDescriptors = 256;
+constexpr size_t kSpareBuffers = 1024;  // reserved, received and cached ones, beside the rings'
+// A frame of af_xdp lies in one page, with its descriptor and the kernel's headroom; a pool pads
+// what it holds to an odd number of cache lines: 63 of a page's 64.
+constexpr uint16_t kXdpMtu = 3400;
+constexpr size_t kXdpBufferBytes = 3648;
+
+constexpr uint16_t kLargestMtu = 9000;
+constexpr uint64_t kLookMs = 10;       // between looks whether the interface is still there
+constexpr uint64_t kComeBackMs = 200;  // between attempts to open it again
+
+// What is particular to a driver: the device's name and arguments, and the size of buffers.
+struct Device {
+  PortOptions port;
+  uint16_t mtu = 0;
+  size_t buffer_bytes = kBufferBytes;
+  bool aligned_payload = true;
+  link::Checksums checksums = link::Checksums::headers;
+};
+
+Device device_of(const NicAddress& address) {
+  static std::atomic<unsigned> count{0};
+  const std::string suffix = std::to_string(count++);
+  Device device;
+  device.port.shown = address.shown;
+  device.port.descriptors = kNicDescriptors;
+  switch (address.driver) {
+    case NicDriver::af_packet: {
+      device.mtu = std::min<uint16_t>(kernel_mtu(address.device, address.shown), kLargestMtu);
+      // The kernel's ring has slots of one size, and the driver wants buffers of that size.
+      const bool jumbo = device.mtu > 1900;
+      device.buffer_bytes = jumbo ? 16384 : 2048;
+      device.port.device = "net_af_packet" + suffix;
+      device.port.arguments = "iface=" + address.device + ",qpairs=1,qdisc_bypass=1" +
+                              (jumbo ? ",framesz=16384,blocksz=65536,framecnt=1024"
+                                     : ",framesz=2048,blocksz=65536,framecnt=2048");
+      break;
+    }
+    case NicDriver::af_xdp:
+      device.mtu = std::min(kernel_mtu(address.device, address.shown), kXdpMtu);
+      device.buffer_bytes = kXdpBufferBytes;
+      device.aligned_payload = false;  // the driver works out where a buffer begins
+      device.port.descriptors = kXdpDescriptors;
+      device.port.device = "net_af_xdp" + suffix;
+      device.port.arguments =
+          "iface=" + address.device + ",start_queue=0,queue_count=1,busy_budget=0";
+      break;
+    case NicDriver::pci:
+      device.mtu = 1500;
+      device.port.bus = "pci";
+      device.port.device = address.device;
+      device.port.queues = address.queues;
+      device.checksums = link::Checksums::full;
+      break;
+  }
+  if (address.mtu != 0) {
+    if (address.driver != NicDriver::pci && address.mtu > device.mtu) {
+      throw Error(Status::transport,
+                  address.shown + ": " + address.device + " takes packets of at most " +
+                      std::to_string(device.mtu) + " bytes",
+                  "Run `ip link set " + address.device + " mtu N` on both ends, or leave mtu out.");
+    }
+    device.mtu = address.mtu;
+  }
+  constexpr uint16_t kSmallestMtu = 1280;  // IPv6's, and room for the smallest frame of a session
+  if (device.mtu < kSmallestMtu) {
+    throw Error(Status::transport,
+                address.shown + ": an MTU of " + std::to_string(device.mtu) + " is too small",
+                "It takes 1280 at least: run `ip link set " + address.device + " mtu 1500`.");
+  }
+  if (address.driver == NicDriver::pci) device.port.mtu = device.mtu;
+  if (!address.arguments.empty()) {
+    device.port.arguments += (device.port.arguments.empty() ? "" : ",") + address.arguments;
+  }
+  return device;
+}
+
+std::unique_ptr<Link> open_link(const NicAddress& address, const Device& device, uint16_t udp_port,
+                                Pool& pool) {
+  InterfaceOptions options;
+  options.address = address.ip;
+  options.udp_port = udp_port;
+  options.mtu = device.mtu;
+  options.checksums = device.checksums;
+  options.gateway = address.gateway;
+  auto link = std::make_unique<Link>();
+  link->interface = std::make_unique<Interface>(std::make_unique<Port>(device.port, pool), options);
+  link->interface->announce(pool.get());
+  return link;
+}
+
+// Closes the port when its interface goes or is set down, and opens it when it is back: the drivers
+// would stay with the one that is no more.
+class NicKeeper final : public LinkKeeper {
+ public:
+  NicKeeper(const NicAddress& address, Device device, uint16_t udp_port, Pool& pool)
+      : address_(address),
+        device_(std::move(device)),
+        udp_port_(udp_port),
+        pool_(pool),
+        kernel_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    opened_index_ = index();
+    arriving_ = open_link(address_, device_, udp_port_, pool_);
+  }
+
+  bool changed() override {
+    if (arriving_) return true;
+    const uint64_t now = rte_rdtsc();
+    if (now < next_look_) return false;
+    next_look_ = now + kLookMs * rte_get_tsc_hz() / 1000;
+    return index() != opened_index_;
+  }
+
+  void apply(std::vector<std::unique_ptr<Link>>& links) override {
+    links.resize(1);
+    if (!arriving_) {
+      links[0].reset();
+      opened_index_ = 0;
+      if (const int now_there = index(); now_there != 0) {
+        try {
+          arriving_ = open_link(address_, device_, udp_port_, pool_);
+          opened_index_ = now_there;
+          trouble_.clear();
+        } catch (const Error& error) {
+          // It may be half made yet. Callers have deadlines, and their errors say what is wrong.
+          trouble_ = error.cause();
+          
+          next_look_ = rte_rdtsc() + kComeBackMs * rte_get_tsc_hz() / 1000;
+          return;
+        }
+      } else {
+        trouble_ = address_.device + " is down or gone";
+      }
+    }
+    if (arriving_) links[0] = std::move(arriving_);
+  }
+
+  void close(std::vector<std::unique_ptr<Link>>& links) override { links.clear(); }
+  int wake_fd() const override { return -1; }
+  std::string trouble() const override { return trouble_; }
+
+ private:
+  int index() const { return kernel_index_when_up(kernel_.get(), address_.device); }
+
+  NicAddress address_;
+  Device device_;
+  uint16_t udp_port_;
+  Pool& pool_;
+  Descriptor kernel_;  // of the network namespace in which the interface is
+  std::unique_ptr<Link> arriving_;
+  int opened_index_ = 0;
+  uint64_t next_look_ = 0;
+  std::string trouble_;
+};
+
+std::unique_ptr<Transport> open(const NicAddress& address, uint16_t udp_port, std::string shown) {
+  check_nic(address);
+  Device device = device_of(address);
+  Environment::get(address.driver == NicDriver::pci ? address.device : "");
+  if (address.driver == NicDriver::af_xdp) quiet_xdp();
+  // Some devices (vmxnet3) fill two rings for each queue that they receive on.
+  const size_t rings = kNicDescriptors * (1u + 2u * device.port.queues);
+  auto pool = std::make_unique<Pool>(rings + kSpareBuffers, device.buffer_bytes,
+                                     device.aligned_payload, address.shown);
+  std::unique_ptr<Link> link;
+  std::unique_ptr<LinkKeeper> keeper;
+  if (address.driver == NicDriver::pci) {
+    link = open_link(address, device, udp_port, *pool);
+  } else {
+    keeper = std::make_unique<NicKeeper>(address, std::move(device), udp_port, *pool);
+  }
+  return std::make_unique<DpdkTransport>(std::move(pool), std::move(link), std::move(keeper),
+                                         std::move(shown));
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> listen_nic(const NicAddress& address) {
+  return open(address, address.port, address.shown);
+}
+
+Connected connect_nic(const NicAddress& address) {
+  if (!address.to) malformed_nic(address.shown, "a client needs the server's address, to=IP:PORT");
+  // A port of our own for each client of this process and, by its number, each process.
+  static std::atomic<uint32_t> count{0};
+  const uint32_t spread = static_cast<uint32_t>(getpid()) * 31 + count++;
+  const auto udp_port = static_cast<uint16_t>(49152 + spread % 16384);
+  PeerAddress server;
+  server.ip = *address.to;
+  server.port = address.to_port;
+  return {open(address, udp_port, address.shown), to_endpoint(server)};
+}
+
+}  // namespace drlnet::dpdk
