@@ -25,7 +25,7 @@ DpdkTransport::DpdkTransport(std::unique_ptr<Pool> pool, std::unique_ptr<Link> l
       rx_packets_(2 * kMaxLinks * Interface::kBurst),
       sleep_ns_(kFirstSleepNs) {
   if (link) links_.push_back(std::move(link));
-  renew_links();
+  if (!keeper_ || keeper_->changed()) renew_links();
 }
 
 DpdkTransport::~DpdkTransport() {
@@ -35,7 +35,7 @@ DpdkTransport::~DpdkTransport() {
 }
 
 void DpdkTransport::renew_links() {
-  if (keeper_ && keeper_->changed()) keeper_->apply(links_);
+  if (keeper_) keeper_->apply(links_);
   asks_neighbours_ = std::ranges::any_of(
       links_, [](const auto& link) { return link && !link->interface->options().only_peer; });
 }
