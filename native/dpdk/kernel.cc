@@ -34,12 +34,17 @@ uint16_t kernel_mtu(const std::string& interface, const std::string& shown) {
   return static_cast<uint16_t>(mtu > 65535 ? 65535 : mtu);
 }
 
+int kernel_index(int fd, const std::string& interface) {
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  return ioctl(fd, SIOCGIFINDEX, &request) == 0 ? request.ifr_ifindex : 0;
+}
+
 int kernel_index_when_up(int fd, const std::string& interface) {
   ifreq request{};
   interface.copy(request.ifr_name, IFNAMSIZ - 1);
-  ifreq flags = request;
-  if (ioctl(fd, SIOCGIFFLAGS, &flags) != 0 || (flags.ifr_flags & IFF_UP) == 0) return 0;
-  return ioctl(fd, SIOCGIFINDEX, &request) == 0 ? request.ifr_ifindex : 0;
+  if (ioctl(fd, SIOCGIFFLAGS, &request) != 0 || (request.ifr_flags & IFF_UP) == 0) return 0;
+  return kernel_index(fd, interface);
 }
 
 bool kernel_answers_for(const link::IpAddress& ip) {

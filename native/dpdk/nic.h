@@ -37,7 +37,8 @@ Connected connect_nic(const NicAddress& address);
 
 // What the kernel knows of an interface. Throws Error(transport) when there is none of that name.
 uint16_t kernel_mtu(const std::string& interface, const std::string& shown);
-// Its number while it is there and up, else 0. An interface made anew has another number.
+// Its number while it is there (and up), else 0. An interface made anew has another number.
+int kernel_index(int socket_fd, const std::string& interface);
 int kernel_index_when_up(int socket_fd, const std::string& interface);
 bool kernel_answers_for(const link::IpAddress& ip);
 bool carries_default_route(const std::string& interface);

@@ -94,6 +94,13 @@ Device device_of(const NicAddress& address) {
   return device;
 }
 
+std::unique_ptr<Pool> make_pool(const NicAddress& address, const Device& device) {
+  // Some devices (vmxnet3) fill two rings for each queue that they receive on.
+  const size_t rings = kNicDescriptors * (1u + 2u * device.port.queues);
+  return std::make_unique<Pool>(rings + kSpareBuffers, device.buffer_bytes, device.aligned_payload,
+                                address.shown);
+}
+
 std::unique_ptr<Link> open_link(const NicAddress& address, const Device& device, uint16_t udp_port,
                                 Pool& pool) {
   InterfaceOptions options;
@@ -108,18 +115,18 @@ std::unique_ptr<Link> open_link(const NicAddress& address, const Device& device,
   return link;
 }
 
-// Closes the port when its interface goes or is set down, and opens it when it is back: the drivers
-// would stay with the one that is no more.
+// Closes the port when its interface goes (af_packet: or is set down), and opens it when it is
+// back: the drivers would stay with the one that is no more.
 class NicKeeper final : public LinkKeeper {
  public:
   NicKeeper(const NicAddress& address, Device device, uint16_t udp_port, Pool& pool)
       : address_(address),
         device_(std::move(device)),
         udp_port_(udp_port),
-        pool_(pool),
+        pool_(&pool),
         kernel_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     opened_index_ = index();
-    arriving_ = open_link(address_, device_, udp_port_, pool_);
+    arriving_ = open_link(address_, device_, udp_port_, *pool_);
   }
 
   bool changed() override {
@@ -137,13 +144,13 @@ class NicKeeper final : public LinkKeeper {
       opened_index_ = 0;
       if (const int now_there = index(); now_there != 0) {
         try {
-          arriving_ = open_link(address_, device_, udp_port_, pool_);
+          renew_pool();
+          arriving_ = open_link(address_, device_, udp_port_, *pool_);
           opened_index_ = now_there;
           trouble_.clear();
         } catch (const Error& error) {
           // It may be half made yet. Callers have deadlines, and their errors say what is wrong.
           trouble_ = error.cause();
-          
           next_look_ = rte_rdtsc() + kComeBackMs * rte_get_tsc_hz() / 1000;
           return;
         }
@@ -154,17 +161,33 @@ class NicKeeper final : public LinkKeeper {
     if (arriving_) links[0] = std::move(arriving_);
   }
 
+  std::unique_ptr<Pool> fresh_pool() override { return is_open() ? std::move(fresh_) : nullptr; }
   void close(std::vector<std::unique_ptr<Link>>& links) override { links.clear(); }
   int wake_fd() const override { return -1; }
   std::string trouble() const override { return trouble_; }
 
  private:
-  int index() const { return kernel_index_when_up(kernel_.get(), address_.device); }
+  bool is_open() const { return opened_index_ != 0; }
+  // A closed af_xdp port keeps the buffers that it had given the kernel to fill.
+  void renew_pool() {
+    if (address_.driver != NicDriver::af_xdp) return;
+    fresh_ = make_pool(address_, device_);
+    pool_ = fresh_.get();
+  }
+  int index() const {
+    // af_xdp outlives an interface set down, and the kernel lets no second one have its queue.
+    if (address_.driver == NicDriver::af_xdp && opened_index_ != 0 &&
+        kernel_index(kernel_.get(), address_.device) == opened_index_) {
+      return opened_index_;
+    }
+    return kernel_index_when_up(kernel_.get(), address_.device);
+  }
 
   NicAddress address_;
   Device device_;
   uint16_t udp_port_;
-  Pool& pool_;
+  Pool* pool_;
+  std::unique_ptr<Pool> fresh_;
   Descriptor kernel_;  // of the network namespace in which the interface is
   std::unique_ptr<Link> arriving_;
   int opened_index_ = 0;
@@ -177,10 +200,7 @@ std::unique_ptr<Transport> open(const NicAddress& address, uint16_t udp_port, st
   Device device = device_of(address);
   Environment::get(address.driver == NicDriver::pci ? address.device : "");
   if (address.driver == NicDriver::af_xdp) quiet_xdp();
-  // Some devices (vmxnet3) fill two rings for each queue that they receive on.
-  const size_t rings = kNicDescriptors * (1u + 2u * device.port.queues);
-  auto pool = std::make_unique<Pool>(rings + kSpareBuffers, device.buffer_bytes,
-                                     device.aligned_payload, address.shown);
+  auto pool = make_pool(address, device);
   std::unique_ptr<Link> link;
   std::unique_ptr<LinkKeeper> keeper;
   if (address.driver == NicDriver::pci) {

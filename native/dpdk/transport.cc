@@ -36,6 +36,14 @@ DpdkTransport::~DpdkTransport() {
 
 void DpdkTransport::renew_links() {
   if (keeper_) keeper_->apply(links_);
+  if (auto fresh = keeper_ ? keeper_->fresh_pool() : nullptr) {
+    std::erase_if(former_pools_, [&](const auto& former) {
+      return std::ranges::none_of(tx_packets_, [&](const rte_mbuf* packet) {
+        return packet != nullptr && packet->pool == former->get();
+      });
+    });
+    former_pools_.push_back(std::exchange(pool_, std::move(fresh)));
+  }
   asks_neighbours_ = std::ranges::any_of(
       links_, [](const auto& link) { return link && !link->interface->options().only_peer; });
 }

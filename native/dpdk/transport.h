@@ -32,6 +32,8 @@ class LinkKeeper {
   virtual Endpoint server() const { return {}; }
   // Readable when a doorbell was rung or apply() has something to do; -1: nothing tells.
   virtual int wake_fd() const = 0;
+  // After apply(): buffers for the links from now on, where a closed one has kept the former ones.
+  virtual std::unique_ptr<Pool> fresh_pool() { return nullptr; }
   // Why there is no link now, for errors; empty where a name says enough.
   virtual std::string trouble() const { return {}; }
 };
@@ -72,6 +74,7 @@ class DpdkTransport final : public Transport {
     registered_ = pthread_self();
   }
 
+  std::vector<std::unique_ptr<Pool>> former_pools_;  // of frames reserved and not sent yet
   std::unique_ptr<Pool> pool_;
   std::vector<std::unique_ptr<Link>> links_;
   std::unique_ptr<LinkKeeper> keeper_;
