@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,16 @@ SMALL = [
 class Command:
     """A `drlnet` command under way; its output is read as it comes."""
 
-    def __init__(self, args: list[str], folder: Path, session: bool = False) -> None:
+    def __init__(
+        self,
+        args: list[str],
+        folder: Path,
+        session: bool = False,
+        within: Sequence[str] = (),
+    ) -> None:
         self.args = args
         self.popen = subprocess.Popen(
-            [*PROGRAM, *args],
+            [*within, *PROGRAM, *args],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -91,9 +97,11 @@ class Command:
 
 
 @contextmanager
-def command(folder: Path, *args: str, session: bool = False) -> Iterator[Command]:
-    """A command that does not outlive the block."""
-    started = Command(list(args), folder, session)
+def command(
+    folder: Path, *args: str, session: bool = False, within: Sequence[str] = ()
+) -> Iterator[Command]:
+    """A command that does not outlive the block; within: what executes it in another world."""
+    started = Command(list(args), folder, session, within)
     try:
         yield started
     finally:

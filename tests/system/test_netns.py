@@ -1,0 +1,207 @@
+"""DPDK on the kernel's interfaces: two network namespaces joined by veth, kernel sockets across."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from system.command import SMALL, Command, command
+
+import drlnet
+from drlnet.bench.transport.netns import Side, joined
+from drlnet.errors import TransportError
+
+if os.geteuid() != 0:
+    pytest.skip("network namespaces take root", allow_module_level=True)
+if not Path(drlnet.__file__).with_name("libdrlnet_dpdk.so").exists():
+    pytest.skip("this drlnet was built without DPDK", allow_module_level=True)
+
+DRIVERS = ("af_packet", "af_xdp")
+MTU = 1500
+
+
+def _in(side: Side, *words: str) -> subprocess.CompletedProcess[str]:
+    """A program in a namespace, run to its end."""
+    return subprocess.run(
+        [*_within(side), *words], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def _within(side: Side) -> list[str]:
+    return ["ip", "netns", "exec", side.namespace]
+
+
+def _kernel_addresses(client: Side) -> None:
+    for address in (f"{client.ip}/24", "fd07::1/64"):
+        nodad = ["nodad"] if ":" in address else []
+        ended = _in(client, "ip", "address", "add", address, "dev", client.interface, *nodad)
+        assert ended.returncode == 0, ended.stderr
+
+
+@pytest.fixture
+def sides() -> Iterator[tuple[Side, Side]]:
+    """The client's end, on which the kernel has addresses, and the server's: there it has none."""
+    with ExitStack() as stack:
+        try:
+            client, server = stack.enter_context(joined(MTU))
+        except TransportError as error:
+            pytest.skip(str(error))
+        _kernel_addresses(client)
+        yield client, server
+
+
+def _serve(folder: Path, server: Side, *listen: str) -> Command:
+    words = [word for address in listen for word in ("--listen", address)]
+    return Command(["serve", "--insecure", "--json", *words], folder, within=_within(server))
+
+
+@contextmanager
+def _serving(folder: Path, server: Side, *listen: str) -> Iterator[Command]:
+    """A server that is ready, ended by SIGTERM unless it has ended."""
+    serving = _serve(folder, server, *listen)
+    try:
+        serving.wait_for("ready")
+        yield serving
+        if serving.popen.poll() is None:
+            assert serving.end(signal.SIGTERM) == 0, serving.text()
+    finally:
+        serving.popen.kill()
+        serving.popen.wait()
+
+
+def _stats(folder: Path, side: Side, address: str) -> dict[str, float]:
+    with command(folder, "stats", "--server", address, "--json", within=_within(side)) as asking:
+        assert asking.end() == 0, asking.text()
+        return dict(asking.last_json())
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("v4", [True, False], ids=["v4", "v6"])
+def test_dpdk_answers_pings_and_clients_of_both_kinds(
+    tmp_path: Path, sides: tuple[Side, Side], driver: str, v4: bool
+) -> None:
+    client, server = sides
+    ip, other = ("10.7.0.2", "10.7.0.3") if v4 else ("fd07::2", "fd07::3")
+    host = ip if v4 else f"[{ip}]"
+    with _serving(tmp_path, server, f"dpdk:{driver}:{server.interface},ip={ip}"):
+        if shutil.which("ping") is not None:
+            pinged = _in(client, "ping", "-c", "2", "-i", "0.1", "-W", "5", ip)
+            assert pinged.returncode == 0, pinged.stdout
+        for address in (
+            f"udp://{host}:7447",
+            f"dpdk:{driver}:{client.interface},ip={other},to={host}:7447",
+        ):
+            assert _stats(tmp_path, client, address)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_killed_server_starts_again_and_a_deleted_interface_comes_back(
+    tmp_path: Path, sides: tuple[Side, Side], driver: str
+) -> None:
+    client, server = sides
+    address = f"dpdk:{driver}:{server.interface},ip={server.ip}"
+    with _serving(tmp_path, server, address) as killed:
+        assert killed.end(signal.SIGKILL) == -signal.SIGKILL
+    local = "udp://127.0.0.1:7449"
+    with _serving(tmp_path, server, address, local):
+        assert _stats(tmp_path, client, f"udp://{server.ip}:7447")
+        assert _in(server, "ip", "link", "delete", server.interface).returncode == 0
+        assert _stats(tmp_path, server, local)
+        _join_again(client, server)
+        assert _stats(tmp_path, client, f"udp://{server.ip}:7447")
+
+
+def _join_again(client: Side, server: Side) -> None:
+    pair = ("type", "veth", "peer", "name", server.interface, "netns", server.namespace)
+    for side, words in (
+        (client, ("link", "add", client.interface, "mtu", str(MTU), *pair)),
+        (client, ("link", "set", client.interface, "up")),
+        (server, ("link", "set", server.interface, "up")),
+    ):
+        ended = _in(side, "ip", *words)
+        assert ended.returncode == 0, ended.stderr
+    _kernel_addresses(client)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_training_between_the_namespaces_with_losses(
+    tmp_path: Path, sides: tuple[Side, Side], driver: str
+) -> None:
+    client, server = sides
+    _lose_some(client)
+    address = f"udp://{server.ip}:7447"
+    with _serving(tmp_path, server, f"dpdk:{driver}:{server.interface},ip={server.ip}"):
+        actor = ("actor", "CartPole-v1", "--server", address, "--json", *SMALL)
+        learn = ("learn", "CartPole-v1", "--server", address, "--json", *SMALL)
+        budget = ("--set", "run.max_learner_steps=200")
+        with (
+            command(tmp_path, *actor, within=_within(client)),
+            command(tmp_path, *learn, *budget, within=_within(client)) as learning,
+        ):
+            assert learning.end() == 0, learning.text()
+            assert learning.last_json()["learner_steps"] >= 200
+
+
+def _lose_some(side: Side) -> None:
+    if shutil.which("nft") is None:
+        pytest.skip("losing frames takes nft: apt-get install nftables")
+    for words in (
+        "add table inet lossy",
+        "add chain inet lossy input { type filter hook input priority 0 ; }",
+        "add rule inet lossy input udp sport 7447 numgen random mod 100 < 5 drop",
+    ):
+        ended = _in(side, "nft", words)
+        assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("address", "cause", "remedy"),
+    [
+        ("af_packet:none,ip=10.7.0.2", "no interface is called none", "ip link"),
+        ("af_packet:{there}", "needs an IP address of its own", "An address looks like"),
+        ("af_packet:{there},ip=10.7.0", "is no IP address", "An address looks like"),
+        ("af_packet:{there},ip=127.0.0.1", "the kernel answers for", "Choose an address"),
+        ("af_packet:{there},ip=10.7.0.2,mtu=576", "MTU of 576 is too small", "1280"),
+        ("af_packet:{there},ip=10.7.0.2,mtu=9000", "at most 1500", "ip link set"),
+        ("af_packet:{there},ip=10.7.0.2,port=0", "is no number", "An address looks like"),
+        ("af_packet:{there},ip=10.7.0.2,wrong=1", '"wrong" is no setting', "An address looks"),
+        ("af_packet:{there},ip=10.7.0.2,port", "has no value", "An address looks like"),
+        ("af_packet:,ip=10.7.0.2", "names no device", "An address looks like"),
+    ],
+)
+def test_what_cannot_be_listened_on(
+    tmp_path: Path, sides: tuple[Side, Side], address: str, cause: str, remedy: str
+) -> None:
+    _, server = sides
+    listen = "dpdk:" + address.format(there=server.interface)
+    _refused(_serve(tmp_path, server, listen), cause, remedy)
+
+
+def _refused(serving: Command, cause: str, remedy: str) -> None:
+    assert serving.end() == 4, serving.text()
+    error = json.loads(serving.out.decode().splitlines()[-1])["error"]
+    assert cause in error["cause"], error
+    assert remedy in error["remedy"], error
+    assert "\n" not in error["cause"] + error["remedy"]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_interfaces_that_cannot_be_used_now(
+    tmp_path: Path, sides: tuple[Side, Side], driver: str
+) -> None:
+    client, server = sides
+    default = ("ip", "route", "add", "default", "dev", client.interface)
+    assert _in(client, *default).returncode == 0
+    if driver == "af_xdp":
+        taken = f"dpdk:af_xdp:{client.interface},ip=10.7.0.9"
+        _refused(_serve(tmp_path, client, taken), "carries the default route", "dpdk:af_packet")
+    assert _in(server, "ip", "link", "set", server.interface, "down").returncode == 0
+    down = f"dpdk:{driver}:{server.interface},ip={server.ip}"
+    _refused(_serve(tmp_path, server, down), "is down", "ip link set")
