@@ -102,6 +102,42 @@ def test_dpdk_answers_pings_and_clients_of_both_kinds(
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
+def test_a_capture_of_our_frames_is_dissected_without_an_error(
+    tmp_path: Path, sides: tuple[Side, Side], driver: str
+) -> None:
+    if shutil.which("tshark") is None:
+        pytest.skip("dissecting takes tshark: apt-get install tshark")
+    client, server = sides
+    ours = f"src host {server.ip}"  # the kernel's own frames have unfinished checksums on a veth
+    tshark = ["tshark", "-l", "-i", client.interface, "-c", "20", "-f", f"udp and {ours}"]
+    checks = [f"-o{layer}.check_checksum:TRUE" for layer in ("ip", "udp")]
+    fields = ["-Tfields", "-e_ws.expert.message", "-e_ws.malformed", "-eudp.checksum.status"]
+    capture = subprocess.Popen(
+        [*_within(client), *tshark, *checks, *fields],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert capture.stderr is not None
+        for line in capture.stderr:
+            if "Capturing on" in line:
+                break
+        with _serving(tmp_path, server, f"dpdk:{driver}:{server.interface},ip={server.ip}"):
+            while capture.poll() is None:  # it ends by itself when it has seen enough
+                assert _stats(tmp_path, client, f"udp://{server.ip}:7447")
+        dissected, said = capture.communicate(timeout=60)
+    finally:
+        capture.kill()
+        capture.wait()
+    assert capture.returncode == 0, said
+    rows = [line.split("\t") for line in dissected.splitlines()]
+    good = "1"
+    assert len(rows) >= 20
+    assert all(row == ["", "", good] for row in rows), rows
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
 def test_a_killed_server_starts_again_and_a_deleted_interface_comes_back(
     tmp_path: Path, sides: tuple[Side, Side], driver: str
 ) -> None:
