@@ -1,10 +1,13 @@
 // A port on a device, and what to do when the interface below it goes and comes back.
+#include <poll.h>
 #include <rte_cycles.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "nic.h"
 #include "rendezvous.h"
@@ -25,6 +28,7 @@ constexpr uint16_t kXdpMtu = 3400;
 constexpr size_t kXdpBufferBytes = 3648;
 
 constexpr uint16_t kLargestMtu = 9000;
+constexpr uint64_t kQueuePatienceNs = 1'000'000'000;
 constexpr uint64_t kLookMs = 10;       // between looks whether the interface is still there
 constexpr uint64_t kComeBackMs = 200;  // between attempts to open it again
 
@@ -126,7 +130,7 @@ class NicKeeper final : public LinkKeeper {
         pool_(&pool),
         kernel_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     opened_index_ = index();
-    arriving_ = open_link(address_, device_, udp_port_, *pool_);
+    open_first();
   }
 
   bool changed() override {
@@ -167,6 +171,24 @@ class NicKeeper final : public LinkKeeper {
   std::string trouble() const override { return trouble_; }
 
  private:
+  void open_first() {
+    // The kernel frees the queue of an af_xdp socket some time after its owner has ended.
+    for (const uint64_t deadline = now_ns() + kQueuePatienceNs;; renew_pool()) {
+      try {
+        arriving_ = open_link(address_, device_, udp_port_, *pool_);
+        return;
+      } catch (const Error& error) {
+        if (address_.driver != NicDriver::af_xdp) throw;
+        if (geteuid() != 0 || now_ns() >= deadline) {
+          throw Error(error.status(), error.cause(),
+                      "It takes root, an MTU of at most 3498 on both ends of a veth pair, and an "
+                      "interface that no other XDP program has.");
+        }
+      }
+      ::poll(nullptr, 0, kLookMs);
+    }
+  }
+
   bool is_open() const { return opened_index_ != 0; }
   // A closed af_xdp port keeps the buffers that it had given the kernel to fill.
   void renew_pool() {
