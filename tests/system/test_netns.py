@@ -241,3 +241,26 @@ def test_interfaces_that_cannot_be_used_now(
     assert _in(server, "ip", "link", "set", server.interface, "down").returncode == 0
     down = f"dpdk:{driver}:{server.interface},ip={server.ip}"
     _refused(_serve(tmp_path, server, down), "is down", "ip link set")
+
+
+@pytest.mark.parametrize(
+    ("driver", "remedy"), [("af_packet", "run as root"), ("af_xdp", "It takes root")]
+)
+def test_an_ordinary_user_is_told_that_a_driver_takes_root(
+    tmp_path: Path, sides: tuple[Side, Side], driver: str, remedy: str
+) -> None:
+    if shutil.which("setpriv") is None:
+        pytest.skip("becoming another user takes setpriv: apt-get install util-linux")
+    _, server = sides
+    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    listen = f"dpdk:{driver}:{server.interface},ip={server.ip}"
+    words = ["serve", "--insecure", "--json", "--listen", listen]
+    serving = Command(words, Path(tmp_path.anchor), within=[*_within(server), *nobody])
+    _refused(serving, "cannot", remedy)
+
+
+def test_a_client_must_say_where_the_server_is(tmp_path: Path, sides: tuple[Side, Side]) -> None:
+    client, _ = sides
+    address = f"dpdk:af_packet:{client.interface},ip=10.7.0.3"
+    asking = Command(["stats", "--server", address, "--json"], tmp_path, within=_within(client))
+    _refused(asking, "needs the server's address", "to=")
