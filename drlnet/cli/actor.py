@@ -22,6 +22,8 @@ MaxStepsOption = Annotated[
 def actor(
     env: options.EnvArgument,
     server: options.ServerOption = options.DEFAULT_ADDRESS,
+    poll: options.PollOption = None,
+    eal: options.EalOption = None,
     num_actors: options.NumActorsOption = None,
     envs_per_actor: options.EnvsPerActorOption = None,
     max_env_steps: MaxStepsOption = None,
@@ -51,6 +53,7 @@ def actor(
         "actor.envs_per_actor": envs_per_actor,
         "actor.max_env_steps": max_env_steps,
         "run.seed": seed,
+        "server.poll": poll,
     }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
     output = Output(json)

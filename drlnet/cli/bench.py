@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from drlnet.cli.options import DebugOption, JsonOption
+from drlnet.cli.options import DebugOption, EalOption, JsonOption
 from drlnet.cli.output import Output
 from drlnet.cli.transports import TransportsOption, measure_transports, measure_veth
 
@@ -64,6 +64,7 @@ def transport(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="where JSON and plot are written")
     ] = Path("runs/bench"),
+    eal: EalOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:

@@ -19,6 +19,8 @@ ViewOption = Annotated[
 def learn(
     env: options.EnvArgument,
     server: options.ServerOption = options.DEFAULT_ADDRESS,
+    poll: options.PollOption = None,
+    eal: options.EalOption = None,
     seed: options.SeedOption = None,
     goal: options.GoalOption = None,
     max_seconds: options.MaxSecondsOption = None,
@@ -48,7 +50,10 @@ def learn(
     from drlnet.envs import find_spaces
     from drlnet.metrics import RunFolder
 
-    flags = options.budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps)
+    flags = {
+        **options.budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps),
+        "server.poll": poll,
+    }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
     find_spaces(settings.env.id, settings.env.kwargs)
     output = Output(json)

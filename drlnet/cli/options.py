@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 DEFAULT_ADDRESS = "udp://127.0.0.1:7447"
+EAL_VARIABLE = "DRLNET_EAL"  # read when DPDK starts
 
 
 def _print_config_help(asked: bool) -> None:
@@ -18,11 +20,36 @@ def _print_config_help(asked: bool) -> None:
         raise typer.Exit
 
 
+def _pass_eal(arguments: str | None) -> str | None:
+    # Through the environment: the processes that a command starts must have them, too.
+    if arguments is not None:
+        os.environ[EAL_VARIABLE] = arguments
+    return arguments
+
+
 EnvArgument = Annotated[
     str, typer.Argument(metavar="ENV", help="gymnasium id of the environment, e.g. CartPole-v1")
 ]
 ServerOption = Annotated[
-    str, typer.Option("--server", metavar="ADDRESS", help="address of the replay server")
+    str,
+    typer.Option(
+        "--server",
+        metavar="ADDRESS",
+        help="address of the replay server, as it printed it: udp://HOST:PORT, dpdk:local, ...",
+    ),
+]
+PollOption = Annotated[
+    Literal["busy", "adaptive", "block"] | None,
+    typer.Option("--poll", help="spin for packets, spin briefly then sleep, or sleep"),
+]
+EalOption = Annotated[
+    str | None,
+    typer.Option(
+        "--eal",
+        metavar="ARGS",
+        callback=_pass_eal,
+        help="more arguments for DPDK's environment layer, e.g. '-m 1024'; '--help' lists them",
+    ),
 ]
 ConfigOption = Annotated[
     Path | None,

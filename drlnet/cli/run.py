@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 TransportOption = Annotated[
     str | None,
-    typer.Option("--transport", help="what its processes talk over [dim](default udp)[/dim]"),
+    typer.Option(
+        "--transport",
+        metavar="NAME",
+        help="what its processes talk over: udp, dpdk:local, dpdk:memif, dpdk:virtio-user "
+        "[dim](default udp)[/dim]",
+    ),
 ]
 SerialOption = Annotated[
     bool,
@@ -49,6 +54,8 @@ def run(
     num_actors: options.NumActorsOption = None,
     envs_per_actor: options.EnvsPerActorOption = None,
     transport: TransportOption = None,
+    poll: options.PollOption = None,
+    eal: options.EalOption = None,
     serial: SerialOption = False,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
@@ -70,6 +77,8 @@ def run(
 
     drlnet run CartPole-v1 --set algo.n_step=5 --set replay.capacity=1e5 --json
 
+    drlnet run CartPole-v1 --transport dpdk:local
+
     drlnet run CartPole-v1 --serial --max-env-steps 20000
     """
     from drlnet.config import load
@@ -87,6 +96,7 @@ def run(
         "actor.num_actors": num_actors,
         "actor.envs_per_actor": envs_per_actor,
         "server.transport": transport,
+        "server.poll": poll,
         "run.serial": serial or None,
     }
     settings = load(env, file=config, flags=flags, sets=set_ or ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -14,13 +14,9 @@ ListenOption = Annotated[
     typer.Option(
         "--listen",
         metavar="ADDRESS",
-        help="where to listen; repeatable; port 0 picks a free one "
+        help="where to listen; repeatable; port or name 0 picks a free one "
         "[dim](default udp://127.0.0.1:7447)[/dim]",
     ),
-]
-PollOption = Annotated[
-    Literal["busy", "adaptive", "block"] | None,
-    typer.Option("--poll", help="spin for packets, spin briefly then sleep, or sleep"),
 ]
 InsecureOption = Annotated[
     bool,
@@ -30,7 +26,8 @@ InsecureOption = Annotated[
 
 def serve(
     listen: ListenOption = None,
-    poll: PollOption = None,
+    poll: options.PollOption = None,
+    eal: options.EalOption = None,
     insecure: InsecureOption = False,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
@@ -48,6 +45,8 @@ def serve(
     drlnet serve
 
     drlnet serve --listen udp://127.0.0.1:0 --json
+
+    drlnet serve --listen udp://127.0.0.1:7447 --listen dpdk:local
 
     drlnet serve --listen udp://0.0.0.0:7447 --insecure
     """

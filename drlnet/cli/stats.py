@@ -30,6 +30,7 @@ def stats(
     server: options.ServerOption = options.DEFAULT_ADDRESS,
     interval: IntervalOption = 1.0,
     count: CountOption = None,
+    eal: options.EalOption = None,
     json: options.JsonOption = False,
     debug: options.DebugOption = False,
 ) -> None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from drlnet.config.transports import LISTEN
 from drlnet.config.tree import Config
 from drlnet.errors import ConfigError, Deadlock, Insecure
 
@@ -121,13 +122,25 @@ def _check_names(config: Config) -> None:
     from drlnet import native
 
     _check_name("replay.sampler", config.replay.sampler, native.sampler_names())
-    scheme = config.server.transport.partition(":")[0]
-    if scheme == "memory" and not config.run.serial:
+    _check_transport(config.server.transport, config.run.serial)
+
+
+def _check_transport(transport: str, serial: bool) -> None:
+    from drlnet import native
+
+    scheme, _, rest = transport.partition(":")
+    if scheme == "memory" and not serial:
         raise ConfigError(
             "server.transport = 'memory' cannot join processes", "use udp, or --serial"
         )
-    across = [name for name in native.transport_names() if name != "memory"]
-    _check_name("server.transport", scheme, [*across, "memory"] if config.run.serial else across)
+    if transport in LISTEN or (rest and scheme in native.transport_names()):
+        if native.is_loopback(LISTEN.get(transport, transport)):
+            return
+        raise ConfigError(
+            f"server.transport = {transport!r}: `drlnet run` joins processes of this machine only",
+            f"use {' or '.join(LISTEN)}; for a network start serve, learn and actor by hand",
+        )
+    _check_name("server.transport", transport, [*LISTEN, "memory"] if serial else [*LISTEN])
 
 
 def _check_name(key: str, name: str, names: Sequence[str]) -> None:

@@ -115,7 +115,9 @@ class ServerConfig:
         "adaptive", "how a process waits for packets: spin, spin briefly, or sleep"
     )
     insecure: bool = setting(False, "allow listening beyond this machine, unauthenticated")
-    transport: str = setting("udp", "transport of `drlnet run` between its processes")
+    transport: str = setting(
+        "udp", "what the processes of `drlnet run` talk over: udp, dpdk:local, dpdk:memif, ..."
+    )
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from drlnet.client import Client
 from drlnet.config import Config
+from drlnet.config.transports import LISTEN
 from drlnet.errors import ReplayTimeout, RoleFailed, SessionLost, TransportError
 from drlnet.launch.actors import actor_args
 from drlnet.launch.process import Process
@@ -20,8 +21,6 @@ STARTING = "starting the learner and actors"
 READING_INTERVAL_S = 0.5
 READY_DEADLINE_S = 30.0
 ANSWER_DEADLINE_S = 3.0
-# A listener for this machine alone, its port picked by the kernel.
-LISTEN = {"udp": "udp://127.0.0.1:0"}
 
 Show = Callable[[Mapping[str, Any]], None]
 

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -110,6 +111,45 @@ std::vector<std::string> arguments(const std::string& pci, bool hugepages) {
   return list;
 }
 
+// What DPDK prints beside its log while it starts: a hundred lines of help for a wrong argument.
+// Kept from the user's terminal, unless that help or the log was asked for.
+class Quiet {
+ public:
+  explicit Quiet(const std::vector<std::string>& list) {
+    const bool help = std::ranges::any_of(
+        list, [](const std::string& word) { return word == "--help" || word == "-h"; });
+    if (help || std::getenv("DRLNET_DPDK_LOG") != nullptr) return;
+    said_ = open_memstream(&text_, &size_);
+    if (said_ == nullptr) return;
+    // The C library's streams, not the descriptors: Python's output goes on.
+    saved_out_ = std::exchange(stdout, said_);
+    saved_err_ = std::exchange(stderr, said_);
+  }
+  ~Quiet() {
+    if (said_ == nullptr) return;
+    stdout = saved_out_;
+    stderr = saved_err_;
+    std::fclose(said_);
+    std::free(text_);
+  }
+  Quiet(const Quiet&) = delete;
+
+  // The argument that was refused, in the words of the C library; else nothing.
+  std::string refusal() const {
+    if (said_ == nullptr) return {};
+    std::fflush(said_);
+    const std::string said(text_, size_);
+    const size_t begin = said.find("drlnet: ");
+    return begin == std::string::npos ? ""
+                                      : said.substr(begin + 8, said.find('\n', begin) - begin - 8);
+  }
+
+ private:
+  char* text_ = nullptr;
+  size_t size_ = 0;
+  FILE *said_ = nullptr, *saved_out_ = nullptr, *saved_err_ = nullptr;
+};
+
 struct Registration {
   bool held = false;
   ~Registration() {
@@ -179,8 +219,10 @@ void Environment::start(const std::string& pci) {
   std::vector<std::string> list = arguments(pci, hugepages_);
   std::vector<char*> pointers;
   for (std::string& argument : list) pointers.push_back(argument.data());
+  const Quiet quiet(list);
   if (rte_eal_init(static_cast<int>(pointers.size()), pointers.data()) < 0) {
-    const std::string reason = last_log();
+    std::string reason = quiet.refusal();
+    if (reason.empty()) reason = last_log();
     throw Error(Status::transport,
                 std::string("DPDK (") + rte_version() +
                     ") does not start: " + (reason.empty() ? rte_strerror(rte_errno) : reason),

@@ -46,6 +46,12 @@ std::string private_directory(const std::string& shown) {
   return directory;
 }
 
+bool is_at(const Descriptor& file, const std::string& path) {
+  struct stat held{}, found{};
+  return fstat(file.get(), &held) == 0 && lstat(path.c_str(), &found) == 0 &&
+         held.st_dev == found.st_dev && held.st_ino == found.st_ino;
+}
+
 }  // namespace
 
 const char* local_driver_name(LocalDriver driver) {
@@ -112,12 +118,14 @@ LocalPaths local_paths(const std::string& name, const std::string& shown) {
 }
 
 MeetingPoint::MeetingPoint(const LocalPaths& paths_, const std::string& shown) : paths(paths_) {
-  lock = Descriptor(open(paths.lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (lock.get() < 0) throw system_error(shown, "cannot make " + paths.lock, "Remove that file.");
-  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    throw Error(Status::transport, shown + ": the name is in use by another server",
-                "Stop it, choose another name, or 0 for a free one.");
-  }
+  do {
+    lock = Descriptor(open(paths.lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (lock.get() < 0) throw system_error(shown, "cannot make " + paths.lock, "Remove that file.");
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+      throw Error(Status::transport, shown + ": the name is in use by another server",
+                  "Stop it, choose another name, or 0 for a free one.");
+    }
+  } while (!is_at(lock, paths.lock));  // a server that ended meanwhile has removed it
   unlink(paths.meeting.c_str());  // left by a server that was killed: nobody holds the lock
   socket = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = unix_address(paths.meeting);
@@ -132,6 +140,7 @@ MeetingPoint::MeetingPoint(const LocalPaths& paths_, const std::string& shown) :
 
 MeetingPoint::~MeetingPoint() {
   if (socket.get() >= 0) unlink(paths.meeting.c_str());
+  unlink(paths.lock.c_str());  // it is ours until the descriptor is closed
 }
 
 bool invite(int connection, const Invitation& invitation, std::span<const int> descriptors) {

@@ -94,6 +94,10 @@ def test_unknown_key_suggests(text: str, suggestion: str) -> None:
         ("replay.sampler=prioritised", "none of that name"),
         ("server.transport=upd", "none of that name"),
         ("server.transport=memory", "cannot join processes"),
+        ("server.transport=dpdk", "none of that name"),
+        ("server.transport=dpdk:locl", "this machine only"),
+        ("server.transport=dpdk:af_xdp:eth0,ip=10.7.0.2/24", "this machine only"),
+        ("server.transport=udp://0.0.0.0:0", "this machine only"),
         ("replay", "key=value"),
     ],
 )

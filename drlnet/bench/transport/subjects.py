@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from drlnet.config.transports import LISTEN
 from drlnet.errors import ConfigError
 
 Poll = Literal["block", "busy"]
 
 # What a server listens on, by the name of the transport. Each is tried; what cannot be had here
 # says why.
-ADDRESSES = {
-    "udp": "udp://127.0.0.1:0",
-    "dpdk:local": "dpdk:local:0",
-    "dpdk:memif": "dpdk:memif:0",
-    "dpdk:virtio-user": "dpdk:virtio-user:0",
-}
+ADDRESSES = LISTEN
 BASELINE = "udp"
 RING = "shared-memory ring (floor)"
 COPY = "memcpy (floor)"
