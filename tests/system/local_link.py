@@ -1,0 +1,89 @@
+"""What the tests of shared-memory links share: a place of their own, servers, clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from system.command import DEADLINE_S, Command, command, finished
+
+DRIVERS = ("virtio-user", "memif")
+
+
+@pytest.fixture
+def meeting_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder where this test's servers can be met. Short: a socket's path has 107 letters."""
+    folder = Path(tempfile.mkdtemp(prefix="dl-"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    tried = finished(folder, "stats", "--server", "dpdk:local:none", "--json")
+    if "no server of that name" not in tried.err.decode():
+        pytest.skip(tried.err.decode().splitlines()[0])
+    yield folder / "drlnet"
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def serving(folder: Path, address: str, *args: str) -> Iterator[tuple[Command, str]]:
+    """A server that may be killed, and its address."""
+    with command(folder, "serve", "--listen", address, "--json", *args) as started:
+        yield started, json.loads(started.wait_for("ready"))["addresses"][0]
+
+
+class LinkedClient:
+    """A process of linking.py."""
+
+    def __init__(self, address: str) -> None:
+        script = Path(__file__).with_name("linking.py")
+        self.popen = subprocess.Popen(
+            [sys.executable, str(script), address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.said = self.read()
+
+    def read(self) -> dict[str, Any]:
+        assert self.popen.stdout is not None
+        ready, _, _ = select.select([self.popen.stdout], [], [], DEADLINE_S)
+        assert ready, "the client says nothing"
+        values = json.loads(self.popen.stdout.readline())
+        assert isinstance(values, dict)
+        return values
+
+    def ping(self) -> dict[str, Any]:
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(b"ping\n")
+        self.popen.stdin.flush()
+        return self.read()
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.wait(DEADLINE_S)
+        for pipe in (self.popen.stdin, self.popen.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+@contextmanager
+def linked(address: str) -> Iterator[LinkedClient]:
+    """A client process that does not outlive the block."""
+    client = LinkedClient(address)
+    try:
+        yield client
+    finally:
+        client.kill()
+
+
+def cpu_seconds(pid: int) -> float:
+    """What all threads of a process have used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
