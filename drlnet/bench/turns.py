@@ -41,7 +41,9 @@ def _open(client: Client) -> Table:
     )
 
 
-def _fill(table: Table) -> None:
+def fill(client: Client) -> None:
+    """Opens the table that read_in_bulk() reads, and gives it its rows."""
+    table = _open(client)
     frames = np.random.default_rng(0).integers(0, 255, (_STREAMS, 84, 84), np.uint8)
     streams = np.arange(_STREAMS)
     last = np.zeros(_STREAMS, np.bool_)
@@ -98,7 +100,7 @@ def _start_pinger(poll: Poll, group: Supervisor, stack: ExitStack) -> _Pinger:
     server = group.start(f"server-{poll}", ["serve", "--json", *listen])
     ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
     client = stack.enter_context(Client(ready["addresses"][0], name="ping", poll=poll))
-    _fill(_open(client))
+    fill(client)
     delays = [stack.enter_context(RunDelay(pid)) for pid in (None, server.pid)]
     return _Pinger(poll, client, delays)
 

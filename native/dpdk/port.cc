@@ -77,6 +77,12 @@ Port::~Port() {
 void Port::attach(const PortOptions& options) {
   // A PCI device that the environment was started for is there already.
   if (rte_eth_dev_get_port_by_name(device_.c_str(), &id_) == 0) return;
+  if (rte_eth_dev_count_total() >= RTE_MAX_ETHPORTS) {
+    throw Error(Status::server_full,
+                options.shown + ": the process has " + std::to_string(RTE_MAX_ETHPORTS) +
+                    " DPDK ports, the most that this DPDK is built for",
+                "End some of its clients, or connect over udp://.");
+  }
   const int code = rte_eal_hotplug_add(bus_.c_str(), device_.c_str(), options.arguments.c_str());
   if (code != 0) throw failed(options, "DPDK cannot open the device", code);
   if (rte_eth_dev_get_port_by_name(device_.c_str(), &id_) != 0) {

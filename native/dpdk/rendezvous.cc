@@ -199,7 +199,8 @@ Invited ask_for_invitation(const LocalPaths& paths, const std::string& shown) {
   }
   invitation.cause.back() = invitation.remedy.back() = invitation.device_path.back() = '\0';
   if (!invitation.accepted) {
-    throw Error(Status::server_full, shown + ": " + invitation.cause.data(),
+    const std::string cause = invitation.cause.data();  // the server may have named itself
+    throw Error(Status::server_full, cause.starts_with(shown) ? cause : shown + ": " + cause,
                 invitation.remedy.data());
   }
   if (invited.client_wake.get() < 0) {
