@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from system.command import DEADLINE_S, SMALL, command, finished
 from system.local_link import DRIVERS, LinkedClient, linked, meeting_place, serving
 
+import drlnet
 from drlnet import errors
 
 __all__ = ["meeting_place"]
@@ -194,6 +196,28 @@ def test_a_wrong_argument_for_dpdk_is_one_line(tmp_path: Path, meeting_place: Pa
     assert len(lines) == 2, refused.text()
     assert "--nonsense" in lines[0]
     assert "--eal" in lines[1]
+
+
+def test_a_build_without_dpdk_says_what_to_install(tmp_path: Path) -> None:
+    package = Path(drlnet.__file__).parent
+    left_out = shutil.ignore_patterns("libdrlnet_dpdk*", "__pycache__")
+    shutil.copytree(package, tmp_path / "drlnet", ignore=left_out)
+    program = [sys.executable, str(tmp_path / "drlnet" / "__main__.py")]
+    for args in (["serve", "--listen", NAME], ["stats", "--server", NAME]):
+        ended = subprocess.run(
+            [*program, *args],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        assert ended.returncode == errors.TransportError.exit_code, ended.stderr
+        cause, remedy = ended.stderr.splitlines()
+        assert "no DPDK transport" in cause
+        assert "apt-get install dpdk-dev" in remedy
+        assert "pip install" in remedy
 
 
 def test_stats_and_serve_over_several_links(tmp_path: Path, meeting_place: Path) -> None:
