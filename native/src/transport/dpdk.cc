@@ -51,14 +51,16 @@ const Module& load(const std::string& rest) {
   if (module != nullptr) return *module;
   const std::string path = find_file();
   if (path.empty()) {
-    throw Error(Status::transport, "this build of drlnet has no DPDK transport (dpdk:" + rest + ")",
-                "Install DPDK (apt-get install dpdk-dev) and drlnet anew (pip install .), or use "
-                "udp://HOST:PORT.");
+    throw Error(
+        Status::transport, "this build of drlnet has no DPDK transport (dpdk:" + rest + ")",
+        "Install DPDK (apt-get install dpdk-dev pkgconf) and drlnet anew (pip install .), or use "
+        "udp://HOST:PORT.");
   }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    throw Error(Status::transport, std::string("DPDK cannot be loaded: ") + dlerror(),
-                "Install DPDK's libraries (apt-get install dpdk-dev), or use udp://HOST:PORT.");
+    throw Error(
+        Status::transport, std::string("DPDK cannot be loaded: ") + dlerror(),
+        "Install DPDK's libraries (apt-get install dpdk-dev pkgconf), or use udp://HOST:PORT.");
   }
   using Entry = const Module* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(handle, kModuleSymbol));
