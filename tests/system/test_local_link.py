@@ -119,6 +119,9 @@ def test_threads_keep_their_cpus(tmp_path: Path, meeting_place: Path, driver: st
 
 
 def _python(script: str, *args: str) -> dict[str, object]:
+    # With the package that these tests meet, wherever it lies.
+    package = Path(drlnet.__file__).parents[1]
+    script = f"import sys; sys.path[0] = {str(package)!r}\n{script}"
     ended = subprocess.run(
         [sys.executable, "-c", script, *args],
         capture_output=True,
