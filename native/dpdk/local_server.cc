@@ -52,7 +52,8 @@ class LocalServer final : public LinkKeeper {
 
   void serve();
   void meet();
-  std::unique_ptr<LocalServerLink> open(uint16_t slot, Descriptor connection);
+  std::unique_ptr<LocalServerLink> open(uint16_t slot, Descriptor connection,
+                                        Invitation& invitation);
   void look_after(size_t slot);
   void bury();
 
@@ -135,20 +136,28 @@ void LocalServer::meet() {
   const auto slot = static_cast<uint16_t>(free - clients_.begin());
   const int fd = connection.get();
   try {
-    auto link = open(slot, std::move(connection));
+    Invitation invitation;
+    auto link = open(slot, std::move(connection), invitation);
+    const std::array<int, 3> descriptors = {link->memory.fd(), wake_.get(),
+                                            link->client_wake.get()};
     *free = {fd, false};
-    std::lock_guard lock(mutex_);
-    arrived_.push_back(std::move(link));
+    {
+      std::lock_guard lock(mutex_);
+      arrived_.push_back(std::move(link));
+    }
+    changed_ = true;
+    notify(wake_);
+    // Last: the client's first frames must find a link that is polled. Its descriptors are closed
+    // by this thread only. A client that is gone meanwhile is noticed like any other.
+    invite(fd, invitation, descriptors);
   } catch (const Error&) {
     return;  // open() has told the client
   }
-  changed_ = true;
-  notify(wake_);
 }
 
-std::unique_ptr<LocalServerLink> LocalServer::open(uint16_t slot, Descriptor connection) {
+std::unique_ptr<LocalServerLink> LocalServer::open(uint16_t slot, Descriptor connection,
+                                                   Invitation& invitation) {
   const uint32_t number = generation_++;
-  Invitation invitation;
   invitation.accepted = 1;
   invitation.driver = driver_;
   invitation.number = number;
@@ -164,10 +173,6 @@ std::unique_ptr<LocalServerLink> LocalServer::open(uint16_t slot, Descriptor con
     unlink(path.c_str());  // left by a server that was killed
     auto interface = open_local(kServerEnd, driver_, path, number, slot, number, pool_, shown_);
     if (vhost_bell_) vhost_bell_->ring();
-    const std::array<int, 3> descriptors = {memory->fd(), wake_.get(), client_wake.get()};
-    if (!invite(connection.get(), invitation, descriptors)) {
-      throw Error(Status::transport, "the client is gone", "");
-    }
     auto link = std::make_unique<LocalServerLink>(std::move(connection), std::move(*memory),
                                                   std::move(client_wake));
     link->doorbell = Doorbell{link->memory.page(), kServerEnd, link->client_wake.get()};
