@@ -6,10 +6,9 @@
 
 namespace drlnet::dpdk {
 
-// Not memif: when a client dies, its driver unmaps the client's memory on a thread of DPDK's own,
-// while ours may be reading there (DPDK 22.11; on one core, where that thread takes ours' place,
-// one client in some 200 that were killed while busy took the server with it). vhost waits for
-// ours.
+// Not memif: when one end dies, its driver unmaps memory at the other end on a thread of DPDK's own,
+// while ours may be reading there (DPDK 22.11). Of servers on one core, one crashed at some 200 busy
+// clients that were killed; of busy clients, one in 12 when the server was. vhost waits for ours.
 constexpr LocalDriver kDefaultLocalDriver = LocalDriver::virtio_user;
 constexpr uint16_t kLocalDescriptors = 512;
 constexpr uint16_t kLocalUdpPort = 7447;
