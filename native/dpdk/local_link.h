@@ -6,9 +6,10 @@
 
 namespace drlnet::dpdk {
 
-// Not memif: when one end dies, its driver unmaps memory at the other end on a thread of DPDK's own,
-// while ours may be reading there (DPDK 22.11). Of servers on one core, one crashed at some 200 busy
-// clients that were killed; of busy clients, one in 12 when the server was. vhost waits for ours.
+// Not memif: when one end dies, its driver unmaps memory at the other end on a thread of DPDK's
+// own, while ours may be reading there (DPDK 22.11). Of servers on one core, one crashed at some
+// 200 busy clients that were killed; of busy clients, one in 12 when the server was. vhost waits
+// for ours.
 constexpr LocalDriver kDefaultLocalDriver = LocalDriver::virtio_user;
 constexpr uint16_t kLocalDescriptors = 512;
 constexpr uint16_t kLocalUdpPort = 7447;
