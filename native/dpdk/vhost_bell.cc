@@ -9,37 +9,17 @@
 #include "rendezvous.h"
 
 namespace drlnet::dpdk {
-namespace {
-
-constexpr rte_vhost_device_ops kNothingToDo{};
-
-// DPDK's thread may have begun to wait, for a second, before it knew of the bell. A connection that
-// starts at this end makes it look at once; another spelling of the path makes it another device.
-void wake_thread(const std::string& path) {
-  const size_t name = path.rfind('/') + 1;
-  const std::string again = path.substr(0, name) + "./" + path.substr(name);
-  if (rte_vhost_driver_register(again.c_str(),
-                                RTE_VHOST_USER_CLIENT | RTE_VHOST_USER_NO_RECONNECT) != 0) {
-    return;  // then the first client waits that second
-  }
-  if (rte_vhost_driver_callback_register(again.c_str(), &kNothingToDo) == 0) {
-    rte_vhost_driver_start(again.c_str());
-  }
-  rte_vhost_driver_unregister(again.c_str());
-}
-
-}  // namespace
 
 VhostBell::VhostBell(std::string path) : path_(std::move(path)) {
   unlink(path_.c_str());  // left by a server that was killed
   Environment::get().run([this] {
+    static constexpr rte_vhost_device_ops kNothingToDo{};
     if (rte_vhost_driver_register(path_.c_str(), 0) != 0 ||
         rte_vhost_driver_callback_register(path_.c_str(), &kNothingToDo) != 0 ||
         rte_vhost_driver_start(path_.c_str()) != 0) {
       throw Error(Status::transport, "DPDK's vhost cannot listen at " + path_ + ": " + last_log(),
                   "Remove that file.");
     }
-    wake_thread(path_);
   });
 }
 
