@@ -1,5 +1,6 @@
 #include "environment.h"
 
+#include <rte_alarm.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
@@ -239,6 +240,24 @@ void Environment::run(const std::function<void()>& job) {
   changed_.notify_all();
   changed_.wait(lock, [&] { return finished_; });
   if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+}
+
+void Environment::settle_interrupts() {
+  // Alarms run on the interrupt thread, one after another with its handlers.
+  struct Barrier {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool reached = false;
+  } barrier;
+  const auto reach = [](void* argument) {
+    auto* barrier = static_cast<Barrier*>(argument);
+    std::lock_guard lock(barrier->mutex);
+    barrier->reached = true;
+    barrier->changed.notify_all();
+  };
+  if (rte_eal_alarm_set(1, reach, &barrier) != 0) return;
+  std::unique_lock lock(barrier.mutex);
+  barrier.changed.wait(lock, [&] { return barrier.reached; });
 }
 
 void register_this_thread() {

@@ -19,6 +19,8 @@ class Environment {
 
   // Runs the job on the environment's thread and waits; what it throws is thrown here.
   void run(const std::function<void()>& job);
+  // Returns once the environment's interrupt thread is through with what it has begun.
+  void settle_interrupts();
   bool hugepages() const { return hugepages_; }
 
  private:

@@ -25,6 +25,11 @@ Endpoint local_server() {
 struct LocalClientLink final : Link {
   LocalClientLink(Invited invited_, DoorbellMemory memory_)
       : invited(std::move(invited_)), memory(std::move(memory_)) {}
+  ~LocalClientLink() override {
+    if (interface && hung_up(invited.connection.get())) {
+      let_driver_notice(*interface, invited.invitation.driver);
+    }
+  }
   Invited invited;
   DoorbellMemory memory;
 };

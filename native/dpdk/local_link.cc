@@ -1,7 +1,11 @@
 #include "local_link.h"
 
+#include <poll.h>
+
 #include <atomic>
 #include <bit>
+
+#include "base/clock.h"
 
 namespace drlnet::dpdk {
 namespace {
@@ -22,6 +26,15 @@ link::Host local_host(int end, uint32_t number) {
   result.mac.bytes = {
       0x02, 0x64, 0x72, 0x6c, static_cast<uint8_t>(end), static_cast<uint8_t>(number)};
   return result;
+}
+
+void let_driver_notice(Interface& interface, LocalDriver driver) {
+  if (driver != LocalDriver::memif) return;
+  constexpr uint64_t kPatienceNs = 200'000'000;
+  const uint64_t deadline = now_ns() + kPatienceNs;
+  // Nothing tells when the driver has noticed but the state of the link.
+  while (interface.port().link_up() && now_ns() < deadline) ::poll(nullptr, 0, 1);
+  Environment::get().settle_interrupts();
 }
 
 std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::string& path,

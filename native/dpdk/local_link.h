@@ -20,6 +20,10 @@ constexpr int kServerEnd = 0, kClientEnd = 1;
 // something on this link only.
 link::Host local_host(int end, uint32_t number);
 
+// Before a link is closed whose other end has gone: memif's interrupt thread lets go of the shared
+// memory by itself, and closing the device at that moment would do it twice.
+void let_driver_notice(Interface& interface, LocalDriver driver);
+
 // Attaches the device of one end and makes it a host. Throws Error(transport).
 std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::string& path,
                                       uint32_t number, uint16_t slot, uint32_t generation,

@@ -20,10 +20,16 @@ namespace {
 constexpr size_t kServerBuffers = 4096;
 
 struct LocalServerLink final : Link {
-  LocalServerLink(Descriptor connection_, DoorbellMemory memory_, Descriptor client_wake_)
-      : connection(std::move(connection_)),
+  LocalServerLink(LocalDriver driver_, Descriptor connection_, DoorbellMemory memory_,
+                  Descriptor client_wake_)
+      : driver(driver_),
+        connection(std::move(connection_)),
         memory(std::move(memory_)),
         client_wake(std::move(client_wake_)) {}
+  ~LocalServerLink() override {
+    if (interface && hung_up(connection.get())) let_driver_notice(*interface, driver);
+  }
+  LocalDriver driver;
   Descriptor connection;
   DoorbellMemory memory;
   Descriptor client_wake;
@@ -173,8 +179,8 @@ std::unique_ptr<LocalServerLink> LocalServer::open(uint16_t slot, Descriptor con
     unlink(path.c_str());  // left by a server that was killed
     auto interface = open_local(kServerEnd, driver_, path, number, slot, number, pool_, shown_);
     if (vhost_bell_) vhost_bell_->ring();
-    auto link = std::make_unique<LocalServerLink>(std::move(connection), std::move(*memory),
-                                                  std::move(client_wake));
+    auto link = std::make_unique<LocalServerLink>(driver_, std::move(connection),
+                                                  std::move(*memory), std::move(client_wake));
     link->doorbell = Doorbell{link->memory.page(), kServerEnd, link->client_wake.get()};
     link->interface = std::move(interface);
     return link;
