@@ -17,6 +17,7 @@ from system.command import SMALL, Command, command
 import drlnet
 from drlnet.bench.transport.netns import Side, joined
 from drlnet.errors import TransportError
+from drlnet.launch.process import DRLNET
 
 if os.geteuid() != 0:
     pytest.skip("network namespaces take root", allow_module_level=True)
@@ -110,10 +111,12 @@ def test_a_capture_of_our_frames_is_dissected_without_an_error(
     client, server = sides
     ours = f"src host {server.ip}"  # the kernel's own frames have unfinished checksums on a veth
     tshark = ["tshark", "-l", "-i", client.interface, "-c", "20", "-f", f"udp and {ours}"]
+    # Told what the payload is, tshark does not guess at it by its first bytes.
+    payload = ["-d", "udp.port==7447,data"]
     checks = [f"-o{layer}.check_checksum:TRUE" for layer in ("ip", "udp")]
     fields = ["-Tfields", "-e_ws.expert.message", "-e_ws.malformed", "-eudp.checksum.status"]
     capture = subprocess.Popen(
-        [*_within(client), *tshark, *checks, *fields],
+        [*_within(client), *tshark, *payload, *checks, *fields],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -134,7 +137,7 @@ def test_a_capture_of_our_frames_is_dissected_without_an_error(
     rows = [line.split("\t") for line in dissected.splitlines()]
     good = "1"
     assert len(rows) >= 20
-    assert all(row == ["", "", good] for row in rows), rows
+    assert [row for row in rows if row != ["", "", good]] == []
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -253,6 +256,8 @@ def test_an_ordinary_user_is_told_that_a_driver_takes_root(
         pytest.skip("becoming another user takes setpriv: apt-get install util-linux")
     _, server = sides
     nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    if subprocess.run([*nobody, *DRLNET, "--help"], capture_output=True, check=False).returncode:
+        pytest.skip("an ordinary user may not read this installation of drlnet")
     listen = f"dpdk:{driver}:{server.interface},ip={server.ip}"
     words = ["serve", "--insecure", "--json", "--listen", listen]
     serving = Command(words, Path(tmp_path.anchor), within=[*_within(server), *nobody])
