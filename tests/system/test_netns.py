@@ -114,7 +114,7 @@ def test_a_capture_of_our_frames_is_dissected_without_an_error(
     # Told what the payload is, tshark does not guess at it by its first bytes.
     payload = ["-d", "udp.port==7447,data"]
     checks = [f"-o{layer}.check_checksum:TRUE" for layer in ("ip", "udp")]
-    fields = ["-Tfields", "-e_ws.expert.message", "-e_ws.malformed", "-eudp.checksum.status"]
+    fields = ["-Tfields", "-e_ws.expert.severity", "-e_ws.malformed", "-eudp.checksum.status"]
     capture = subprocess.Popen(
         [*_within(client), *tshark, *payload, *checks, *fields],
         stdout=subprocess.PIPE,
@@ -136,8 +136,11 @@ def test_a_capture_of_our_frames_is_dissected_without_an_error(
     assert capture.returncode == 0, said
     rows = [line.split("\t") for line in dissected.splitlines()]
     good = "1"
+    # Below a warning it only muses: some ports of clients could be traceroute's.
+    warning = 0x600000
     assert len(rows) >= 20
-    assert [row for row in rows if row != ["", "", good]] == []
+    wrong = [row for row in rows if int(row[0] or 0) >= warning or row[1:] != ["", good]]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
