@@ -26,7 +26,7 @@ bool Ring::push(std::span<const std::byte> message) {
   if (head - tail_.load(std::memory_order_acquire) == kSlots) return false;
   Slot& slot = slots_[head % kSlots];
   slot.length = static_cast<uint32_t>(message.size());
-  std::memcpy(slot.bytes.data(), message.data(), message.size());
+  std::ranges::copy(message, slot.bytes.begin());  // an empty one may be of no memory
   head_.store(head + 1, std::memory_order_release);
   return true;
 }
@@ -37,7 +37,7 @@ bool Ring::pop(std::span<std::byte> out, size_t& length) {
   const Slot& slot = slots_[tail % kSlots];
   DRLNET_ASSERT(slot.length <= out.size());
   length = slot.length;
-  std::memcpy(out.data(), slot.bytes.data(), length);
+  std::ranges::copy(std::span(slot.bytes).first(length), out.begin());
   tail_.store(tail + 1, std::memory_order_release);
   return true;
 }
