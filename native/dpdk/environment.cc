@@ -93,7 +93,8 @@ std::string usable_cpus() {
 }
 
 std::vector<std::string> arguments(const std::string& pci, bool hugepages) {
-  std::vector<std::string> list = {"drlnet", "--no-telemetry", "--lcores=0@" + usable_cpus()};
+  std::vector<std::string> list = {"drlnet", "--no-telemetry", "--lcores=0@" + usable_cpus(),
+                                   "--force-max-simd-bitwidth=512"};  // drivers ask the CPU as well
   if (hugepages) {
     // Memory of this process alone, in few files: vhost passes each file to its peer.
     list.insert(list.end(), {"--in-memory", "--single-file-segments"});

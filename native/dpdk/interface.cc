@@ -43,10 +43,12 @@ void Interface::receive(uint64_t now, rte_mempool* pool, std::span<RxFrame> fram
   for (uint16_t queue = 0; queue < port_->queues() && received == 0; ++queue) {
     received = port_->receive(packets);
   }
-  // The headers of the link, and those of the session behind them.
-  constexpr size_t kHeads = 128;
-  const auto fetch = [](rte_mbuf* packet) {
-    for (size_t line = 0; line <= kHeads; line += 64) {
+  // Another core wrote them: the headers of the link and of the session and what a small message
+  // carries are on their way while the headers are looked at. A long one streams by itself.
+  constexpr size_t kHeads = 1200;
+  const auto fetch = [=](rte_mbuf* packet) {
+    const size_t end = std::min<size_t>(rte_pktmbuf_data_len(packet), kHeads);
+    for (size_t line = 0; line < end; line += 64) {
       rte_prefetch0(rte_pktmbuf_mtod_offset(packet, void*, line));
     }
   };

@@ -1,4 +1,7 @@
-// Monotonic time. Every deadline and latency of the core is in these nanoseconds.
+// Monotonic time. Every deadline and latency of the core is in these nanoseconds:
+// CLOCK_MONOTONIC's, read off the processor's time-stamp counter wherever the kernel keeps time by
+// it as well. The kernel's own reading waits for all that the processor has under way, 20 to 40 ns
+// in the middle of a request of a microsecond; the counter's does not.
 #pragma once
 
 #include <time.h>
@@ -7,11 +10,43 @@
 
 namespace drlnet {
 
-inline uint64_t now_ns() {
+inline uint64_t kernel_now_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
 }
+
+#if defined(__x86_64__)
+
+// The counter, set by the kernel's clock every 10 ms or so: neither a correction of that clock nor
+// a suspended machine leads it astray. Never goes back within a thread; threads differ by some tens
+// of nanoseconds. Threading: one for each thread.
+class TickClock {
+ public:
+  uint64_t now_ns() {
+    const uint64_t since = __builtin_ia32_rdtsc() - ticks_;
+    return since < fresh_ticks_ ? ns_ + (since * ns_per_tick_ >> kShift) : set();
+  }
+
+ private:
+  static constexpr unsigned kShift = 32;
+
+  uint64_t set();
+  uint64_t promised(uint64_t kernel_ns);
+
+  uint64_t ticks_ = 0, ns_ = 0;  // the last setting
+  uint64_t ns_per_tick_ = 0;     // << kShift
+  uint64_t fresh_ticks_ = 0;     // until the next one; 0: the rate is not known
+};
+
+inline constinit thread_local TickClock tick_clock;
+inline uint64_t now_ns() { return tick_clock.now_ns(); }
+
+#else
+
+inline uint64_t now_ns() { return kernel_now_ns(); }
+
+#endif
 
 // Tells the processor that this is a spin loop. Never sched_yield: under load it gave the core away
 // for 8 ms.

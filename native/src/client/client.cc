@@ -79,8 +79,8 @@ void Client::open() {
       });
 }
 
-void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()>& condition,
-                       const std::function<std::string()>& waited_for) {
+void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condition,
+                       FunctionRef<std::string()> waited_for) {
   uint64_t started = 0, spin_until = 0,
            interrupt_at = 0;  // set once there is something to wait for
   bool moved = false;
@@ -130,7 +130,8 @@ void Client::run_until(Lock& lock, Deadline deadline, const std::function<bool()
 
 void Client::sleep(Lock& lock, uint64_t until) {
   if (watching_) {
-    moved_.wait_until(lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(until)));
+    const uint64_t now = now_ns();  // near the kernel's clock, not the same: only a span is waited
+    if (now < until) moved_.wait_for(lock, std::chrono::nanoseconds(until - now));
     return;
   }
   const WaitPoint point = connection_.arm();
@@ -191,15 +192,13 @@ std::string Client::explain(const Call& call) const {
   }
 }
 
-CallId Client::start(Operation operation, Deadline deadline,
-                     const std::function<void(std::vector<std::byte>&)>& fill,
+CallId Client::start(Operation operation, Deadline deadline, Fill fill,
                      std::span<std::byte> destination) {
   Lock lock = take_lock();
   return start(lock, now_ns(), operation, deadline, fill, destination);
 }
 
-CallId Client::start(Lock& lock, uint64_t now, Operation operation, Deadline deadline,
-                     const std::function<void(std::vector<std::byte>&)>& fill,
+CallId Client::start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
                      std::span<std::byte> destination) {
   if (!connection_.has_room(operation)) {
     run_until(
@@ -238,14 +237,12 @@ void Client::wait(CallId id, Deadline deadline) {
       [&] { return explain(connection_.call(id)); });
 }
 
-void Client::collect(CallId id, Deadline deadline,
-                     const std::function<void(Status, std::span<const std::byte>)>& visit) {
+void Client::collect(CallId id, Deadline deadline, Visit visit) {
   Lock lock = take_lock();
   collect(lock, id, deadline, visit);
 }
 
-void Client::collect(Lock& lock, CallId id, Deadline deadline,
-                     const std::function<void(Status, std::span<const std::byte>)>& visit) {
+void Client::collect(Lock& lock, CallId id, Deadline deadline, Visit visit) {
   try {
     run_until(
         lock, deadline, [&] { return connection_.done(id); },
@@ -269,8 +266,8 @@ void Client::abandon(CallId id) {
   connection_.abandon(id);
 }
 
-void Client::call(Operation operation, const std::function<void(std::vector<std::byte>&)>& fill,
-                  const std::function<void(std::span<const std::byte>)>& visit) {
+void Client::call(Operation operation, Fill fill,
+                  FunctionRef<void(std::span<const std::byte>)> visit) {
   Lock lock = take_lock();
   const uint64_t now = now_ns();  // once: 35 ns on a virtual machine
   const Deadline deadline = now + options_.timeout_ns;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/poll.h"
 #include "base/wake_fd.h"
 #include "replay/streams.h"
@@ -34,6 +35,9 @@ Deadline deadline_in(uint64_t ns);
 
 class Client {
  public:
+  using Fill = FunctionRef<void(std::vector<std::byte>&)>;
+  using Visit = FunctionRef<void(Status, std::span<const std::byte>)>;
+
   // Connects and opens the session, or throws Error(transport, protocol, timeout).
   // interrupt: called without the lock about every 50 ms of waiting; throws to give up (Ctrl-C).
   // run_server: in one process and one thread with the server, a round of it (true: it was busy).
@@ -71,14 +75,12 @@ class Client {
 
   // For writer and sample stream. Each takes the lock.
   // Begins a call when its lane has room (waits for it until the deadline), fills and submits it.
-  CallId start(Operation operation, Deadline deadline,
-               const std::function<void(std::vector<std::byte>&)>& fill,
+  CallId start(Operation operation, Deadline deadline, Fill fill,
                std::span<std::byte> destination = {});
   bool finished(CallId id);
   void wait(CallId id, Deadline deadline);
   // Waits, and throws the server's error if it refused; else visits the reply, then frees the call.
-  void collect(CallId id, Deadline deadline,
-               const std::function<void(Status, std::span<const std::byte>)>& visit);
+  void collect(CallId id, Deadline deadline, Visit visit);
   void abandon(CallId id);
   // A thread that keeps the session moving while nobody calls: prefetched replies arrive meanwhile.
   void keep_moving();
@@ -91,17 +93,14 @@ class Client {
   void give_way(Lock& lock);
   void open();
   // Runs the session until the condition holds. what: named in the error at the deadline.
-  void run_until(Lock& lock, Deadline deadline, const std::function<bool()>& condition,
-                 const std::function<std::string()>& waited_for);
+  void run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condition,
+                 FunctionRef<std::string()> waited_for);
   void sleep(Lock& lock, uint64_t until_ns);
   void tell_others();
-  CallId start(Lock& lock, uint64_t now, Operation operation, Deadline deadline,
-               const std::function<void(std::vector<std::byte>&)>& fill,
+  CallId start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
                std::span<std::byte> destination);
-  void collect(Lock& lock, CallId id, Deadline deadline,
-               const std::function<void(Status, std::span<const std::byte>)>& visit);
-  void call(Operation operation, const std::function<void(std::vector<std::byte>&)>& fill,
-            const std::function<void(std::span<const std::byte>)>& visit);
+  void collect(Lock& lock, CallId id, Deadline deadline, Visit visit);
+  void call(Operation operation, Fill fill, FunctionRef<void(std::span<const std::byte>)> visit);
   std::string explain(const Call& call) const;
   void keep_late_sample(uint32_t table, uint32_t batch, CallId id);
   // From the bookkeeping below, under the lock.

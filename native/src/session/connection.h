@@ -121,6 +121,7 @@ class Connection {
   uint32_t unasked_bytes(const Call& call) const;
   void finish(Call& call, uint64_t now);
   void send_requests(uint64_t now);
+  bool send_unsent(Call& call, uint64_t now);
   bool send_fragment(Call& call, uint32_t index, uint64_t now);
   void send_pulls(Call& call, uint64_t now);
   bool send_pull(Call& call, uint32_t offset, uint32_t length);

@@ -92,21 +92,28 @@ void Connection::resume_calls() {
 void Connection::send_requests(uint64_t now) {
   for (LaneCalls& lane : lanes_) {
     if (lane.active == 0) continue;
-    const uint64_t window = lane.calls.size();
-    for (uint64_t request = lane.next > window ? lane.next - window : 1; request < lane.next;
-         ++request) {
-      Call& call = lane.calls[window_place(request, window)];
-      if (call.request != request || call.state != Call::State::sending) continue;
-      while (call.next_fragment < call.sent.count()) {
-        const uint32_t charge = charge_of(call, call.next_fragment);
-        if (in_flight_ > 0 && in_flight_ + charge > std::min(credit_, window_)) return;
-        if (!send_fragment(call, call.next_fragment, now)) return;
-        in_flight_ += charge;
-        ++call.next_fragment;
-        if (call.retry_at_ns == 0) call.retry_at_ns = now + timeout_of(call);
+    // The oldest request's place in the window; from the window's end it goes on at its beginning.
+    const uint32_t older = ~0u << window_place(lane.next, lane.calls.size());
+    for (const uint32_t part : {lane.active & older, lane.active & ~older}) {
+      for (uint32_t left = part; left != 0; left &= left - 1) {
+        if (!send_unsent(lane.calls[static_cast<size_t>(std::countr_zero(left))], now)) return;
       }
     }
   }
+}
+
+// False when credit or device take no more.
+bool Connection::send_unsent(Call& call, uint64_t now) {
+  if (call.state != Call::State::sending) return true;
+  while (call.next_fragment < call.sent.count()) {
+    const uint32_t charge = charge_of(call, call.next_fragment);
+    if (in_flight_ > 0 && in_flight_ + charge > std::min(credit_, window_)) return false;
+    if (!send_fragment(call, call.next_fragment, now)) return false;
+    in_flight_ += charge;
+    ++call.next_fragment;
+    if (call.retry_at_ns == 0) call.retry_at_ns = now + timeout_of(call);
+  }
+  return true;
 }
 
 bool Connection::send_fragment(Call& call, uint32_t index, uint64_t now) {

@@ -101,7 +101,8 @@ void Connection::place(Call& call, uint32_t offset, std::span<const std::byte> p
 void Connection::finish(Call& call, uint64_t now) {
   call.state = Call::State::done;
   --active_;
-  const uint64_t latency = now - call.issued_ns;
+  const uint64_t latency =
+      now - std::min(now, call.issued_ns);  // another thread may have issued it
   latency_[static_cast<size_t>(call.operation)].record(latency);
   // A request that waited or was repeated says nothing about the network (Karn and Partridge,
   // 1987).

@@ -185,13 +185,13 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
     }
     return false;
   }
-  clock_ns_ = now_ns();
-  handling_[static_cast<size_t>(slot.operation)].record(clock_ns_ - start);
-  queueing_[static_cast<size_t>(slot.operation)].record(start - std::min(start, slot.arrived_ns));
   slot.state = Slot::State::answered;
   peer.lane(which).next = slot.request + 1;
   ran_ = true;
   answer(peer, which, slot);
+  clock_ns_ = now_ns();
+  handling_[static_cast<size_t>(slot.operation)].record(clock_ns_ - start);
+  queueing_[static_cast<size_t>(slot.operation)].record(start - std::min(start, slot.arrived_ns));
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,7 +25,10 @@ constexpr std::array<size_t, 3> kFrameSizes = {8968, 1472, 1232};
 // Where a frame comes from or goes to; its bytes mean something only to the transport that made it.
 struct Endpoint {
   std::array<std::byte, 32> bytes{};
-  bool operator==(const Endpoint&) const = default;
+  // As memory: the array's own comparison goes byte by byte, and every frame is compared.
+  bool operator==(const Endpoint& other) const {
+    return std::memcmp(bytes.data(), other.bytes.data(), sizeof bytes) == 0;
+  }
 };
 
 struct TxFrame {

@@ -1,0 +1,68 @@
+#include "base/clock.h"
+
+#if defined(__x86_64__)
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace drlnet {
+namespace {
+
+constexpr uint64_t kFreshNs = 10'000'000;
+// A rate is taken over so much: both readings are some 20 ns from their counts.
+constexpr uint64_t kLeastNs = 1'000'000, kMostNs = 1'000'000'000;
+constexpr uint64_t kApartTicks = 1'000;  // a reading with more around it was interrupted
+
+// Where the kernel found the counter steady, and the same on all processors.
+bool kernel_counts_ticks() {
+  static const bool does = [] {
+    std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    std::string name;
+    return file >> name && name == "tsc";
+  }();
+  return does;
+}
+
+struct Reading {
+  uint64_t ticks, ns;
+};
+
+std::optional<Reading> read_both() {
+  constexpr int kTries = 4;
+  for (int i = 0; i < kTries; ++i) {
+    const uint64_t before = __builtin_ia32_rdtsc();
+    const uint64_t ns = kernel_now_ns();
+    const uint64_t apart = __builtin_ia32_rdtsc() - before;
+    if (apart < kApartTicks) return Reading{before + apart / 2, ns};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+uint64_t TickClock::set() {
+  if (!kernel_counts_ticks()) return kernel_now_ns();
+  const auto reading = read_both();
+  if (!reading) return promised(kernel_now_ns());  // the next call tries again
+  const uint64_t now = promised(reading->ns);
+  const uint64_t ticks = reading->ticks - ticks_, ns = now - ns_;
+  if (ticks_ != 0 && ns < kLeastNs) return now;
+  // After a pause the rate is taken anew: who knows what the machine did meanwhile.
+  const bool steady = ticks_ != 0 && ns <= kMostNs && reading->ticks > ticks_;
+  ns_per_tick_ = steady ? (ns << kShift) / ticks : 0;
+  fresh_ticks_ = steady ? (kFreshNs << kShift) / ns_per_tick_ : 0;
+  ticks_ = reading->ticks;
+  return ns_ = now;
+}
+
+// What we say next: the kernel's time, but not less than we may have said already.
+uint64_t TickClock::promised(uint64_t kernel_ns) {
+  if (fresh_ticks_ == 0) return std::max(kernel_ns, ns_);
+  return std::max(kernel_ns, ns_ + (fresh_ticks_ * ns_per_tick_ >> kShift));
+}
+
+}  // namespace drlnet
+
+#endif
