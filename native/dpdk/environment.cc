@@ -93,8 +93,7 @@ std::string usable_cpus() {
 }
 
 std::vector<std::string> arguments(const std::string& pci, bool hugepages) {
-  std::vector<std::string> list = {"drlnet", "--no-telemetry", "--lcores=0@" + usable_cpus(),
-                                   "--force-max-simd-bitwidth=512"};  // drivers ask the CPU as well
+  std::vector<std::string> list = {"drlnet", "--no-telemetry", "--lcores=0@" + usable_cpus()};
   if (hugepages) {
     // Memory of this process alone, in few files: vhost passes each file to its peer.
     list.insert(list.end(), {"--in-memory", "--single-file-segments"});
@@ -106,10 +105,17 @@ std::vector<std::string> arguments(const std::string& pci, bool hugepages) {
   } else {
     list.insert(list.end(), {"-a", pci});
   }
+  // DPDK by itself leaves AVX-512 aside; drivers ask the processor as well.
+  constexpr std::string_view kVectors = "--force-max-simd-bitwidth=";
+  bool vectors_given = false;
   if (const char* more = std::getenv("DRLNET_EAL"); more != nullptr) {
     std::istringstream words(more);
-    for (std::string word; words >> word;) list.push_back(word);
+    for (std::string word; words >> word;) {
+      vectors_given |= word.starts_with(kVectors);  // an option given twice is refused
+      list.push_back(word);
+    }
   }
+  if (!vectors_given) list.push_back(std::string(kVectors) + "512");
   return list;
 }
 
