@@ -98,7 +98,7 @@ def transport_client(
     core: Annotated[int | None, typer.Option("--core")] = None,
 ) -> None:
     """The measuring side of `transport --netns`."""
-    from drlnet.bench.transport.cells import Effort
+    from drlnet.bench.rounds import Effort
     from drlnet.bench.transport.client import measure
 
     output = Output(as_json=True)

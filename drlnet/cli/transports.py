@@ -29,8 +29,9 @@ def measure_transports(
     output: Output, transports: str | None, rounds: int, quick: bool, out: Path
 ) -> str:
     """Measures transports of this machine, reports, and returns the JSON object."""
-    from drlnet.bench.transport import QUICK, Effort, subjects_of
+    from drlnet.bench.rounds import QUICK, Effort
     from drlnet.bench.transport import measure_transports as run
+    from drlnet.bench.transport import subjects_of
     from drlnet.launch.signals import Stop
 
     names = None if transports is None else [name.strip() for name in transports.split(",")]
@@ -46,10 +47,10 @@ def measure_veth(
     output: Output, transports: str | None, mtu: int, rounds: int, quick: bool, out: Path
 ) -> str:
     """The same over a veth pair between two network namespaces."""
-    from drlnet.bench.transport import QUICK, Effort
+    from drlnet.bench.cores import Cores
+    from drlnet.bench.rounds import QUICK, Effort
     from drlnet.bench.transport import measure_transports as run
     from drlnet.bench.transport.netns import BLOCK, BUSY, joined, measure_joined, veth_subjects
-    from drlnet.bench.transport.subjects import Cores
     from drlnet.errors import ConfigError
     from drlnet.launch.signals import Stop
 

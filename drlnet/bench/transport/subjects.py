@@ -1,11 +1,9 @@
-"""Who is measured: a transport, a way to poll, and the core that each side runs on."""
+"""Who is measured: a transport and a way to poll."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from drlnet.config.transports import LISTEN
@@ -18,7 +16,6 @@ Poll = Literal["block", "busy"]
 ADDRESSES = LISTEN
 BASELINE = "udp"
 RING = "shared-memory ring (floor)"
-COPY = "memcpy (floor)"
 
 
 @dataclass(frozen=True)
@@ -36,30 +33,6 @@ class Subject:
     @property
     def polling_threads(self) -> int:
         return 2 if self.poll == "busy" else 0
-
-
-@dataclass(frozen=True)
-class Cores:
-    """One core for the server and one for the client; none where there is only one."""
-
-    server: int | None
-    client: int | None
-    count: int
-
-    @staticmethod
-    def usable() -> Cores:
-        cores = sorted(os.sched_getaffinity(0))
-        if len(cores) < 2:
-            return Cores(None, None, len(cores))
-        return Cores(cores[0], cores[1], len(cores))
-
-
-def pin_process(pid: int, core: int | None) -> None:
-    """Every thread of that process on one core; threads that they start later follow."""
-    if core is None:
-        return
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        os.sched_setaffinity(int(thread.name), {core})
 
 
 def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
