@@ -120,6 +120,23 @@ class RingPair:
         self, payload_bytes: int, latencies_ns: NDArray[np.uint64], budget_s: float
     ) -> int: ...
 
+class LiveSampler:
+    def __init__(
+        self,
+        name: str,
+        exponent: float,
+        floor: float,
+        options: dict[str, float],
+        priorities: NDArray[np.float32],
+        seed: int,
+    ) -> None: ...
+    def draws(self, batch: int, latencies_ns: NDArray[np.uint64], budget_s: float) -> int: ...
+    def updates(self, batch: int, latencies_ns: NDArray[np.uint64], budget_s: float) -> int: ...
+
+class FullTable:
+    def __init__(self, spec: TableSpec) -> None: ...
+    def samples(self, batch: int, latencies_ns: NDArray[np.uint64], budget_s: float) -> int: ...
+
 def measure_pings(
     client: Client, payload_bytes: int, latencies_ns: NDArray[np.uint64], budget_s: float
 ) -> int: ...

@@ -5,7 +5,9 @@ from __future__ import annotations
 try:
     from drlnet._native import (
         Client,
+        FullTable,
         HistogramReading,
+        LiveSampler,
         RingPair,
         SampleStream,
         Server,
@@ -30,7 +32,9 @@ except ImportError as error:
 
 __all__ = [
     "Client",
+    "FullTable",
     "HistogramReading",
+    "LiveSampler",
     "RingPair",
     "SampleStream",
     "Server",
