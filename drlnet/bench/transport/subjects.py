@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from drlnet.config.names import require_known
 from drlnet.config.transports import LISTEN
-from drlnet.errors import ConfigError
 
 Poll = Literal["block", "busy"]
 
@@ -42,10 +42,7 @@ def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
     """
     wanted = list(ADDRESSES) if transports is None else list(dict.fromkeys(transports))
     for name in wanted:
-        if name not in ADDRESSES:
-            raise ConfigError(
-                f"no transport is called '{name}'", f"use some of: {', '.join(ADDRESSES)}"
-            )
+        require_known("transport", name, list(ADDRESSES))
     baseline = ADDRESSES[BASELINE]
     polls: tuple[Poll, ...] = ("block", "busy")
     subjects = [Subject(f"{BASELINE} {poll}", baseline, poll) for poll in polls]
