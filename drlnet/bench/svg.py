@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-_COLOURS = ("#9aa0a6", "#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#333333")
+_COLOURS = (
+    *("#9aa0a6", "#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#333333"),
+    *("#9d755d", "#ff9da6", "#8c6d00", "#2f4b7c", "#76b900"),
+)
 _LEGEND_COLUMNS, _LEGEND_WIDTH, _LEGEND_HEIGHT = 3, 230, 16
 
 
