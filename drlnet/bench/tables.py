@@ -54,7 +54,14 @@ def _table(records: Sequence[Record], derived: Mapping[str, Callable[[Record], s
     return table
 
 
+def times(ratio: float) -> str:
+    """4.00x, 250x."""
+    return f"{_figure(ratio)}x"
+
+
 def _us(value: float | None) -> str:
-    if value is None:
-        return ""
+    return "" if value is None else _figure(value)
+
+
+def _figure(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:.0f}"

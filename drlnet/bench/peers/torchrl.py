@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, ClassVar
 
 import torch
@@ -16,6 +17,7 @@ class Torchrl(TorchPeer):
     options: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, priorities: Floats) -> None:
+        logging.getLogger("torchrl").setLevel(logging.WARNING)  # it tells of every storage
         count = len(priorities)
         # The sampler asks the storage how many rows there are, and of which shape.
         self._storage = LazyTensorStorage(count, device=self.device)

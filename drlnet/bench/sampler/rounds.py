@@ -86,10 +86,10 @@ def measure_samplers(
     for size in sizes:
         priorities = priorities_of(distribution, size)
         for number, order in enumerate(orders(left, rounds), 1):
+            note(f"{words_of(size)} leaves, round {number} of {rounds}")
             for subject in order:
                 if stop.is_set():
                     return results
-                note(f"{words_of(size)} leaves, round {number} of {rounds}: {subject.name}")
                 try:
                     _turn(results, subject, priorities, batch, effort, core)
                 except PeerUnavailable as error:

@@ -19,7 +19,7 @@ def show(
     file: TextIO,
 ) -> None:
     """Prints it: in colour on a terminal, plain elsewhere. includes: what a peer's calls do."""
-    by_cell = {(r.subject, r.op, r.workload): f"{r.ratio:.2f}x" for r in found}
+    by_cell = {(r.subject, r.op, r.workload): tables.times(r.ratio) for r in found}
 
     def ratio(record: Record) -> str:
         return by_cell.get((record.subject, record.op, record.workload), "")
