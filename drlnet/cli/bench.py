@@ -113,6 +113,15 @@ def sampler(
             "GPU [dim](default all that can be had; none)[/dim]",
         ),
     ] = None,
+    kernels: Annotated[
+        str | None,
+        typer.Option(
+            "--kernels",
+            metavar="NAME,...",
+            help="instruction sets for prioritized's tree: avx512, avx2, portable "
+            "[dim](default all that run here)[/dim]",
+        ),
+    ] = None,
     priorities: Annotated[
         str,
         typer.Option("--priorities", help="exponential, uniform, equal, or wide (12 magnitudes)"),
@@ -137,8 +146,9 @@ def sampler(
     drlnet bench sampler --sizes 2^20 --samplers prioritized --peers cpprb,tianshou
     """
     output = Output(json)
+    names = sampler_bench.Names(samplers, peers, kernels)
     output.result(
-        sampler_bench.measure(output, sizes, batch, samplers, peers, priorities, rounds, quick, out)
+        sampler_bench.measure(output, names, sizes, batch, priorities, rounds, quick, out)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,20 @@ if TYPE_CHECKING:
 _MOST_DRAWS = 65536  # of one request to a server
 
 
+@dataclass(frozen=True)
+class Names:
+    """Whom to measure, as typed; None: all there are."""
+
+    samplers: str | None
+    peers: str | None
+    kernels: str | None
+
+
 def measure(
     output: Output,
+    names: Names,
     sizes: str,
     batch: int,
-    samplers: str | None,
-    peers: str | None,
     distribution: str,
     rounds: int,
     quick: bool,
@@ -37,7 +45,7 @@ def measure(
         raise ConfigError(
             f"a batch of {batch} cannot be measured", f"give from 1 to {_MOST_DRAWS} draws"
         )
-    subjects = subjects_of(names_in(samplers), names_in(peers))
+    subjects = subjects_of(names_in(names.samplers), names_in(names.peers), names_in(names.kernels))
     if not subjects:
         raise ConfigError("there is nothing to measure", "name samplers, peers, or both")
     priorities_of(distribution, 1)  # says now if there is none of that name
@@ -61,6 +69,7 @@ def _report(
     output: Output, results: Results, baseline: str, sizes: dict[str, int], path: Path
 ) -> str:
     """Table, JSON and plot; returns the JSON."""
+    from drlnet import native
     from drlnet.bench.records import Records
     from drlnet.bench.sampler.plot import plot
     from drlnet.bench.sampler.ratios import ratios
@@ -76,6 +85,7 @@ def _report(
         records,
         {
             "ratios": [asdict(ratio) for ratio in found],
+            "kernels": native.kernel_names(),
             "includes": results.includes,
             "unavailable": results.unavailable,
         },

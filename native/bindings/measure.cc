@@ -5,6 +5,7 @@
 #include "measure/ring.h"
 #include "measure/samplers.h"
 #include "measure/table.h"
+#include "sampler/kernels/kernel.h"
 
 namespace drlnet {
 namespace {
@@ -60,6 +61,11 @@ auto batches_of(size_t (Measured::*loop)(uint32_t, const measure::Loop&)) {
 }
 
 void bind_samplers(nb::module_& module) {
+  module.def("kernel_names", [] {
+    std::vector<std::string> names;
+    for (const Kernel* kernel : kernels()) names.emplace_back(kernel->name);
+    return names;
+  });
   using measure::FullTable;
   using measure::LiveSampler;
   nb::class_<LiveSampler>(module, "LiveSampler")
@@ -73,7 +79,9 @@ void bind_samplers(nb::module_& module) {
             nb::gil_scoped_release release;
             new (place) LiveSampler(spec, leaves, seed);
           },
-          nb::keep_alive<1, 6>())  // the priorities
+          // A converted copy of the priorities would not outlive the call.
+          nb::arg("name"), nb::arg("exponent"), nb::arg("floor"), nb::arg("options"),
+          nb::arg("priorities").noconvert(), nb::arg("seed"), nb::keep_alive<1, 6>())
       .def("draws", batches_of(&LiveSampler::draws))
       .def("updates", batches_of(&LiveSampler::updates));
   nb::class_<FullTable>(module, "FullTable")

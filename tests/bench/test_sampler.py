@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -30,6 +31,7 @@ from drlnet.bench.sampler.priorities import Floats
 from drlnet.bench.sampler.ratios import ratios
 from drlnet.bench.sampler.replies import Shape
 from drlnet.bench.sampler.rounds import REPLY, workload_of
+from drlnet.bench.sampler.subjects import running
 from drlnet.bench.sampler.table import show
 from drlnet.client import Column
 from drlnet.errors import ConfigError
@@ -106,7 +108,8 @@ def test_every_sampler_is_measured_over_every_size() -> None:
     notes: list[str] = []
     results = measured(subjects_of(None, ["numpy"]), [100, 1024], notes)
     records = {(r.subject, r.op, r.workload): r for r in results.records()}
-    for name in [*native.sampler_names(), "numpy"]:
+    kernels = [f"prioritized, {kernel}" for kernel in native.kernel_names()[1:]]
+    for name in [*native.sampler_names(), *kernels, "numpy"]:
         for op in ("draw", "update"):
             for size in (100, 1024):
                 record = records.pop((name, op, workload_of(size, 16)))
@@ -121,6 +124,22 @@ def test_every_sampler_is_measured_over_every_size() -> None:
         assert 16 * 7 * 64 < record.bytes_per_second / record.per_second < 16 * 700
     assert results.includes.keys() == {"numpy"}
     assert not results.unavailable
+
+
+def test_a_kernel_holds_while_its_tree_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    *faster, slowest = native.kernel_names()
+    (subject,) = subjects_of(["prioritized"], [], [slowest])
+    assert subject.name == (f"prioritized, {slowest}" if faster else "prioritized")
+    for before in (None, slowest):
+        if before is None:
+            monkeypatch.delenv("DRLNET_KERNEL", raising=False)
+        else:
+            monkeypatch.setenv("DRLNET_KERNEL", before)
+        with running(slowest):
+            assert os.environ["DRLNET_KERNEL"] == slowest
+        assert os.environ.get("DRLNET_KERNEL") == before
+    with pytest.raises(ConfigError, match="DRLNET_KERNEL"), running("none such"):
+        native.LiveSampler("prioritized", 0.6, 1e-6, {}, np.ones(1, np.float32), 0)
 
 
 class _Failing:
@@ -142,7 +161,7 @@ def test_a_peer_that_fails_in_the_middle_is_left_out_and_what_it_did_is_kept() -
         return _Failing()
 
     notes: list[str] = []
-    failing = Subject("failing", make, is_peer=True)
+    failing = Subject("failing", make)
     results = measured([*subjects_of(["uniform"], []), failing], [10, 20], notes)
     assert made == [10]
     assert results.unavailable == {"failing": "MemoryError: no more"}
@@ -216,6 +235,8 @@ def test_the_command_writes_what_it_measured(tmp_path: Path) -> None:
         (["--peers", "tianshu"], "tianshu", "tianshou"),
         (["--sizes", "0"], "0 leaves", "from 1 to 2^27"),
         (["--batch", "0"], "a batch of 0", "from 1 to 65536"),
+        (["--kernels", "portible"], "portible", "portable"),
+        (["--kernels", "portable", "--samplers", "fifo"], "prioritized has", "add prioritized"),
         (["--priorities", "gauss"], "gauss", "uniform"),
         (["--samplers", "none", "--peers", "none"], "nothing to measure", "name samplers"),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drlnet import native
-from drlnet.bench.rounds import COPY, Effort
+from drlnet.bench.rounds import Effort
 from drlnet.client import Column, Item, Limiter, Sampler, View
 from drlnet.client.specs import native_spec
 
@@ -60,9 +60,9 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Answered:
-    """One turn: by whom, and the latencies, in microseconds, of that many bytes each."""
+    """One turn: whether of a plain memcpy, and latencies, in microseconds, of so many bytes."""
 
-    subject: str
+    copied: bool
     latencies_us: NDArray[np.float64]
     reply_bytes: int
 
@@ -79,14 +79,12 @@ def measure_replies(
 
     def replies() -> Answered:
         table = native.FullTable(spec)
-        return Answered(
-            sampler.name, effort.latencies_us(partial(table.samples, batch)), reply_bytes
-        )
+        return Answered(False, effort.latencies_us(partial(table.samples, batch)), reply_bytes)
 
     def copies() -> Answered:
         places = max(1, shape.table_bytes // reply_bytes)
         copy = partial(native.measure_copies, reply_bytes, places, 1)
-        return Answered(COPY, effort.latencies_us(copy), reply_bytes)
+        return Answered(True, effort.latencies_us(copy), reply_bytes)
 
     for measured in (copies, replies) if copy_first else (replies, copies):
         yield measured()

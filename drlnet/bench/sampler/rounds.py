@@ -15,12 +15,12 @@ from functools import partial
 from drlnet.bench.cores import Cores, pinned
 from drlnet.bench.peers import PeerUnavailable
 from drlnet.bench.records import Record
-from drlnet.bench.rounds import Effort, Key, orders
+from drlnet.bench.rounds import COPY, Effort, Key, orders
 from drlnet.bench.rounds import Results as Rounds
 from drlnet.bench.sampler.priorities import Floats, priorities_of
 from drlnet.bench.sampler.replies import SHAPES, Shape, measure_replies
 from drlnet.bench.sampler.sizes import words_of
-from drlnet.bench.sampler.subjects import PeerLoops, Subject
+from drlnet.bench.sampler.subjects import PeerLoops, Subject, running
 from drlnet.client import Sampler
 from drlnet.launch.signals import Stop
 
@@ -96,7 +96,7 @@ def measure_samplers(
                     results.unavailable[subject.name] = str(error)
                     left.remove(subject)
                     note(f"{subject.name}: skipped: {error}")
-    ours = [subject for subject in subjects if not subject.is_peer]
+    ours = [subject for subject in subjects if subject.sampler is not None]
     for shape in shapes if ours else ():
         for number in range(rounds):
             if stop.is_set():
@@ -136,10 +136,10 @@ def _reply(
     *,
     copy_first: bool,
 ) -> None:
-    workload = f"{batch} {shape.name}"
-    with pinned(core):
-        for one in measure_replies(
-            shape, Sampler(subject.name), batch, effort, copy_first=copy_first
-        ):
-            results.keep(one.subject, REPLY, workload, one.latencies_us.tolist())
-            results.operation_bytes[one.subject, REPLY, workload] = one.reply_bytes
+    assert subject.sampler is not None
+    workload, sampler = f"{batch} {shape.name}", Sampler(subject.sampler)
+    with pinned(core), running(subject.kernel):
+        for one in measure_replies(shape, sampler, batch, effort, copy_first=copy_first):
+            name = COPY if one.copied else subject.name
+            results.keep(name, REPLY, workload, one.latencies_us.tolist())
+            results.operation_bytes[name, REPLY, workload] = one.reply_bytes

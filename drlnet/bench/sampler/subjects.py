@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,8 +16,12 @@ from drlnet import native
 from drlnet.bench import peers
 from drlnet.bench.sampler.priorities import Floats
 from drlnet.client import Sampler
+from drlnet.config.names import require_known
+from drlnet.errors import ConfigError
 
 Latencies = NDArray[np.uint64]
+TREE = "prioritized"
+_KERNEL_VARIABLE = "DRLNET_KERNEL"  # read when a sum tree is made: native/src/sampler/kernels
 
 
 class Loops(Protocol):
@@ -32,11 +38,30 @@ class Loops(Protocol):
 
 @dataclass(frozen=True)
 class Subject:
-    """One row of the results. make: its loops over such priorities, alive as long as these."""
+    """One row of the results. make: its loops over such priorities, alive as long as these.
+
+    sampler, kernel: of ours, by their names in the native core.
+    """
 
     name: str
     make: Callable[[Floats], Loops]
-    is_peer: bool = False
+    sampler: str | None = None
+    kernel: str | None = None
+
+
+@contextmanager
+def running(kernel: str | None) -> Iterator[None]:
+    """Sum trees that are made meanwhile run that kernel; None: the one that they choose."""
+    before = os.environ.get(_KERNEL_VARIABLE)
+    if kernel is not None:
+        os.environ[_KERNEL_VARIABLE] = kernel
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[_KERNEL_VARIABLE] = before
+        else:
+            os.environ.pop(_KERNEL_VARIABLE, None)
 
 
 class PeerLoops:
@@ -78,30 +103,46 @@ def _run(
     return len(latencies_ns)
 
 
-def _ours(name: str) -> Subject:
+def _ours(name: str, kernel: str | None) -> Subject:
     settings = Sampler(name, peers.ALPHA, peers.FLOOR)
 
     def make(priorities: Floats) -> Loops:
-        return native.LiveSampler(
-            settings.name,
-            settings.priority_exponent,
-            settings.priority_floor,
-            dict(settings.options),
-            priorities,
-            0,
-        )
+        with running(kernel):
+            return native.LiveSampler(
+                settings.name,
+                settings.priority_exponent,
+                settings.priority_floor,
+                dict(settings.options),
+                priorities,
+                0,
+            )
 
     make(np.ones(1, np.float32))  # says now if there is none of that name
-    return Subject(name, make)
+    fastest = kernel is None or kernel == native.kernel_names()[0]
+    return Subject(name if fastest else f"{name}, {kernel}", make, name, kernel)
 
 
 def _peer(name: str) -> Subject:
-    return Subject(
-        name, lambda priorities: PeerLoops(peers.load(name, priorities), priorities), is_peer=True
-    )
+    return Subject(name, lambda priorities: PeerLoops(peers.load(name, priorities), priorities))
 
 
-def subjects_of(samplers: Sequence[str] | None, others: Sequence[str] | None) -> list[Subject]:
-    """Samplers of ours, then peers; None: all there are. Raises ConfigError for an unknown name."""
+def subjects_of(
+    samplers: Sequence[str] | None,
+    others: Sequence[str] | None,
+    kernels: Sequence[str] | None = None,
+) -> list[Subject]:
+    """Samplers of ours, the tree's with each of its kernels, then peers.
+
+    None: all there are. Raises ConfigError for an unknown name.
+    """
+    here = native.kernel_names()
+    chosen = here if kernels is None else list(dict.fromkeys(kernels))
+    for kernel in chosen:
+        require_known("kernel of this CPU", kernel, here)
     ours = native.sampler_names() if samplers is None else list(dict.fromkeys(samplers))
-    return [*map(_ours, ours), *map(_peer, peers.named(others))]
+    if kernels is not None and TREE not in ours:
+        raise ConfigError(f"no sampler that is measured has kernels: {TREE} has", f"add {TREE}")
+    found = []
+    for name in ours:
+        found += [_ours(name, kernel) for kernel in (chosen if name == TREE else [None])]
+    return found + [_peer(name) for name in peers.named(others)]
