@@ -22,10 +22,8 @@ OUT = Path("runs/bench")
 
 
 def names_in(words: str | None) -> list[str] | None:
-    """Of an option that takes NAME,...; None when it was not given, none for the word none."""
-    if words is None:
-        return None
-    return [] if words.strip() == "none" else [name.strip() for name in words.split(",")]
+    """Of an option that takes NAME,...; None when it was not given."""
+    return None if words is None else [name.strip() for name in words.split(",")]
 
 
 def effort_of(quick: bool) -> Effort:

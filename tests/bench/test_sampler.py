@@ -237,6 +237,7 @@ def test_the_command_writes_what_it_measured(tmp_path: Path) -> None:
         (["--batch", "0"], "a batch of 0", "from 1 to 65536"),
         (["--kernels", "portible"], "portible", "portable"),
         (["--kernels", "portable", "--samplers", "fifo"], "prioritized has", "add prioritized"),
+        (["--kernels", "none"], "no kernel of this CPU", "portable"),
         (["--priorities", "gauss"], "gauss", "uniform"),
         (["--samplers", "none", "--peers", "none"], "nothing to measure", "name samplers"),
     ],
