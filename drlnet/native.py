@@ -5,13 +5,16 @@ from __future__ import annotations
 try:
     from drlnet._native import (
         Client,
+        FullTable,
         HistogramReading,
+        LiveSampler,
         RingPair,
         SampleStream,
         Server,
         StreamWriter,
         TableSpec,
         is_loopback,
+        kernel_names,
         measure_appends,
         measure_copies,
         measure_fetches,
@@ -30,13 +33,16 @@ except ImportError as error:
 
 __all__ = [
     "Client",
+    "FullTable",
     "HistogramReading",
+    "LiveSampler",
     "RingPair",
     "SampleStream",
     "Server",
     "StreamWriter",
     "TableSpec",
     "is_loopback",
+    "kernel_names",
     "measure_appends",
     "measure_copies",
     "measure_fetches",

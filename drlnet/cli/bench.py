@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from drlnet.cli import samplers as sampler_bench
+from drlnet.cli.bench_report import OUT, OutOption, QuickOption, RoundsOption
 from drlnet.cli.options import DebugOption, EalOption, JsonOption
 from drlnet.cli.output import Output
 from drlnet.cli.transports import TransportsOption, measure_transports, measure_veth
@@ -16,7 +17,7 @@ bench = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure
 
 @bench.command("turns")
 def turns(
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="alternated rounds")] = 7,
+    rounds: RoundsOption = 7,
     pings: Annotated[int, typer.Option("--pings", min=100, help="pings in each round")] = 5000,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -46,8 +47,8 @@ def turns(
 @bench.command("transport")
 def transport(
     transports: TransportsOption = None,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="alternated rounds")] = 5,
-    quick: Annotated[bool, typer.Option("--quick", help="a tenth of the calls in a round")] = False,
+    rounds: RoundsOption = 5,
+    quick: QuickOption = False,
     netns: Annotated[
         bool,
         typer.Option(
@@ -61,9 +62,7 @@ def transport(
             "--mtu", min=1280, max=9000, help="of that veth pair; AF_XDP takes no jumbo frames"
         ),
     ] = 9000,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="where JSON and plot are written")
-    ] = Path("runs/bench"),
+    out: OutOption = OUT,
     eal: EalOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -88,6 +87,71 @@ def transport(
         output.result(measure_transports(output, transports, rounds, quick, out))
 
 
+@bench.command("sampler")
+def sampler(
+    sizes: Annotated[
+        str,
+        typer.Option(
+            "--sizes", metavar="N,...", help="leaves: 1000, 2^20, or 2^10..2^27 for all between"
+        ),
+    ] = "2^10,2^14,2^17,2^20",
+    batch: Annotated[int, typer.Option("--batch", help="draws, or updates, in a call")] = 512,
+    samplers: Annotated[
+        str | None,
+        typer.Option(
+            "--samplers",
+            metavar="NAME,...",
+            help="ours, the first the baseline [dim](default all; none)[/dim]",
+        ),
+    ] = None,
+    peers: Annotated[
+        str | None,
+        typer.Option(
+            "--peers",
+            metavar="NAME,...",
+            help="numpy, numpy-tree, cpprb, torchrl, tianshou; torch-cuda and torchrl-cuda on a "
+            "GPU [dim](default all that can be had; none)[/dim]",
+        ),
+    ] = None,
+    kernels: Annotated[
+        str | None,
+        typer.Option(
+            "--kernels",
+            metavar="NAME,...",
+            help="instruction sets for prioritized's tree: avx512, avx2, portable "
+            "[dim](default all that run here)[/dim]",
+        ),
+    ] = None,
+    priorities: Annotated[
+        str,
+        typer.Option("--priorities", help="exponential, uniform, equal, or wide (12 magnitudes)"),
+    ] = "exponential",
+    rounds: RoundsOption = 5,
+    quick: QuickOption = False,
+    out: OutOption = OUT,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Drawing a batch by priority and updating one, over sizes, beside what others do.
+
+    The server's samplers by themselves, on one core; then its whole answer to a sample request,
+    without a network, against memcpy. Peers come by pip install 'drlnet\\[peers]'.
+
+    [bold]Examples[/bold]
+
+    drlnet bench sampler
+
+    drlnet bench sampler --sizes 2^10..2^27 --peers none --rounds 3
+
+    drlnet bench sampler --sizes 2^20 --samplers prioritized --peers cpprb,tianshou
+    """
+    output = Output(json)
+    names = sampler_bench.Names(samplers, peers, kernels)
+    output.result(
+        sampler_bench.measure(output, names, sizes, batch, priorities, rounds, quick, out)
+    )
+
+
 @bench.command("transport-client", hidden=True)
 def transport_client(
     address: str,
@@ -98,7 +162,7 @@ def transport_client(
     core: Annotated[int | None, typer.Option("--core")] = None,
 ) -> None:
     """The measuring side of `transport --netns`."""
-    from drlnet.bench.transport.cells import Effort
+    from drlnet.bench.rounds import Effort
     from drlnet.bench.transport.client import measure
 
     output = Output(as_json=True)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drlnet.cli.bench_report import effort_of, end_if, names_in, write
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
     from drlnet.bench.transport import Results
-    from drlnet.launch.signals import Stop
 
 TransportsOption = Annotated[
     str | None,
@@ -29,16 +29,14 @@ def measure_transports(
     output: Output, transports: str | None, rounds: int, quick: bool, out: Path
 ) -> str:
     """Measures transports of this machine, reports, and returns the JSON object."""
-    from drlnet.bench.transport import QUICK, Effort, subjects_of
     from drlnet.bench.transport import measure_transports as run
+    from drlnet.bench.transport import subjects_of
     from drlnet.launch.signals import Stop
 
-    names = None if transports is None else [name.strip() for name in transports.split(",")]
-    subjects = subjects_of(names)
-    effort = QUICK if quick else Effort()
+    subjects = subjects_of(names_in(transports))
     with Stop() as stop:
-        results = run(stop, subjects, rounds=rounds, effort=effort, note=output.note)
-        _end_if(stop)
+        results = run(stop, subjects, rounds=rounds, effort=effort_of(quick), note=output.note)
+        end_if(stop)
     return _report(output, results, out / "transport")
 
 
@@ -46,10 +44,9 @@ def measure_veth(
     output: Output, transports: str | None, mtu: int, rounds: int, quick: bool, out: Path
 ) -> str:
     """The same over a veth pair between two network namespaces."""
-    from drlnet.bench.transport import QUICK, Effort
+    from drlnet.bench.cores import Cores
     from drlnet.bench.transport import measure_transports as run
     from drlnet.bench.transport.netns import BLOCK, BUSY, joined, measure_joined, veth_subjects
-    from drlnet.bench.transport.subjects import Cores
     from drlnet.errors import ConfigError
     from drlnet.launch.signals import Stop
 
@@ -58,7 +55,7 @@ def measure_veth(
             "--netns compares drivers of its own, --transports those of one machine",
             "give one of the two",
         )
-    effort = QUICK if quick else Effort()
+    effort = effort_of(quick)
     with Stop() as stop, joined(mtu) as sides:
         results = run(
             stop,
@@ -69,13 +66,8 @@ def measure_veth(
             turn=lambda subject: measure_joined(stop, subject, effort, Cores.usable(), sides),
             floors=False,
         )
-        _end_if(stop)
+        end_if(stop)
     return _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, network=True)
-
-
-def _end_if(stop: Stop) -> None:
-    if stop.is_set():  # half a comparison is none
-        raise typer.Exit(stop.exit_code)
 
 
 def _report(
@@ -107,9 +99,5 @@ def _report(
             "unavailable": results.unavailable,
         },
     ).to_json()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for suffix, content in ((".json", text + "\n"), (".svg", plot(records))):
-        written = path.with_suffix(suffix)
-        written.write_text(content, encoding="utf-8")
-        output.note(f"written: {written}")
+    write(output, path, text, plot(records))
     return text

@@ -5,11 +5,11 @@ They run before any process starts, so that a run never hangs on settings that c
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from drlnet.config.names import remedy_for
 from drlnet.config.transports import LISTEN
 from drlnet.config.tree import Config
 from drlnet.errors import ConfigError, Deadlock, Insecure
@@ -145,8 +145,4 @@ def _check_transport(transport: str, serial: bool) -> None:
 
 def _check_name(key: str, name: str, names: Sequence[str]) -> None:
     if name not in names:
-        near = difflib.get_close_matches(name, names, 1)
-        raise ConfigError(
-            f"{key} = {name!r}: there is none of that name",
-            f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}",
-        )
+        raise ConfigError(f"{key} = {name!r}: there is none of that name", remedy_for(name, names))

@@ -24,7 +24,7 @@ def seconds_since_start() -> float:
 
 
 def host_facts() -> dict[str, str | int | float]:
-    """The machine as a result should name it: cpu, cores, memory_bytes, kernel, versions."""
+    """The machine as a result should name it: cpu, cores, caches, memory, kernel, versions."""
     facts: dict[str, str | int | float] = {
         "cpu": _cpu_name(),
         "cores": os.cpu_count() or 0,
@@ -33,6 +33,7 @@ def host_facts() -> dict[str, str | int | float]:
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
     }
+    facts |= {f"{name.lower()}_cache_bytes": size for name, size in cache_bytes().items()}
     # Asked of the package's metadata: importing torch for its version would cost seconds.
     for package in ("torch", "numpy", "gymnasium"):
         try:
@@ -40,6 +41,21 @@ def host_facts() -> dict[str, str | int | float]:
         except importlib.metadata.PackageNotFoundError:
             facts[package] = "not installed"
     return facts
+
+
+def cache_bytes() -> dict[str, int]:
+    """What the first core's data caches hold: {"L1": 49152, "L2": ...}; empty where unknown.
+
+    Source: /sys/devices/system/cpu/cpu0/cache (kernel documentation, ABI/stable/sysfs-devices).
+    """
+    found: dict[str, int] = {}
+    for cache in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        kind, level, size = (
+            (cache / name).read_text(encoding="ascii").strip() for name in ("type", "level", "size")
+        )
+        if kind != "Instruction":
+            found[f"L{level}"] = int(size.removesuffix("K")) * 1024
+    return found
 
 
 def _usable_cores() -> int:

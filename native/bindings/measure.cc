@@ -3,6 +3,9 @@
 #include "bindings.h"
 #include "measure/calls.h"
 #include "measure/ring.h"
+#include "measure/samplers.h"
+#include "measure/table.h"
+#include "sampler/kernels/kernel.h"
 
 namespace drlnet {
 namespace {
@@ -45,6 +48,49 @@ void bind_ring(nb::module_& module) {
         nb::gil_scoped_release release;
         return ring.pings(payload_bytes, loop);
       });
+}
+
+// One of the loops of an object that has several.
+template <typename Measured>
+auto batches_of(size_t (Measured::*loop)(uint32_t, const measure::Loop&)) {
+  return [loop](Measured& measured, uint32_t batch, const Latencies& latencies, double budget_s) {
+    const measure::Loop times = loop_of(latencies, budget_s);
+    nb::gil_scoped_release release;
+    return (measured.*loop)(batch, times);
+  };
+}
+
+void bind_samplers(nb::module_& module) {
+  module.def("kernel_names", [] {
+    std::vector<std::string> names;
+    for (const Kernel* kernel : kernels()) names.emplace_back(kernel->name);
+    return names;
+  });
+  using measure::FullTable;
+  using measure::LiveSampler;
+  nb::class_<LiveSampler>(module, "LiveSampler")
+      .def(
+          "__init__",
+          [](LiveSampler* place, const std::string& name, double exponent, double floor,
+             const std::map<std::string, double>& options, const Array<const float>& priorities,
+             uint64_t seed) {
+            const SamplerSpec spec{name, exponent, floor, options};
+            const std::span<const float> leaves = span_of(priorities);
+            nb::gil_scoped_release release;
+            new (place) LiveSampler(spec, leaves, seed);
+          },
+          // A converted copy of the priorities would not outlive the call.
+          nb::arg("name"), nb::arg("exponent"), nb::arg("floor"), nb::arg("options"),
+          nb::arg("priorities").noconvert(), nb::arg("seed"), nb::keep_alive<1, 6>())
+      .def("draws", batches_of(&LiveSampler::draws))
+      .def("updates", batches_of(&LiveSampler::updates));
+  nb::class_<FullTable>(module, "FullTable")
+      .def("__init__",
+           [](FullTable* place, const TableSpec& spec) {
+             nb::gil_scoped_release release;
+             new (place) FullTable(spec);
+           })
+      .def("samples", batches_of(&FullTable::samples));
 }
 
 }  // namespace
@@ -90,6 +136,7 @@ void bind_measure(nb::module_& module) {
     return measure::copies(row_bytes, rows, batch, loop);
   });
   bind_ring(module);
+  bind_samplers(module);
 }
 
 }  // namespace drlnet

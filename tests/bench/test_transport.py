@@ -14,13 +14,15 @@ from system.command import finished
 
 from drlnet import native
 from drlnet.bench import Record
-from drlnet.bench.transport import Effort, measure_transports, reductions, subjects_of
+from drlnet.bench.cores import Cores
+from drlnet.bench.rounds import COPY, Effort
+from drlnet.bench.transport import measure_transports, reductions, subjects_of
 from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Measured
 from drlnet.bench.transport.netns import joined
 from drlnet.bench.transport.plot import plot
 from drlnet.bench.transport.ring import measure_ring
 from drlnet.bench.transport.rounds import Results
-from drlnet.bench.transport.subjects import COPY, RING, Cores, Subject
+from drlnet.bench.transport.subjects import RING, Subject
 from drlnet.bench.transport.table import caption, show
 from drlnet.errors import ConfigError, TransportError
 from drlnet.launch.signals import Stop
@@ -111,7 +113,7 @@ def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
             measure_transports(
                 stop, [absent], rounds=1, effort=TINY, note=notes.append, turn=turn, floors=False
             )
-    results = Results(cores)
+    results = Results(cores=cores)
     results.add("udp busy", 2, measured)
     (oversubscribed,) = results.records()
     assert oversubscribed.oversubscribed

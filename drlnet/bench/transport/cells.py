@@ -26,18 +26,6 @@ CELLS: tuple[Cell, ...] = (
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How long one cell of one round is measured: so many calls, or less once the time is up."""
-
-    calls: int = 5000
-    budget_s: float = 0.5
-    warm_up: int = 200
-
-
-QUICK = Effort(calls=500, budget_s=0.1, warm_up=50)
-
-
-@dataclass(frozen=True)
 class Measured:
     """One cell, measured once. Of sampled bytes, a latency is the time between two arrivals."""
 

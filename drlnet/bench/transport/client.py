@@ -5,9 +5,7 @@ Nothing of Python lies in a timed loop: each is native (native/src/measure/calls
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drlnet import native
+from drlnet.bench.cores import pinned
+from drlnet.bench.rounds import Effort, Timed
 from drlnet.bench.transport.cells import (
     BATCH,
     BATCH_ROWS,
@@ -22,7 +22,6 @@ from drlnet.bench.transport.cells import (
     FRAME_BYTES,
     PAYLOADS,
     Cell,
-    Effort,
     Measured,
 )
 from drlnet.client import Column, Item, Limiter, Sampler, View
@@ -32,23 +31,6 @@ _ROWS = 4096  # of a table: 29 MB of frames, which no cache close to a core hold
 _FILL_ROWS = 64  # appended at once
 _DEPTH = 4  # batches under way, as a learner's prefetch
 _TIMEOUT_S = 10.0
-
-Latencies = NDArray[np.uint64]
-Timed = Callable[[Latencies, float], int]
-
-
-@contextmanager
-def pinned(core: int | None) -> Iterator[None]:
-    """The calling thread on that core; where it was, when it is None."""
-    if core is None:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def measure(
@@ -71,11 +53,7 @@ def measure(
             if op in {"append", "sample", "update", "sampled bytes"} and size not in tables:
                 tables[size] = _Table(client, size)
             timed = _timed(client, tables.get(size), op, payload)
-            warm_up = np.empty(effort.warm_up, np.uint64)
-            timed(warm_up, effort.budget_s / 10)
-            latencies = np.empty(effort.calls, np.uint64)
-            count = timed(latencies, effort.budget_s)
-            yield Measured(op, payload, latencies[:count] / 1e3)
+            yield Measured(op, payload, effort.latencies_us(timed))
 
 
 def _timed(client: native.Client, table: _Table | None, op: str, payload: str) -> Timed:

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from drlnet.bench.transport.cells import Effort, Measured
+from drlnet.bench.cores import Cores, pin_process
+from drlnet.bench.rounds import Effort
+from drlnet.bench.transport.cells import Measured
 from drlnet.bench.transport.rounds import READY_DEADLINE_S
-from drlnet.bench.transport.subjects import Cores, Poll, Subject, pin_process
+from drlnet.bench.transport.subjects import Poll, Subject
 from drlnet.errors import TransportError
 from drlnet.launch.process import DRLNET
 from drlnet.launch.signals import Stop

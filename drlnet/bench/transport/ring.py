@@ -5,20 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-import numpy as np
+from functools import partial
 
 from drlnet import native
-from drlnet.bench.transport.cells import (
-    BATCH,
-    BATCH_ROWS,
-    FRAME_BYTES,
-    PAYLOADS,
-    Effort,
-    Measured,
-)
-from drlnet.bench.transport.client import pinned
-from drlnet.bench.transport.subjects import Cores, pin_process
+from drlnet.bench.cores import Cores, pin_process, pinned
+from drlnet.bench.rounds import Effort
+from drlnet.bench.transport.cells import BATCH, BATCH_ROWS, FRAME_BYTES, PAYLOADS, Measured
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Supervisor
 
@@ -62,10 +54,8 @@ def measure_ring(stop: Stop, effort: Effort, cores: Cores) -> list[Measured]:
             pin_process(child.pid, cores.server)
             with pinned(cores.client):
                 for payload, size in PAYLOADS.items():
-                    ring.pings(size, np.empty(effort.warm_up, np.uint64), effort.budget_s / 10)
-                    latencies = np.empty(effort.calls, np.uint64)
-                    count = ring.pings(size, latencies, effort.budget_s)
-                    measured.append(Measured("ping", payload, latencies[:count] / 1e3))
+                    times = effort.latencies_us(partial(ring.pings, size))
+                    measured.append(Measured("ping", payload, times))
     finally:
         os.close(file)
     return measured
@@ -73,9 +63,6 @@ def measure_ring(stop: Stop, effort: Effort, cores: Cores) -> list[Measured]:
 
 def measure_copy(effort: Effort, cores: Cores) -> Measured:
     """What no network can beat: a batch's rows copied from a table of frames into one place."""
-    latencies = np.empty(effort.calls, np.uint64)
     with pinned(cores.client):
-        count = native.measure_copies(
-            FRAME_BYTES, _COPY_ROWS, BATCH_ROWS, latencies, effort.budget_s
-        )
-    return Measured("sampled bytes", BATCH, latencies[:count] / 1e3)
+        copies = partial(native.measure_copies, FRAME_BYTES, _COPY_ROWS, BATCH_ROWS)
+        return Measured("sampled bytes", BATCH, effort.latencies_us(copies))

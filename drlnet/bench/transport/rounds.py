@@ -15,11 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from drlnet.bench.cores import Cores, pin_process
 from drlnet.bench.records import Record
-from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Cell, Effort, Measured
+from drlnet.bench.rounds import COPY, Effort, orders
+from drlnet.bench.rounds import Results as Rounds
+from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Cell, Measured
 from drlnet.bench.transport.client import measure
 from drlnet.bench.transport.ring import measure_copy, measure_ring
-from drlnet.bench.transport.subjects import COPY, RING, Cores, Subject, pin_process
+from drlnet.bench.transport.subjects import RING, Subject
 from drlnet.errors import DrlnetError, TransportError
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Supervisor
@@ -30,19 +33,16 @@ Turn = Callable[[Subject], list[Measured]]
 
 
 @dataclass
-class Results:
-    """What was measured, and why what was not could not be."""
+class Results(Rounds):
+    """Of transports: with the threads that polled, and the cores that there were for them."""
 
-    cores: Cores
-    rounds: dict[tuple[str, str, str], list[list[float]]] = field(default_factory=dict)
+    cores: Cores = field(default_factory=Cores.usable)
     polling: dict[str, int] = field(default_factory=dict)  # subject: threads that poll
-    unavailable: dict[str, str] = field(default_factory=dict)  # subject: cause
 
     def add(self, subject: str, polling_threads: int, measured: Sequence[Measured]) -> None:
         self.polling[subject] = polling_threads
         for one in measured:
-            key = (subject, one.op, one.payload)
-            self.rounds.setdefault(key, []).append(one.latencies_us.tolist())
+            self.keep(subject, one.op, one.payload, one.latencies_us.tolist())
 
     def records(self) -> list[Record]:
         """In the order of the cells, within each the subjects as they were first measured."""
@@ -79,18 +79,17 @@ def measure_transports(
     whose first turn fails is left out and its cause kept; a later failure is raised.
     Raises TransportError when no subject can be measured.
     """
-    results = Results(Cores.usable())
+    results = Results()
 
     def here(subject: Subject) -> list[Measured]:
         return measure_here(stop, subject, effort, results.cores)
 
     left = list(subjects)
-    for index in range(rounds):
-        shift = index % max(1, len(left))
-        for subject in left[shift:] + left[:shift]:
+    for number, order in enumerate(orders(left, rounds), 1):
+        for subject in order:
             if stop.is_set():
                 return results
-            note(f"round {index + 1} of {rounds}: {subject.name}")
+            note(f"round {number} of {rounds}: {subject.name}")
             try:
                 measured = (turn or here)(subject)
             except DrlnetError as error:

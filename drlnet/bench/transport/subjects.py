@@ -1,15 +1,13 @@
-"""Who is measured: a transport, a way to poll, and the core that each side runs on."""
+"""Who is measured: a transport and a way to poll."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
+from drlnet.config.names import require_known
 from drlnet.config.transports import LISTEN
-from drlnet.errors import ConfigError
 
 Poll = Literal["block", "busy"]
 
@@ -18,7 +16,6 @@ Poll = Literal["block", "busy"]
 ADDRESSES = LISTEN
 BASELINE = "udp"
 RING = "shared-memory ring (floor)"
-COPY = "memcpy (floor)"
 
 
 @dataclass(frozen=True)
@@ -38,30 +35,6 @@ class Subject:
         return 2 if self.poll == "busy" else 0
 
 
-@dataclass(frozen=True)
-class Cores:
-    """One core for the server and one for the client; none where there is only one."""
-
-    server: int | None
-    client: int | None
-    count: int
-
-    @staticmethod
-    def usable() -> Cores:
-        cores = sorted(os.sched_getaffinity(0))
-        if len(cores) < 2:
-            return Cores(None, None, len(cores))
-        return Cores(cores[0], cores[1], len(cores))
-
-
-def pin_process(pid: int, core: int | None) -> None:
-    """Every thread of that process on one core; threads that they start later follow."""
-    if core is None:
-        return
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        os.sched_setaffinity(int(thread.name), {core})
-
-
 def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
     """Kernel UDP, blocking and polled, and each other transport polled. None: all there are.
 
@@ -69,10 +42,7 @@ def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
     """
     wanted = list(ADDRESSES) if transports is None else list(dict.fromkeys(transports))
     for name in wanted:
-        if name not in ADDRESSES:
-            raise ConfigError(
-                f"no transport is called '{name}'", f"use some of: {', '.join(ADDRESSES)}"
-            )
+        require_known("transport", name, list(ADDRESSES))
     baseline = ADDRESSES[BASELINE]
     polls: tuple[Poll, ...] = ("block", "busy")
     subjects = [Subject(f"{BASELINE} {poll}", baseline, poll) for poll in polls]

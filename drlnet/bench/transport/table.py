@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TextIO
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from drlnet.bench import tables
 from drlnet.bench.records import Record
 from drlnet.bench.transport.reductions import BLOCK, BUSY, PAPER_RANGE, Reduction, lower_than
 
-_WIDTH = 80
 _SMALL_BYTES = ("64 B", "1 KiB", "7 KB frame", "8 KiB")  # above, bytes per second are the measure
 
 
@@ -30,44 +26,24 @@ def show(
 
     block, busy: the baselines' names. network: the links are interfaces, not shared memory.
     """
-    console = Console(file=file, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=file, highlight=False, width=_WIDTH)
-    console.print(_table(records, reductions, block, busy))
-    for line in caption(records, reductions, block=block, busy=busy, network=network):
-        console.print(line, style="dim")
-
-
-def _table(
-    records: Sequence[Record], reductions: Sequence[Reduction], block: str, busy: str
-) -> Table:
     lower = {(r.subject, r.op, r.workload): r for r in reductions}
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-    table.add_column("", no_wrap=True, min_width=28)
-    for heading in ("p50 us", "p99 us", "p99.9 us", "GB/s", "than block", "than busy"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    cell: tuple[str, str] | None = None
-    for record in records:
-        if (record.op, record.workload) != cell:
-            cell = (record.op, record.workload)
-            table.add_row(Text(f"{record.op}, {record.workload}", style="bold"))
-        found = lower.get((record.subject, record.op, record.workload))
-        table.add_row(
-            Text(f"  {record.subject}{' *' if record.oversubscribed else ''}"),
-            _us(record.p50_us),
-            _us(record.p99_us),
-            _us(record.p999_us),
-            "" if record.bytes_per_second is None else f"{record.bytes_per_second / 1e9:.2f}",
-            _share(found.than_block if found else None),
-            _share(found.than_busy if found else None),
-        )
-    return table
 
+    def than(baseline: Callable[[Reduction], float | None]) -> Callable[[Record], str]:
+        def share(record: Record) -> str:
+            found = lower.get((record.subject, record.op, record.workload))
+            return "" if found is None else _share(baseline(found))
 
-def _us(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+        return share
+
+    tables.show(
+        records,
+        {
+            "than block": than(lambda found: found.than_block),
+            "than busy": than(lambda found: found.than_busy),
+        },
+        caption(records, reductions, block=block, busy=busy, network=network),
+        file=file,
+    )
 
 
 def _share(value: float | None) -> str:

@@ -8,16 +8,19 @@
 
 namespace drlnet {
 
+// SplitMix64 (Steele, Lea and Flood, 2014): splitmix64(key + i * kSplitMixStep), i = 1, 2, ..., are
+// random words that do not depend on one another, so they can be computed side by side.
+constexpr uint64_t kSplitMixStep = 0x9E3779B97F4A7C15;
+[[gnu::always_inline]] constexpr inline uint64_t splitmix64(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
 class Random {
  public:
   explicit Random(uint64_t seed) {
-    for (auto& word : state_) {
-      seed += 0x9E3779B97F4A7C15u;
-      uint64_t z = seed;
-      z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-      z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-      word = z ^ (z >> 31);
-    }
+    for (auto& word : state_) word = splitmix64(seed += kSplitMixStep);
   }
 
   uint64_t bits() {
@@ -45,6 +48,18 @@ class Random {
       }
     }
     return static_cast<uint64_t>(product >> 64);
+  }
+
+  // The same for a small bound, from 32 random bits that are there already; draws on the generator
+  // only when those would favour someone, once in 2^32 / bound times.
+  uint32_t below(uint32_t bound, uint32_t bits) {
+    const uint64_t product = uint64_t{bits} * bound;
+    if (static_cast<uint32_t>(product) < bound) [[unlikely]] {
+      if (static_cast<uint32_t>(product) < (0 - bound) % bound) {
+        return static_cast<uint32_t>(below(uint64_t{bound}));
+      }
+    }
+    return static_cast<uint32_t>(product >> 32);
   }
 
  private:

@@ -5,7 +5,6 @@
 #include <deque>
 
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/random.h"
 #include "wire/codec.h"
 
@@ -13,20 +12,6 @@ namespace drlnet::measure {
 namespace {
 
 constexpr uint64_t kSampleTimeoutNs = 10'000'000'000;
-
-template <typename Call>
-size_t run(const Loop& loop, Call call) {
-  uint64_t before = now_ns();
-  const uint64_t end = before + loop.budget_ns;
-  size_t count = 0;
-  while (count < loop.latencies_ns.size() && before < end) {
-    call();
-    const uint64_t after = now_ns();
-    loop.latencies_ns[count++] = after - before;
-    before = after;
-  }
-  return count;
-}
 
 }  // namespace
 

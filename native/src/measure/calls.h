@@ -1,7 +1,4 @@
-// Loops over a client's calls, each call timed, for the benchmarks: operations of a few
-// microseconds cannot be timed from an interpreter. Every loop fills `latencies_ns` from its
-// front, ends early once `budget_ns` has passed, and returns how many calls it made.
-// A latency runs from the end of the call before, so that one call costs one reading of the clock.
+// Loops over a client's calls, each call timed (measure/loop.h).
 // Threading: the client's (client/client.h). Errors: those of the calls.
 #pragma once
 
@@ -10,13 +7,9 @@
 
 #include "client/client.h"
 #include "client/writer.h"
+#include "measure/loop.h"
 
 namespace drlnet::measure {
-
-struct Loop {
-  std::span<uint64_t> latencies_ns;
-  uint64_t budget_ns;
-};
 
 size_t pings(Client& client, size_t payload_bytes, const Loop& loop);
 

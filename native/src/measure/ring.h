@@ -11,7 +11,7 @@
 #include <memory>
 #include <span>
 
-#include "measure/calls.h"
+#include "measure/loop.h"
 
 namespace drlnet::measure {
 

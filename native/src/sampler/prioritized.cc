@@ -1,10 +1,10 @@
 // Prioritized sampling (Schaul et al., 2016): an item is drawn with probability
 // max(p, floor)^alpha / sum. A batch of k takes one draw from each of k equal parts of the mass.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/assert.h"
+#include "sampler/kernels/kernel.h"
 #include "sampler/sampler.h"
 #include "sampler/sum_tree.h"
 
@@ -13,24 +13,26 @@ namespace {
 
 class Prioritized final : public Sampler {
  public:
-  Prioritized(const SamplerSpec& spec, uint32_t leaves)
-      : exponent_(static_cast<float>(spec.priority_exponent)),
-        floor_(static_cast<float>(spec.priority_floor)),
-        tree_(leaves) {}
+  Prioritized(const SamplerSpec& spec, uint32_t leaves, const Kernel& kernel)
+      : kernel_(kernel),
+        exponent_(static_cast<float>(spec.priority_exponent)),
+        floor_(
+            std::max(static_cast<float>(spec.priority_floor), std::numeric_limits<float>::min())),
+        tree_(leaves, kernel) {}
 
   void insert(uint32_t slot, float priority) override {
-    set(slot, stored(priority));
+    update({&slot, 1}, {&priority, 1});
     ++size_;
   }
   void remove(uint32_t slot) override {
-    set(slot, 0);
+    const float mass = 0;
+    tree_.set({&slot, 1}, {&mass, 1});
     --size_;
   }
 
   void update(std::span<const uint32_t> slots, std::span<const float> priorities) override {
     masses_.resize(slots.size());
-    std::transform(priorities.begin(), priorities.end(), masses_.begin(),
-                   [this](float priority) { return stored(priority); });
+    kernel_.power(priorities.data(), masses_.data(), slots.size(), floor_, exponent_);
     tree_.set(slots, masses_);
   }
 
@@ -39,14 +41,12 @@ class Prioritized final : public Sampler {
     const double total = tree_.total();
     DRLNET_ASSERT(total > 0);
     targets_.resize(n);
-    const double part = total / static_cast<double>(n);
-    for (size_t i = 0; i < n; ++i) {
-      targets_[i] = std::min(total, (static_cast<double>(i) + random.uniform()) * part);
-    }
+    kernel_.stratify(random.bits(), total, targets_.data(), n);
     tree_.find(targets_, slots);
-    for (size_t i = n; i > 1; --i) std::swap(slots[i - 1], slots[random.below(i)]);
+    shuffle(slots, random);
+    const double scale = 1 / total;
     for (size_t i = 0; i < n; ++i) {
-      probabilities[i] = static_cast<float>(static_cast<double>(tree_.get(slots[i])) / total);
+      probabilities[i] = static_cast<float>(static_cast<double>(tree_.get(slots[i])) * scale);
     }
   }
 
@@ -54,25 +54,30 @@ class Prioritized final : public Sampler {
   double mass() const override { return tree_.total(); }
 
  private:
-  // Kept within float32's normal range: a present leaf never has mass 0, nor an infinite one.
-  float stored(float priority) const {
-    return std::clamp(std::pow(std::max(priority, floor_), exponent_),
-                      std::numeric_limits<float>::min(), std::numeric_limits<float>::max());
+  // Strata are in the order of slots. Fisher and Yates, two of their random numbers to a word.
+  void shuffle(std::span<uint32_t> slots, Random& random) {
+    words_.resize(slots.size() / 2 + 1);
+    kernel_.random_words(random.bits(), words_.data(), words_.size());
+    for (size_t i = slots.size(); i > 1; --i) {
+      const auto bits = static_cast<uint32_t>(words_[i / 2] >> (i % 2 * 32));
+      std::swap(slots[i - 1], slots[random.below(static_cast<uint32_t>(i), bits)]);
+    }
   }
-  void set(uint32_t slot, float mass) { tree_.set({&slot, 1}, {&mass, 1}); }
 
+  const Kernel& kernel_;
   float exponent_, floor_;
   SumTree tree_;
   uint64_t size_ = 0;
   std::vector<float> masses_;    // scratch
   std::vector<double> targets_;  // scratch
+  std::vector<uint64_t> words_;  // scratch
 };
 
 }  // namespace
 
 std::unique_ptr<Sampler> make_prioritized(const SamplerSpec& spec, uint32_t leaves) {
   refuse_options(spec);
-  return std::make_unique<Prioritized>(spec, leaves);
+  return std::make_unique<Prioritized>(spec, leaves, chosen_kernel());
 }
 
 }  // namespace drlnet

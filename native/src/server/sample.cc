@@ -1,3 +1,5 @@
+#include "server/sample.h"
+
 #include "server/reply.h"
 #include "server/server.h"
 
@@ -20,6 +22,18 @@ class SampleReply final : public ReplySource {
 
 }  // namespace
 
+uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot) {
+  if (const Wait wait = table.may_sample(batch); wait != Wait::none) {
+    return static_cast<uint16_t>(wait);
+  }
+  if (!slot.source) slot.source = std::make_unique<SampleReply>();
+  auto& reply = static_cast<SampleReply&>(*slot.source);  // the sample lane has no other kind
+  reply.table = &table;
+  table.draw(batch, reply.drawn);
+  slot.use_source = true;
+  return 0;
+}
+
 uint16_t Server::sample(Peer&, Slot& slot, std::span<const std::byte> body) {
   Reader reader(body);
   const auto request = reader.get<SampleRequest>();
@@ -31,15 +45,7 @@ uint16_t Server::sample(Peer&, Slot& slot, std::span<const std::byte> body) {
   if (table->layout().total_bytes(request.batch) > kMaxSampleBytes) {
     return refuse(slot, Status::config, "a batch of over 2 GiB", "ask for fewer items");
   }
-  if (const Wait wait = table->may_sample(request.batch); wait != Wait::none) {
-    return static_cast<uint16_t>(wait);
-  }
-  if (!slot.source) slot.source = std::make_unique<SampleReply>();
-  auto& reply = static_cast<SampleReply&>(*slot.source);  // the sample lane has no other kind
-  reply.table = table;
-  table->draw(request.batch, reply.drawn);
-  slot.use_source = true;
-  return 0;
+  return answer_sample(*table, request.batch, slot);
 }
 
 }  // namespace drlnet

@@ -1,87 +1,218 @@
+// The sum tree, under every kernel that runs here, against long double prefix sums.
 #include "sampler/sum_tree.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cfloat>
 #include <cmath>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "base/random.h"
 
 namespace drlnet::test {
+namespace {
+
+// Every height from 1 to 5, and families that are not full.
+constexpr uint32_t kSizes[] = {1, 2, 15, 16, 17, 255, 256, 257, 4095, 4097, 5000, 65537};
+
+std::vector<uint32_t> all_leaves(uint32_t count) {
+  std::vector<uint32_t> leaves(count);
+  std::iota(leaves.begin(), leaves.end(), 0u);
+  return leaves;
+}
+
+SumTree tree_of(const std::vector<float>& masses, const Kernel& kernel) {
+  const auto count = static_cast<uint32_t>(masses.size());
+  SumTree tree(count, kernel);
+  tree.set(all_leaves(count), masses);
+  return tree;
+}
+
+// Masses that make float sums suffer.
+enum class Shape { twelve_orders, nearly_none, extremes, one_giant, denormal };
+constexpr Shape kShapes[] = {Shape::twelve_orders, Shape::nearly_none, Shape::extremes,
+                             Shape::one_giant, Shape::denormal};
+
+float mass_of(Shape shape, Random& random) {
+  switch (shape) {
+    case Shape::twelve_orders:
+      return static_cast<float>(std::pow(10.0, 12 * random.uniform() - 6));
+    case Shape::nearly_none:
+      return random.below(40) == 0 ? static_cast<float>(std::pow(10.0, 24 * random.uniform() - 12))
+                                   : 0.0f;
+    case Shape::extremes:
+      return random.below(3) == 0 ? FLT_MAX : random.below(2) == 0 ? FLT_MIN : 0.0f;
+    case Shape::one_giant:
+      return 1e-6f;
+    case Shape::denormal:
+      return FLT_TRUE_MIN * static_cast<float>(random.below(5));
+  }
+  return 0;
+}
+
+std::vector<float> masses_of(Shape shape, uint32_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> masses(count);
+  for (float& mass : masses) mass = mass_of(shape, random);
+  float& one = masses[random.below(count)];
+  if (shape == Shape::one_giant) one = 1e6f;
+  if (one == 0) one = shape == Shape::denormal ? FLT_TRUE_MIN : 1.0f;
+  return masses;
+}
+
+// For each leaf the least target that lands behind it, by bisection over all doubles in
+// [0, total]: non-negative ones are ordered as their bits are.
+std::vector<double> boundaries(const SumTree& tree, uint32_t count) {
+  std::vector<uint64_t> low(count, 0), high(count, std::bit_cast<uint64_t>(tree.total()) + 1);
+  std::vector<double> targets(count);
+  std::vector<uint32_t> found(count);
+  for (int step = 0; step < 64; ++step) {
+    for (uint32_t i = 0; i < count; ++i) {
+      targets[i] = std::bit_cast<double>(low[i] + (high[i] - low[i]) / 2);
+    }
+    tree.find(targets, found);
+    for (uint32_t i = 0; i < count; ++i) {
+      if (low[i] == high[i]) continue;
+      const uint64_t middle = low[i] + (high[i] - low[i]) / 2;
+      (found[i] > i ? high[i] : low[i]) = found[i] > i ? middle : middle + 1;
+    }
+  }
+  for (uint32_t i = 0; i < count; ++i) targets[i] = std::bit_cast<double>(low[i]);
+  return targets;
+}
+
+}  // namespace
 
 TEST_CASE("a target falls under the leaf that a plain prefix sum names") {
-  for (const uint32_t leaves : {1u, 2u, 15u, 16u, 17u, 255u, 256u, 257u, 5000u}) {
-    INFO("leaves ", leaves);
-    SumTree tree(leaves);
-    Random random(leaves);
-    std::vector<float> masses(leaves);
-    std::vector<uint32_t> all(leaves);
-    std::iota(all.begin(), all.end(), 0u);
-    // Small whole numbers: every sum is exact, so that boundaries are too.
-    for (float& mass : masses) mass = static_cast<float>(random.below(4));
-    masses[random.below(leaves)] = 1;
-    tree.set(all, masses);
-    CHECK(tree.total() == std::accumulate(masses.begin(), masses.end(), 0.0));
-    uint32_t expected = 0;
-    double prefix = static_cast<double>(masses[0]);
-    for (double target = 0; target < tree.total(); target += 0.5) {
-      while (prefix <= target) prefix += static_cast<double>(masses[++expected]);
-      double copy = target;
-      uint32_t leaf = leaves;
-      tree.find({&copy, 1}, {&leaf, 1});
-      REQUIRE(leaf == expected);
+  for (const Kernel* kernel : kernels()) {
+    for (const uint32_t leaves : kSizes) {
+      INFO(std::string(kernel->name), " leaves ", leaves);
+      Random random(leaves);
+      std::vector<float> masses(leaves);
+      // Small whole numbers: every sum is exact, so that boundaries are too.
+      for (float& mass : masses) mass = static_cast<float>(random.below(4));
+      masses[random.below(leaves)] = 1;
+      const SumTree tree = tree_of(masses, *kernel);
+      REQUIRE(tree.total() == std::accumulate(masses.begin(), masses.end(), 0.0));
+      std::vector<double> targets(static_cast<size_t>(2 * tree.total()));
+      for (size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<double>(i) / 2;
+      const std::vector<double> asked = targets;
+      std::vector<uint32_t> found(targets.size());
+      tree.find(targets, found);
+      uint32_t expected = 0;
+      double prefix = static_cast<double>(masses[0]);
+      for (size_t i = 0; i < found.size(); ++i) {
+        while (prefix <= asked[i]) prefix += static_cast<double>(masses[++expected]);
+        REQUIRE(found[i] == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("a leaf's interval of targets is as wide as its mass") {
+  for (const Kernel* kernel : kernels()) {
+    for (const uint32_t leaves : {1u, 2u, 15u, 17u, 256u, 257u, 5000u}) {
+      for (const Shape shape : kShapes) {
+        INFO(std::string(kernel->name), " leaves ", leaves, " shape ", static_cast<int>(shape));
+        const std::vector<float> masses = masses_of(shape, leaves, leaves);
+        const SumTree tree = tree_of(masses, *kernel);
+        const std::vector<double> ends = boundaries(tree, leaves);
+        long double prefix = 0, worst = 0;
+        const long double total = std::accumulate(masses.begin(), masses.end(), 0.0L);
+        for (uint32_t i = 0; i + 1 < leaves; ++i) {  // the last leaf's end is the end of all
+          prefix += static_cast<long double>(masses[i]);
+          if (prefix >= total) break;
+          worst = std::max(worst, std::abs(static_cast<long double>(ends[i]) - prefix) / total);
+        }
+        CHECK(worst <= 0x1p-50L);
+        CHECK(std::abs(static_cast<long double>(tree.total()) - total) <= 0x1p-50L * total);
+      }
     }
   }
 }
 
 TEST_CASE("whatever rounding does, a leaf of mass 0 is never found") {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    INFO("seed ", seed);
-    Random random(seed);
-    const auto leaves = static_cast<uint32_t>(1 + random.below(3000));
-    SumTree tree(leaves);
-    const uint64_t present = 1 + random.below(20);
-    for (uint64_t i = 0; i < present; ++i) {
-      const auto leaf = static_cast<uint32_t>(random.below(leaves));
-      const auto mass = static_cast<float>(std::pow(10.0, 24 * random.uniform() - 12));
-      tree.set({&leaf, 1}, {&mass, 1});
+  for (const Kernel* kernel : kernels()) {
+    for (uint64_t seed = 1; seed <= 300; ++seed) {
+      const Shape shape = kShapes[seed % std::size(kShapes)];
+      INFO(std::string(kernel->name), " seed ", seed);
+      Random random(seed);
+      const auto leaves = static_cast<uint32_t>(1 + random.below(6000));
+      const SumTree tree = tree_of(masses_of(shape, leaves, seed), *kernel);
+      std::vector<double> targets(1000);
+      for (double& target : targets) target = random.uniform() * tree.total();
+      targets[0] = tree.total();
+      targets[1] = std::nextafter(tree.total(), 0.0);
+      targets[2] = 0;
+      targets[3] = DBL_TRUE_MIN;
+      std::vector<uint32_t> found(targets.size());
+      tree.find(targets, found);
+      for (const uint32_t leaf : found) {
+        REQUIRE(leaf < leaves);
+        REQUIRE(tree.get(leaf) > 0);
+      }
     }
-    std::vector<double> targets(1000);
-    for (double& target : targets) target = random.uniform() * tree.total();
-    targets[0] = tree.total();
-    targets[1] = std::nextafter(tree.total(), 0.0);
-    targets[2] = 0;
-    std::vector<uint32_t> found(targets.size());
-    tree.find(targets, found);
-    for (const uint32_t leaf : found) REQUIRE(tree.get(leaf) > 0);
+  }
+}
+
+TEST_CASE("one leaf left, wherever it is, is found by every target") {
+  for (const Kernel* kernel : kernels()) {
+    SumTree tree(70000, *kernel);
+    for (const uint32_t leaf : {0u, 15u, 16u, 4095u, 65535u, 65536u, 69999u}) {
+      for (const float mass : {FLT_TRUE_MIN, 0.1f, FLT_MAX}) {
+        tree.set({&leaf, 1}, {&mass, 1});
+        std::vector<double> targets = {0, tree.total() / 3, tree.total()};
+        std::vector<uint32_t> found(3);
+        tree.find(targets, found);
+        CHECK(found == std::vector<uint32_t>(3, leaf));
+      }
+      const float none = 0;
+      tree.set({&leaf, 1}, {&none, 1});
+      CHECK(tree.total() == 0);
+    }
   }
 }
 
 TEST_CASE("batches of any size set what single updates set") {
-  Random random(7);
-  SumTree one(4000), many(4000);
-  for (const size_t n : {1u, 2u, 16u, 17u, 250u, 4000u, 9000u}) {
-    std::vector<uint32_t> leaves(n);
-    std::vector<float> masses(n);
-    for (size_t i = 0; i < n; ++i) {
-      leaves[i] = static_cast<uint32_t>(random.below(4000));  // some twice: the later one holds
-      masses[i] = static_cast<float>(random.uniform());
-      one.set({&leaves[i], 1}, {&masses[i], 1});
+  for (const Kernel* kernel : kernels()) {
+    Random random(7);
+    SumTree one(4000, *kernel), many(4000, *kernel);
+    for (const size_t n : {1u, 2u, 16u, 17u, 250u, 4000u, 9000u}) {
+      std::vector<uint32_t> leaves(n);
+      std::vector<float> masses(n);
+      for (size_t i = 0; i < n; ++i) {
+        leaves[i] = static_cast<uint32_t>(random.below(4000));  // some twice: the later one holds
+        masses[i] = static_cast<float>(random.uniform());
+        one.set({&leaves[i], 1}, {&masses[i], 1});
+      }
+      many.set(leaves, masses);
+      CHECK(one.total() == many.total());
+      for (uint32_t leaf = 0; leaf < 4000; ++leaf) REQUIRE(one.get(leaf) == many.get(leaf));
+      std::vector<double> targets(5000);
+      for (double& target : targets) target = random.uniform() * one.total();
+      std::vector<double> again = targets;
+      std::vector<uint32_t> found_one(targets.size()), found_many(targets.size());
+      one.find(targets, found_one);
+      many.find(again, found_many);
+      CHECK(found_one == found_many);
     }
-    many.set(leaves, masses);
-    CHECK(one.total() == many.total());
-    for (uint32_t leaf = 0; leaf < 4000; ++leaf) REQUIRE(one.get(leaf) == many.get(leaf));
   }
 }
 
+// A longer run of it: DRLNET_TEST_UPDATES=100000000.
 TEST_CASE("sums do not drift over 10^7 updates") {
   constexpr uint32_t kLeaves = 1 << 14;
+  const char* asked = std::getenv("DRLNET_TEST_UPDATES");
+  const long updates = asked == nullptr ? 10'000'000 : std::atol(asked);
   SumTree tree(kLeaves);
   Random random(11);
   std::vector<uint32_t> leaves(512);
   std::vector<float> masses(512);
-  for (int batch = 0; batch < 10'000'000 / 512; ++batch) {
+  for (long batch = 0; batch < updates / 512; ++batch) {
     for (size_t i = 0; i < leaves.size(); ++i) {
       const uint64_t bits = random.bits();
       leaves[i] = static_cast<uint32_t>(bits % kLeaves);
@@ -91,15 +222,14 @@ TEST_CASE("sums do not drift over 10^7 updates") {
     tree.set(leaves, masses);
   }
   long double exact = 0;
-  for (uint32_t leaf = 0; leaf < kLeaves; ++leaf) exact += static_cast<long double>(tree.get(leaf));
-  CHECK(std::abs(tree.total() - static_cast<double>(exact)) <= 1e-13 * tree.total());
-  // A fresh tree of the same leaves has the very same sum: nothing of the past is left in it.
-  SumTree fresh(kLeaves);
+  std::vector<float> left(kLeaves);
   for (uint32_t leaf = 0; leaf < kLeaves; ++leaf) {
-    const float mass = tree.get(leaf);
-    fresh.set({&leaf, 1}, {&mass, 1});
+    left[leaf] = tree.get(leaf);
+    exact += static_cast<long double>(left[leaf]);
   }
-  CHECK(fresh.total() == tree.total());
+  CHECK(std::abs(tree.total() - static_cast<double>(exact)) <= 0x1p-50 * tree.total());
+  // A fresh tree of the same leaves has the very same sum: nothing of the past is left in it.
+  CHECK(tree_of(left, chosen_kernel()).total() == tree.total());
 }
 
 }  // namespace drlnet::test

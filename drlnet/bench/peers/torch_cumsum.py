@@ -1,0 +1,44 @@
+"""PER on a GPU as AMPER's authors compare to it: a cumulative sum and binary searches there.
+
+Source: Li et al., "Associative Memory Based Experience Replay for Deep Reinforcement Learning"
+(arXiv 2207.07791).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from drlnet.bench.peers.peer import ALPHA, BETA, FLOOR, Floats
+from drlnet.bench.peers.torch_peer import TorchPeer
+
+
+class TorchCumsum(TorchPeer):
+    includes = "draw: cumulative sum of all masses, binary searches, weights; update: power, store"
+
+    def __init__(self, priorities: Floats) -> None:
+        self._masses = _mass(self._tensor(priorities))
+
+    def draw(self, batch: int) -> tuple[Any, Any]:
+        sums = torch.cumsum(self._masses, 0, dtype=torch.float64)
+        inside = torch.rand(batch, dtype=torch.float64, device=self.device)
+        targets = (torch.arange(batch, device=self.device) + inside) * (sums[-1] / batch)
+        indices = torch.searchsorted(sums, targets, right=True).clamp_(max=len(sums) - 1)
+        weights = (self._masses[indices] / sums[-1] * len(sums)) ** -BETA
+        weights /= weights.max()
+        self._synchronize()
+        return indices, weights
+
+    def update(self, indices: Any, priorities: Any) -> None:
+        self._masses[indices] = _mass(priorities)
+        self._synchronize()
+
+
+class CudaCumsum(TorchCumsum):
+    includes = f"{TorchCumsum.includes}; on the GPU, until it has finished"
+    device = "cuda"
+
+
+def _mass(priorities: torch.Tensor) -> torch.Tensor:
+    return priorities.clamp(min=FLOOR) ** ALPHA

@@ -1,0 +1,58 @@
+"""How every benchmark times: subjects take turns, round by round, and leave their latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+COPY = "memcpy (floor)"
+
+Key = tuple[str, str, str]  # subject, operation, workload
+Timed = Callable[[NDArray[np.uint64], float], int]
+"""A timed loop: fills latencies in nanoseconds for at most so many seconds, returns how many."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long one operation of one round is measured: so many calls, or until the time is up."""
+
+    calls: int = 5000
+    budget_s: float = 0.5
+    warm_up: int = 200
+
+    def latencies_us(self, timed: Timed) -> NDArray[np.float64]:
+        """What the loop measures, after it has warmed up."""
+        timed(np.empty(self.warm_up, np.uint64), self.budget_s / 10)
+        latencies_ns = np.empty(self.calls, np.uint64)
+        count = timed(latencies_ns, self.budget_s)
+        return latencies_ns[:count] / 1e3
+
+
+QUICK = Effort(calls=500, budget_s=0.1, warm_up=50)
+
+
+def orders(subjects: Sequence[T], rounds: int) -> Iterator[list[T]]:
+    """The subjects in the order of each round, shifted by one from round to round.
+
+    A subject that is taken out of the sequence meanwhile is missing from the next round on.
+    """
+    for index in range(rounds):
+        shift = index % max(1, len(subjects))
+        yield [*subjects[shift:], *subjects[:shift]]
+
+
+@dataclass
+class Results:
+    """What was measured, round by round, and why what was not could not be."""
+
+    rounds: dict[Key, list[list[float]]] = field(default_factory=dict)  # latencies, us
+    unavailable: dict[str, str] = field(default_factory=dict)  # subject: cause
+
+    def keep(self, subject: str, op: str, workload: str, latencies_us: Iterable[float]) -> None:
+        """Adds one round of one operation."""
+        self.rounds.setdefault((subject, op, workload), []).append(list(latencies_us))

@@ -1,0 +1,148 @@
+"""Who is measured: samplers of ours, called in native code, and peers, called from Python."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drlnet import native
+from drlnet.bench import peers
+from drlnet.bench.sampler.priorities import Floats
+from drlnet.client import Sampler
+from drlnet.config.names import require_known
+from drlnet.errors import ConfigError
+
+Latencies = NDArray[np.uint64]
+TREE = "prioritized"
+_KERNEL_VARIABLE = "DRLNET_KERNEL"  # read when a sum tree is made: native/src/sampler/kernels
+
+
+class Loops(Protocol):
+    """Timed loops over n leaves that are all live, in batches of k."""
+
+    def draws(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
+        """k indices and what importance weights are made of."""
+        ...
+
+    def updates(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
+        """New priorities for k random leaves, the exponent included."""
+        ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One row of the results. make: its loops over such priorities, alive as long as these.
+
+    sampler, kernel: of ours, by their names in the native core.
+    """
+
+    name: str
+    make: Callable[[Floats], Loops]
+    sampler: str | None = None
+    kernel: str | None = None
+
+
+@contextmanager
+def running(kernel: str | None) -> Iterator[None]:
+    """Sum trees that are made meanwhile run that kernel; None: the one that they choose."""
+    before = os.environ.get(_KERNEL_VARIABLE)
+    if kernel is not None:
+        os.environ[_KERNEL_VARIABLE] = kernel
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ[_KERNEL_VARIABLE] = before
+        else:
+            os.environ.pop(_KERNEL_VARIABLE, None)
+
+
+class PeerLoops:
+    """A peer in the same loops as ours, as far as an interpreter can: one call at a time."""
+
+    def __init__(self, peer: peers.Peer, priorities: Floats) -> None:
+        self.includes = peer.includes
+        self._peer = peer
+        self._priorities = priorities
+        self._random = np.random.default_rng(1)
+
+    def draws(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
+        return _run(lambda: (batch,), self._peer.draw, latencies_ns, budget_s)
+
+    def updates(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
+        def given() -> tuple[object, object]:
+            chosen, values = self._random.integers(0, len(self._priorities), (2, batch))
+            return self._peer.given(chosen, self._priorities[values])
+
+        return _run(given, self._peer.update, latencies_ns, budget_s)
+
+
+def _run(
+    prepare: Callable[[], tuple[object, ...]],
+    call: Callable[..., object],
+    latencies_ns: Latencies,
+    budget_s: float,
+) -> int:
+    """As native/src/measure/loop.h: arguments are made before each call, and not timed."""
+    end = time.perf_counter_ns() + round(budget_s * 1e9)
+    with peers.peer_failures():
+        for index in range(len(latencies_ns)):
+            arguments = prepare()
+            before = time.perf_counter_ns()
+            if before >= end:
+                return index
+            call(*arguments)
+            latencies_ns[index] = time.perf_counter_ns() - before
+    return len(latencies_ns)
+
+
+def _ours(name: str, kernel: str | None) -> Subject:
+    settings = Sampler(name, peers.ALPHA, peers.FLOOR)
+
+    def make(priorities: Floats) -> Loops:
+        with running(kernel):
+            return native.LiveSampler(
+                settings.name,
+                settings.priority_exponent,
+                settings.priority_floor,
+                dict(settings.options),
+                priorities,
+                0,
+            )
+
+    make(np.ones(1, np.float32))  # says now if there is none of that name
+    fastest = kernel is None or kernel == native.kernel_names()[0]
+    return Subject(name if fastest else f"{name}, {kernel}", make, name, kernel)
+
+
+def _peer(name: str) -> Subject:
+    return Subject(name, lambda priorities: PeerLoops(peers.load(name, priorities), priorities))
+
+
+def subjects_of(
+    samplers: Sequence[str] | None,
+    others: Sequence[str] | None,
+    kernels: Sequence[str] | None = None,
+) -> list[Subject]:
+    """Samplers of ours, the tree's with each of its kernels, then peers.
+
+    None: all there are. Raises ConfigError for an unknown name.
+    """
+    here = native.kernel_names()
+    chosen = here if kernels is None else list(dict.fromkeys(kernels))
+    for kernel in chosen:
+        require_known("kernel of this CPU", kernel, here)
+    ours = native.sampler_names() if samplers is None else list(dict.fromkeys(samplers))
+    if kernels is not None and TREE not in ours:
+        raise ConfigError(f"no sampler that is measured has kernels: {TREE} has", f"add {TREE}")
+    found = []
+    for name in ours:
+        found += [_ours(name, kernel) for kernel in (chosen if name == TREE else [None])]
+    return found + [_peer(name) for name in peers.named(others)]

@@ -1,0 +1,67 @@
+"""Records as a table of 80 columns, in one style for every benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from drlnet.bench.records import Record
+
+_WIDTH = 80
+
+
+def show(
+    records: Sequence[Record],
+    derived: Mapping[str, Callable[[Record], str]],
+    caption: Sequence[str],
+    *,
+    file: TextIO,
+) -> None:
+    """Prints a row per record under its operation and workload, and the caption.
+
+    In colour on a terminal, plain elsewhere. derived: further columns, by heading.
+    """
+    console = Console(file=file, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=file, highlight=False, width=_WIDTH)
+    console.print(_table(records, derived))
+    for line in caption:
+        console.print(line, style="dim")
+
+
+def _table(records: Sequence[Record], derived: Mapping[str, Callable[[Record], str]]) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
+    table.add_column("", no_wrap=True, min_width=28)
+    for heading in ("p50 us", "p99 us", "p99.9 us", "GB/s", *derived):
+        table.add_column(heading, justify="right", no_wrap=True)
+    cell: tuple[str, str] | None = None
+    for record in records:
+        if (record.op, record.workload) != cell:
+            cell = (record.op, record.workload)
+            table.add_row(Text(f"{record.op}, {record.workload}", style="bold"))
+        table.add_row(
+            Text(f"  {record.subject}{' *' if record.oversubscribed else ''}"),
+            _us(record.p50_us),
+            _us(record.p99_us),
+            _us(record.p999_us),
+            "" if record.bytes_per_second is None else f"{record.bytes_per_second / 1e9:.2f}",
+            *(column(record) for column in derived.values()),
+        )
+    return table
+
+
+def times(ratio: float) -> str:
+    """4.00x, 250x."""
+    return f"{_figure(ratio)}x"
+
+
+def _us(value: float | None) -> str:
+    return "" if value is None else _figure(value)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.2f}" if value < 100 else f"{value:.0f}"

@@ -1,0 +1,48 @@
+"""What every benchmark's command does around its measurement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drlnet.cli.output import Output
+
+if TYPE_CHECKING:
+    from drlnet.bench.rounds import Effort
+    from drlnet.launch.signals import Stop
+
+RoundsOption = Annotated[int, typer.Option("--rounds", min=1, help="alternated rounds")]
+QuickOption = Annotated[bool, typer.Option("--quick", help="a tenth of the calls in a round")]
+OutOption = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="where JSON and plot are written")
+]
+OUT = Path("runs/bench")
+
+
+def names_in(words: str | None) -> list[str] | None:
+    """Of an option that takes NAME,...; None when it was not given."""
+    return None if words is None else [name.strip() for name in words.split(",")]
+
+
+def effort_of(quick: bool) -> Effort:
+    """How long each operation of each round is measured."""
+    from drlnet.bench.rounds import QUICK, Effort
+
+    return QUICK if quick else Effort()
+
+
+def end_if(stop: Stop) -> None:
+    """Ends the command when it was told to."""
+    if stop.is_set():  # half a comparison is none
+        raise typer.Exit(stop.exit_code)
+
+
+def write(output: Output, path: Path, text: str, picture: str) -> None:
+    """path.json and path.svg, and a line for each."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for suffix, content in ((".json", text + "\n"), (".svg", picture)):
+        written = path.with_suffix(suffix)
+        written.write_text(content, encoding="utf-8")
+        output.note(f"written: {written}")

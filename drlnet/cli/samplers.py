@@ -1,0 +1,98 @@
+"""What `drlnet bench sampler` does between its options and its output."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drlnet.cli.bench_report import effort_of, end_if, names_in, write
+from drlnet.cli.output import Output
+
+if TYPE_CHECKING:
+    from drlnet.bench.sampler import Results
+
+_MOST_DRAWS = 65536  # of one request to a server
+
+
+@dataclass(frozen=True)
+class Names:
+    """Whom to measure, as typed; None: all there are."""
+
+    samplers: str | None
+    peers: str | None
+    kernels: str | None
+
+
+def measure(
+    output: Output,
+    names: Names,
+    sizes: str,
+    batch: int,
+    distribution: str,
+    rounds: int,
+    quick: bool,
+    out: Path,
+) -> str:
+    """Measures, reports, and returns the JSON object."""
+    from drlnet.bench.sampler import measure_samplers, priorities_of, sizes_of, subjects_of
+    from drlnet.bench.sampler.rounds import workload_of
+    from drlnet.errors import ConfigError
+    from drlnet.launch.signals import Stop
+
+    wanted = sizes_of(sizes)
+    if not 1 <= batch <= _MOST_DRAWS:
+        raise ConfigError(
+            f"a batch of {batch} cannot be measured", f"give from 1 to {_MOST_DRAWS} draws"
+        )
+    subjects = subjects_of(_some(names.samplers), _some(names.peers), names_in(names.kernels))
+    if not subjects:
+        raise ConfigError("there is nothing to measure", "name samplers, peers, or both")
+    priorities_of(distribution, 1)  # says now if there is none of that name
+    with Stop() as stop:
+        results = measure_samplers(
+            stop,
+            subjects,
+            sizes=wanted,
+            batch=batch,
+            distribution=distribution,
+            rounds=rounds,
+            effort=effort_of(quick),
+            note=output.note,
+        )
+        end_if(stop)
+    by_workload = {workload_of(size, batch): size for size in wanted}
+    return _report(output, results, subjects[0].name, by_workload, out / "sampler")
+
+
+def _some(words: str | None) -> list[str] | None:
+    return [] if words == "none" else names_in(words)
+
+
+def _report(
+    output: Output, results: Results, baseline: str, sizes: dict[str, int], path: Path
+) -> str:
+    """Table, JSON and plot; returns the JSON."""
+    from drlnet import native
+    from drlnet.bench.records import Records
+    from drlnet.bench.sampler.plot import plot
+    from drlnet.bench.sampler.ratios import ratios
+    from drlnet.bench.sampler.table import show
+    from drlnet.metrics.host import cache_bytes
+
+    records = results.records()
+    found = ratios(records, baseline)
+    show(records, found, results.includes, file=output.notes)
+    for subject, cause in results.unavailable.items():
+        output.note(f"{subject}: skipped: {cause}")
+    text = Records(
+        records,
+        {
+            "ratios": [asdict(ratio) for ratio in found],
+            "kernels": native.kernel_names(),
+            "includes": results.includes,
+            "unavailable": results.unavailable,
+        },
+    ).to_json()
+    write(output, path, text, plot(records, sizes, cache_bytes()))
+    return text

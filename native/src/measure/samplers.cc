@@ -1,0 +1,46 @@
+#include "measure/samplers.h"
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace drlnet::measure {
+namespace {
+
+uint32_t leaves_of(std::span<const float> priorities) {
+  if (priorities.empty() || priorities.size() > std::numeric_limits<uint32_t>::max()) {
+    throw Error(Status::config,
+                "a sampler of " + std::to_string(priorities.size()) + " leaves cannot be measured",
+                "give it from 1 to 2^32 - 1");
+  }
+  return static_cast<uint32_t>(priorities.size());
+}
+
+}  // namespace
+
+LiveSampler::LiveSampler(const SamplerSpec& spec, std::span<const float> priorities, uint64_t seed)
+    : priorities_(priorities), sampler_(make_sampler(spec, leaves_of(priorities))), random_(seed) {
+  uint32_t slot = 0;
+  for (const float priority : priorities) sampler_->insert(slot++, priority);
+}
+
+size_t LiveSampler::draws(uint32_t batch, const Loop& loop) {
+  slots_.resize(batch);
+  of_slots_.resize(batch);
+  return run(loop, [&] { sampler_->draw(slots_, of_slots_, random_); });
+}
+
+size_t LiveSampler::updates(uint32_t batch, const Loop& loop) {
+  slots_.resize(batch);
+  of_slots_.resize(batch);
+  const auto choose = [&] {
+    for (uint32_t i = 0; i < batch; ++i) {
+      slots_[i] = static_cast<uint32_t>(random_.below(priorities_.size()));
+      of_slots_[i] = priorities_[next_priority_];
+      next_priority_ = (next_priority_ + 1) % priorities_.size();
+    }
+  };
+  return run(loop, choose, [&] { sampler_->update(slots_, of_slots_); });
+}
+
+}  // namespace drlnet::measure

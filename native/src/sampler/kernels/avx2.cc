@@ -1,0 +1,117 @@
+// AVX2: a node's sixteen children are four vectors.
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "sampler/kernels/elementwise.h"
+#include "sampler/kernels/kernel.h"
+#include "sampler/kernels/walk.h"
+
+namespace drlnet {
+namespace {
+
+struct Four {
+  __m256d q0, q1, q2, q3;
+};
+
+struct Node {
+  static Four widen(const float* family) {
+    return {_mm256_cvtps_pd(_mm_load_ps(family)), _mm256_cvtps_pd(_mm_load_ps(family + 4)),
+            _mm256_cvtps_pd(_mm_load_ps(family + 8)), _mm256_cvtps_pd(_mm_load_ps(family + 12))};
+  }
+  static Four load(const double* family) {
+    return {_mm256_load_pd(family), _mm256_load_pd(family + 4), _mm256_load_pd(family + 8),
+            _mm256_load_pd(family + 12)};
+  }
+
+  // Inclusive prefix sums; the order of additions is in walk.h.
+  static __m256d scan4(__m256d x) {
+    const __m256d zero = _mm256_setzero_pd();
+    x = _mm256_add_pd(x, _mm256_blend_pd(zero, _mm256_movedup_pd(x), 0b1010));
+    return _mm256_add_pd(x, _mm256_blend_pd(zero, _mm256_permute4x64_pd(x, 0x55), 0b1100));
+  }
+  static __m256d last(__m256d x) { return _mm256_permute4x64_pd(x, 0xFF); }
+  static Four scan16(Four x) {
+    x = {scan4(x.q0), scan4(x.q1), scan4(x.q2), scan4(x.q3)};
+    x.q1 = _mm256_add_pd(x.q1, last(x.q0));
+    x.q3 = _mm256_add_pd(x.q3, last(x.q2));
+    const __m256d half = last(x.q1);
+    x.q2 = _mm256_add_pd(x.q2, half);
+    x.q3 = _mm256_add_pd(x.q3, half);
+    return x;
+  }
+  static double sum16(Four x) {
+    const __m256d low = _mm256_hadd_pd(x.q0, x.q1);                // pairs 0, 2, 1, 3
+    const __m256d high = _mm256_hadd_pd(x.q2, x.q3);               // pairs 4, 6, 5, 7
+    const __m256d even = _mm256_permute2f128_pd(low, high, 0x20);  // pairs 0, 2, 4, 6
+    const __m256d odd = _mm256_permute2f128_pd(low, high, 0x31);   // pairs 1, 3, 5, 7
+    const __m256d quads = _mm256_add_pd(even, odd);
+    const __m128d halves =
+        _mm_hadd_pd(_mm256_castpd256_pd128(quads), _mm256_extractf128_pd(quads, 1));
+    return _mm_cvtsd_f64(_mm_hadd_pd(halves, halves));
+  }
+  static uint32_t not_above(Four x, double target) {
+    const __m256d t = _mm256_set1_pd(target);
+    const auto compare = [](__m256d sums, __m256d t) {
+      return _mm256_castpd_si256(_mm256_cmp_pd(sums, t, _CMP_LE_OQ));
+    };
+    const __m256i packed = _mm256_packs_epi16(
+        _mm256_packs_epi32(compare(x.q0, t), compare(x.q1, t)),
+        _mm256_packs_epi32(compare(x.q2, t), compare(x.q3, t)));  // two bytes for each child
+    return static_cast<uint32_t>(
+               __builtin_popcount(static_cast<uint32_t>(_mm256_movemask_epi8(packed)))) /
+           2;
+  }
+
+  static double sum(const float* family) { return sum16(widen(family)); }
+  static double sum(const double* family) { return sum16(load(family)); }
+  static double scan(const double* family, double* before) {
+    const Four through = scan16(load(family));
+    const __m256d total = last(through.q3);
+    _mm256_store_pd(before, hide(shift(through.q0, _mm256_setzero_pd()), total));
+    _mm256_store_pd(before + 4, hide(shift(through.q1, through.q0), total));
+    _mm256_store_pd(before + 8, hide(shift(through.q2, through.q1), total));
+    _mm256_store_pd(before + 12, hide(shift(through.q3, through.q2), total));
+    return _mm256_cvtsd_f64(total);
+  }
+  // What comes before each sibling, infinite where nothing follows.
+  static __m256d hide(__m256d before, __m256d total) {
+    const __m256d behind = _mm256_cmp_pd(before, total, _CMP_EQ_OQ);
+    return _mm256_blendv_pd(before, _mm256_set1_pd(__builtin_inf()), behind);
+  }
+  static __m256d shift(__m256d x, __m256d from) {
+    return _mm256_blend_pd(_mm256_permute4x64_pd(x, 0x90), last(from), 0b0001);
+  }
+
+  static uint32_t choose_before(const double* before, double& target) {
+    const uint32_t child = not_above(load(before), target) - 1;
+    target -= before[child];
+    return child;
+  }
+  static uint32_t choose(const double* family, double& target) {
+    alignas(32) double through[20];
+    const Four x = scan16(load(family));
+    through[3] = 0;
+    _mm256_store_pd(through + 4, x.q0);
+    _mm256_store_pd(through + 8, x.q1);
+    _mm256_store_pd(through + 12, x.q2);
+    _mm256_store_pd(through + 16, x.q3);
+    uint32_t child = not_above(x, target);
+    if (child == kFan) [[unlikely]]
+      child = last_above_zero(family);
+    target -= through[child + 3];
+    return child;
+  }
+  static uint32_t choose_leaf(const float* family, double target) {
+    const uint32_t child = not_above(scan16(widen(family)), target);
+    return child < kFan ? child : last_above_zero(family);
+  }
+};
+
+bool runs_here() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt"); }
+
+}  // namespace
+
+extern const Kernel kAvx2Kernel = kernel_of<Node>("avx2", runs_here);
+
+}  // namespace drlnet
+#endif

@@ -1,0 +1,106 @@
+// AVX-512 (F, VL, DQ, BW): a node's sixteen children are two vectors.
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "sampler/kernels/elementwise.h"
+#include "sampler/kernels/kernel.h"
+#include "sampler/kernels/walk.h"
+
+namespace drlnet {
+namespace {
+
+struct Eight {
+  __m512d low, high;
+};
+
+struct Node {
+  static Eight widen(__m512 masses) {
+    return {_mm512_cvtps_pd(_mm512_castps512_ps256(masses)),
+            _mm512_cvtps_pd(_mm512_extractf32x8_ps(masses, 1))};
+  }
+
+  // Inclusive prefix sums; the order of additions is in walk.h.
+  static __m512d scan8(__m512d x) {
+    x = _mm512_mask_add_pd(x, 0xAA, x, _mm512_movedup_pd(x));
+    x = _mm512_mask_add_pd(x, 0xCC, x, _mm512_permutex_pd(x, 0x55));
+    return _mm512_mask_add_pd(x, 0xF0, x, _mm512_permutexvar_pd(_mm512_set1_epi64(3), x));
+  }
+  static __m512d last(__m512d x) { return _mm512_permutexvar_pd(_mm512_set1_epi64(7), x); }
+  static Eight scan16(Eight x) {
+    const __m512d low = scan8(x.low);
+    return {low, _mm512_add_pd(scan8(x.high), last(low))};
+  }
+  static double sum16(Eight x) {
+    // Pairs: of `low` in the even lanes, of `high` in the odd ones.
+    __m512d sums =
+        _mm512_add_pd(_mm512_unpacklo_pd(x.low, x.high), _mm512_unpackhi_pd(x.low, x.high));
+    sums = _mm512_add_pd(sums, _mm512_permutex_pd(sums, 0x4E));
+    const __m256d halves =
+        _mm256_add_pd(_mm512_castpd512_pd256(sums), _mm512_extractf64x4_pd(sums, 1));
+    const __m128d pair = _mm256_castpd256_pd128(halves);
+    return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
+  }
+  static uint32_t not_above(Eight x, double target) {
+    const __m512d t = _mm512_set1_pd(target);
+    const __mmask8 low = _mm512_cmp_pd_mask(x.low, t, _CMP_LE_OQ);
+    const __mmask8 high = _mm512_cmp_pd_mask(x.high, t, _CMP_LE_OQ);
+    return static_cast<uint32_t>(__builtin_popcount(_mm512_kunpackb(high, low)));
+  }
+
+  // What comes before each sibling, infinite where nothing follows.
+  static __m512d hide(__m512d before, __m512d total) {
+    const __mmask8 behind = _mm512_cmp_pd_mask(before, total, _CMP_EQ_OQ);
+    return _mm512_mask_mov_pd(before, behind, _mm512_set1_pd(__builtin_inf()));
+  }
+  static __m512d shift(__m512d x, __m512d from) {
+    return _mm512_castsi512_pd(
+        _mm512_alignr_epi64(_mm512_castpd_si512(x), _mm512_castpd_si512(from), 7));
+  }
+
+  static double sum(const float* family) { return sum16(widen(_mm512_load_ps(family))); }
+  static double sum(const double* family) {
+    return sum16({_mm512_load_pd(family), _mm512_load_pd(family + 8)});
+  }
+  static double scan(const double* family, double* before) {
+    const Eight through = scan16({_mm512_load_pd(family), _mm512_load_pd(family + 8)});
+    const __m512d total = last(through.high);
+    _mm512_store_pd(before, hide(shift(through.low, _mm512_setzero_pd()), total));
+    _mm512_store_pd(before + 8, hide(shift(through.high, through.low), total));
+    return _mm512_cvtsd_f64(total);
+  }
+
+  static uint32_t choose_before(const double* before, double& target) {
+    const uint32_t child =
+        not_above({_mm512_load_pd(before), _mm512_load_pd(before + 8)}, target) - 1;
+    target -= before[child];
+    return child;
+  }
+  static uint32_t choose(const double* family, double& target) {
+    alignas(64) double through[24];
+    const Eight x = scan16({_mm512_load_pd(family), _mm512_load_pd(family + 8)});
+    through[7] = 0;
+    _mm512_store_pd(through + 8, x.low);
+    _mm512_store_pd(through + 16, x.high);
+    uint32_t child = not_above(x, target);
+    if (child == kFan) [[unlikely]]
+      child = last_above_zero(family);
+    target -= through[child + 7];
+    return child;
+  }
+  static uint32_t choose_leaf(const float* family, double target) {
+    const uint32_t child = not_above(scan16(widen(_mm512_load_ps(family))), target);
+    return child < kFan ? child : last_above_zero(family);
+  }
+};
+
+bool runs_here() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+}
+
+}  // namespace
+
+extern const Kernel kAvx512Kernel = kernel_of<Node>("avx512", runs_here);
+
+}  // namespace drlnet
+#endif

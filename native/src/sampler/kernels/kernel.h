@@ -1,0 +1,69 @@
+// What the priority index computes in bulk, once per instruction set: one file each (portable.cc,
+// avx2.cc, avx512.cc), chosen at run time in kernel.cc.
+//
+// All kernels give the same bits. They add in the same order (scan.h) and never contract a product
+// and a sum into one rounding, so a seed draws the same items whatever the CPU; the tests hold them
+// to it.
+//
+// A kernel's file is compiled for its instruction set. An inline function of a header that ends up
+// in its object file could be the copy that the linker keeps for everyone, and would then crash an
+// older CPU. So these files call only what lies in their own unnamed namespace, intrinsics, and
+// always-inlined functions: pointers and counts instead of containers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace drlnet {
+
+// The arrays of a sum tree: see sum_tree.h, which owns them.
+struct TreeArrays {
+  static constexpr uint32_t kFan = 16;
+  static constexpr size_t kMaxHeight = 8;  // 16^8 leaves
+
+  // Level 0 sums 16 leaves to a node, level i 16 nodes of level i - 1; the last has one node.
+  struct Level {
+    double* sums;
+    // Sum of the earlier siblings: what a descent compares with. Infinite behind the last sibling
+    // that adds anything. Not kept for level 0 (it would cost updates more than it saves draws),
+    // nor for the last.
+    double* before;
+    uint32_t nodes;
+  };
+  float* leaves;
+  Level levels[kMaxHeight];
+  uint32_t height;
+};
+
+struct Kernel {
+  std::string_view name;
+  bool (*runs_here)();  // whether this CPU and its system have the instructions
+
+  // masses[i] = max(priorities[i], floor)^exponent, kept within float32's normal range. Priorities
+  // are finite and >= 0, floor is normal, exponent in [0, 4]. Within 0.501 ulp; see elementwise.h.
+  void (*power)(const float* priorities, float* masses, size_t count, float floor, float exponent);
+
+  // Sets leaves and all sums above them. Of a leaf that is named twice the later mass holds.
+  void (*set)(const TreeArrays& tree, const uint32_t* leaves, const float* masses, size_t count);
+
+  // The leaf under which each target in [0, total] falls; targets are overwritten. total > 0.
+  void (*find)(const TreeArrays& tree, double* targets, uint32_t* leaves, size_t count);
+
+  // One target from each of `count` equal parts of [0, total], ascending: (i + u_i) * total / count
+  // with u_i uniform over 52 bits, a function of key and i alone.
+  void (*stratify)(uint64_t key, double total, double* targets, size_t count);
+
+  // words[i] is a function of key and i alone: 64 random bits.
+  void (*random_words)(uint64_t key, uint64_t* words, size_t count);
+};
+
+// Those that run on this machine, the fastest first. Never empty: the last is "portable".
+std::span<const Kernel* const> kernels();
+
+// The fastest, or the one that the environment names in DRLNET_KERNEL, for measurement and tests.
+// Throws Error(config) when that one does not exist or does not run here.
+const Kernel& chosen_kernel();
+
+}  // namespace drlnet

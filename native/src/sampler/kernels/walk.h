@@ -1,0 +1,120 @@
+// How a batch goes up and down the tree, whatever the instruction set. `Node` has the operations on
+// one family of sixteen. All kernels add it in one order, that of Sklansky's scan: pairs, then
+// pairs of pairs, and so on,
+//     p[1] = a0 + a1,  p[2] = p[1] + a2,  p[3] = p[1] + (a2 + a3),  p[4] = p[3] + a4,  ...
+// which vectors of every width can do, which rounds four times at most, and which never falls: a
+// rounded sum is monotone in what is added, and adding 0 changes nothing. So a child of mass 0 has
+// the same prefix sum as its neighbour before it, and no target can fall between them.
+// Only for kernels: see kernel.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sampler/kernels/elementwise.h"
+#include "sampler/kernels/kernel.h"
+
+namespace drlnet {
+namespace {
+
+constexpr uint32_t kFan = TreeArrays::kFan;
+constexpr size_t kBlock = 64;    // targets that descend together, so that their misses overlap
+constexpr size_t kAhead = 24;    // leaves whose lines are on their way while one is set
+constexpr size_t kNear = 32768;  // bytes: a level of that size stays in the first cache
+
+// The last child of a family that has any: for a target that rounding left behind the sum.
+template <typename T>
+[[gnu::noinline]] uint32_t last_above_zero(const T* family) {
+  uint32_t child = kFan - 1;
+  while (child > 0 && !(family[child] > 0)) --child;
+  return child;
+}
+
+// Sums over the families of `level`, seen from the level above.
+template <typename Node>
+[[gnu::always_inline]] inline void sum_family(const TreeArrays& tree, uint32_t level,
+                                              uint32_t family) {
+  const TreeArrays::Level& below = tree.levels[level];
+  const size_t first = size_t{family} * kFan;
+  tree.levels[level + 1].sums[family] = level == 0
+                                            ? Node::sum(below.sums + first)
+                                            : Node::scan(below.sums + first, below.before + first);
+}
+
+template <typename Node>
+void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, size_t count) {
+  // First all masses of a block, then the sums over them: a vector that is loaded right after one
+  // of its elements was stored would wait for the store.
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t end = count - begin < kBlock ? count : begin + kBlock;
+    const size_t ahead = count - end < kBlock ? count : end + kBlock;
+    for (size_t i = begin == 0 ? 0 : end; i < ahead; ++i)
+      __builtin_prefetch(tree.leaves + leaves[i], 1);
+    for (size_t i = begin; i < end; ++i) tree.leaves[leaves[i]] = masses[i];
+    for (size_t i = begin; i < end; ++i) {
+      const uint32_t node = leaves[i] / kFan;
+      tree.levels[0].sums[node] = Node::sum(tree.leaves + size_t{node} * kFan);
+    }
+  }
+  uint32_t level = 0;
+  for (; level + 1 < tree.height && tree.levels[level + 1].nodes > count; ++level) {
+    const uint32_t shift = 4 * (level + 2);
+    for (size_t i = 0; i < count; ++i) sum_family<Node>(tree, level, leaves[i] >> shift);
+  }
+  // From where there are fewer nodes than changes, all of them.
+  for (; level + 1 < tree.height; ++level) {
+    const uint32_t nodes = tree.levels[level + 1].nodes;
+    for (uint32_t node = 0; node < nodes; ++node) sum_family<Node>(tree, level, node);
+  }
+}
+
+// One level down for a block: `places` are nodes of level + 1, then of `level`.
+template <typename Node>
+void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* places,
+             size_t count) {
+  const TreeArrays::Level& here = tree.levels[level];
+  if (level > 0) {
+    const bool far = size_t{tree.levels[level - 1].nodes} * sizeof(double) > kNear;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t first = size_t{places[i]} * kFan;
+      places[i] =
+          static_cast<uint32_t>(first) + Node::choose_before(here.before + first, targets[i]);
+      if (!far) continue;
+      const TreeArrays::Level& next = tree.levels[level - 1];
+      const double* family = (level == 1 ? next.sums : next.before) + size_t{places[i]} * kFan;
+      __builtin_prefetch(family);
+      __builtin_prefetch(family + 8);
+    }
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      const size_t first = size_t{places[i]} * kFan;
+      places[i] = static_cast<uint32_t>(first) + Node::choose(here.sums + first, targets[i]);
+      __builtin_prefetch(tree.leaves + size_t{places[i]} * kFan);
+    }
+  }
+}
+
+template <typename Node>
+void find(const TreeArrays& tree, double* targets, uint32_t* leaves, size_t count) {
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t block = count - begin < kBlock ? count - begin : kBlock;
+    double* target = targets + begin;
+    uint32_t* place = leaves + begin;
+    for (size_t i = 0; i < block; ++i) place[i] = 0;
+    for (uint32_t level = tree.height - 1; level-- > 0;) {
+      descend<Node>(tree, level, target, place, block);
+    }
+    for (size_t i = 0; i < block; ++i) {
+      const size_t first = size_t{place[i]} * kFan;
+      place[i] = static_cast<uint32_t>(first) + Node::choose_leaf(tree.leaves + first, target[i]);
+    }
+  }
+}
+
+template <typename Node>
+constexpr Kernel kernel_of(std::string_view name, bool (*runs_here)()) {
+  return {name, runs_here, power, set<Node>, find<Node>, stratify, random_words};
+}
+
+}  // namespace
+}  // namespace drlnet

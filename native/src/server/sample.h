@@ -1,0 +1,15 @@
+// What a sample request comes to once it has been parsed. Threading: the table's.
+#pragma once
+
+#include <cstdint>
+
+#include "replay/table.h"
+#include "session/peer.h"
+
+namespace drlnet {
+
+// Draws a batch and leaves it in the slot as the source of the reply's bytes. 0, or as a Wait why
+// the request has to wait.
+uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot);
+
+}  // namespace drlnet

@@ -1,0 +1,253 @@
+"""The benchmark of samplers, small: what it measures, what it derives, what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from system.command import finished
+
+from drlnet import native
+from drlnet.bench import Record
+from drlnet.bench.peers import PeerUnavailable
+from drlnet.bench.rounds import COPY, Effort, orders
+from drlnet.bench.sampler import (
+    DISTRIBUTIONS,
+    Results,
+    Subject,
+    measure_samplers,
+    priorities_of,
+    sizes_of,
+    subjects_of,
+    words_of,
+)
+from drlnet.bench.sampler.plot import plot
+from drlnet.bench.sampler.priorities import Floats
+from drlnet.bench.sampler.ratios import ratios
+from drlnet.bench.sampler.replies import Shape
+from drlnet.bench.sampler.rounds import REPLY, workload_of
+from drlnet.bench.sampler.subjects import running
+from drlnet.bench.sampler.table import show
+from drlnet.client import Column
+from drlnet.errors import ConfigError
+from drlnet.launch.signals import Stop
+
+TINY = Effort(calls=10, budget_s=1.0, warm_up=2)
+SMALL_SHAPE = Shape("small", Column("uint8", (8, 8)), stack=4, n_step=3, capacity=2000)
+
+
+def measured(
+    subjects: list[Subject], sizes: list[int], notes: list[str], rounds: int = 2
+) -> Results:
+    with Stop() as stop:
+        return measure_samplers(
+            stop,
+            subjects,
+            sizes=sizes,
+            batch=16,
+            distribution="exponential",
+            rounds=rounds,
+            effort=TINY,
+            note=notes.append,
+            shapes=[SMALL_SHAPE],
+        )
+
+
+def test_subjects_take_turns() -> None:
+    left = ["a", "b", "c"]
+    seen = []
+    for order in orders(left, 3):
+        seen.append("".join(order))
+        if len(seen) == 2:
+            left.remove("b")
+    assert seen == ["abc", "bca", "ac"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sizes"),
+    [
+        ("1000", [1000]),
+        ("2^20,2^10", [1 << 10, 1 << 20]),
+        (" 2^3 .. 2^5 , 16, 7", [7, 8, 16, 32]),
+        ("2^27", [1 << 27]),
+    ],
+)
+def test_sizes(words: str, sizes: list[int]) -> None:
+    assert sizes_of(words) == sizes
+    assert sizes_of(",".join(words_of(size) for size in sizes)) == sizes
+
+
+@pytest.mark.parametrize(
+    "words", ["0", "-1", "", "2^28", "2^99", "many", "1e6", "2^5..2^3", "3..2^5", "2^3..", "2^10,"]
+)
+def test_sizes_that_cannot_be(words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        sizes_of(words)
+    assert "2^10..2^27" in caught.value.remedy
+
+
+def test_priorities_are_usable_and_the_same_each_time() -> None:
+    for name in DISTRIBUTIONS:
+        priorities = priorities_of(name, 5000)
+        assert priorities.dtype == np.float32
+        assert np.isfinite(priorities).all()
+        assert (priorities >= 0).all()
+        np.testing.assert_array_equal(priorities, priorities_of(name, 5000))
+    wide = priorities_of("wide", 5000)
+    assert wide.max() / wide.min() > 1e11
+    with pytest.raises(ConfigError, match="no distribution is called 'normal'"):
+        priorities_of("normal", 1)
+
+
+def test_every_sampler_is_measured_over_every_size() -> None:
+    notes: list[str] = []
+    results = measured(subjects_of(None, ["numpy"]), [100, 1024], notes)
+    records = {(r.subject, r.op, r.workload): r for r in results.records()}
+    kernels = [f"prioritized, {kernel}" for kernel in native.kernel_names()[1:]]
+    for name in [*native.sampler_names(), *kernels, "numpy"]:
+        for op in ("draw", "update"):
+            for size in (100, 1024):
+                record = records.pop((name, op, workload_of(size, 16)))
+                assert record.rounds == 2
+                assert 0 < record.p50_us <= record.p99_us
+    first = native.sampler_names()[0]
+    replies, copies = (records.pop((name, REPLY, "16 small")) for name in (first, COPY))
+    assert not records
+    # The same bytes: 7 rows of 64 B, and an item's other columns, keys and probabilities.
+    for record in (replies, copies):
+        assert record.bytes_per_second is not None
+        assert 16 * 7 * 64 < record.bytes_per_second / record.per_second < 16 * 700
+    assert results.includes.keys() == {"numpy"}
+    assert not results.unavailable
+
+
+def test_a_kernel_holds_while_its_tree_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    *faster, slowest = native.kernel_names()
+    (subject,) = subjects_of(["prioritized"], [], [slowest])
+    assert subject.name == (f"prioritized, {slowest}" if faster else "prioritized")
+    for before in (None, slowest):
+        if before is None:
+            monkeypatch.delenv("DRLNET_KERNEL", raising=False)
+        else:
+            monkeypatch.setenv("DRLNET_KERNEL", before)
+        with running(slowest):
+            assert os.environ["DRLNET_KERNEL"] == slowest
+        assert os.environ.get("DRLNET_KERNEL") == before
+    with pytest.raises(ConfigError, match="DRLNET_KERNEL"), running("none such"):
+        native.LiveSampler("prioritized", 0.6, 1e-6, {}, np.ones(1, np.float32), 0)
+
+
+class _Failing:
+    """Draws, and then cannot update."""
+
+    def draws(self, batch: int, latencies_ns: np.ndarray, budget_s: float) -> int:
+        latencies_ns[:] = 1000
+        return len(latencies_ns)
+
+    def updates(self, batch: int, latencies_ns: np.ndarray, budget_s: float) -> int:
+        raise PeerUnavailable("MemoryError: no more")
+
+
+def test_a_peer_that_fails_in_the_middle_is_left_out_and_what_it_did_is_kept() -> None:
+    made: list[int] = []
+
+    def make(priorities: Floats) -> _Failing:
+        made.append(len(priorities))
+        return _Failing()
+
+    notes: list[str] = []
+    failing = Subject("failing", make)
+    results = measured([*subjects_of(["uniform"], []), failing], [10, 20], notes)
+    assert made == [10]
+    assert results.unavailable == {"failing": "MemoryError: no more"}
+    assert "failing: skipped: MemoryError: no more" in notes
+    kept = [(r.op, r.workload, r.rounds) for r in results.records() if r.subject == "failing"]
+    assert kept == [("draw", "16 of 10", 1)]
+
+
+def record(subject: str, op: str, workload: str, p50_us: float) -> Record:
+    return Record("sampler", subject, workload, op, p50_us, 2 * p50_us, 1e6 / p50_us, 1)
+
+
+def test_ratios_are_to_the_baseline_of_the_same_cell() -> None:
+    found = ratios(
+        [
+            record("ours", "draw", "w", 10.0),
+            record("theirs", "draw", "w", 40.0),
+            record("theirs", "draw", "elsewhere", 40.0),
+            record("ours", REPLY, "r", 30.0),
+            record(COPY, REPLY, "r", 20.0),
+        ],
+        "ours",
+    )
+    assert [(r.subject, r.op, r.baseline, r.ratio) for r in found] == [
+        ("theirs", "draw", "ours", 4.0),
+        ("ours", REPLY, COPY, 1.5),
+    ]
+
+
+def test_the_table_fits_and_the_plot_marks_the_caches() -> None:
+    sizes = {workload_of(2**power, 512): 2**power for power in (10, 20)}
+    records = [
+        record(subject, op, workload, p50_us)
+        for op in ("draw", "update")
+        for workload, p50_us in zip(sizes, (3.0, 300.0), strict=True)
+        for subject in ("prioritized", "numpy")
+    ]
+    file = io.StringIO()
+    show(records, ratios(records, "prioritized"), {"numpy": "draw: x; update: y"}, file=file)
+    lines = file.getvalue().splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert any("1.00x" in line for line in lines)
+    caches = {"L1": 48 * 1024, "L2": 2 << 20, "L3": 480 << 20}
+    words = [part.text for part in ElementTree.fromstring(plot(records, sizes, caches)).iter()]
+    assert words.count("L2 2 MiB") == 2  # in the draws' panel and in the updates'
+    assert not any(word and word.startswith("L3") for word in words)  # beyond the sizes
+    one_size = {key: value for key, value in sizes.items() if value == 2**10}
+    ElementTree.fromstring(plot(records, one_size, caches))
+
+
+def test_the_command_writes_what_it_measured(tmp_path: Path) -> None:
+    small = ("--sizes", "64,2^10", "--batch", "8", "--rounds", "1", "--quick")
+    chosen = ("--samplers", "uniform,prioritized", "--peers", "numpy,torchrl-cuda")
+    ended = finished(tmp_path, "bench", "sampler", "--json", *small, *chosen)
+    assert ended.popen.returncode == 0, ended.text()
+    said = ended.last_json()
+    assert {"machine", "command", "records", "ratios", "unavailable"} <= said.keys()
+    assert "l1_cache_bytes" in said["machine"]
+    assert {r["suite"] for r in said["records"]} == {"sampler"}
+    assert {r["baseline"] for r in said["ratios"]} == {"uniform", COPY}
+    assert "torchrl-cuda" in said["unavailable"]
+    folder = tmp_path / "runs" / "bench"
+    assert json.loads((folder / "sampler.json").read_text()) == said
+    ElementTree.parse(folder / "sampler.svg")
+
+
+@pytest.mark.parametrize(
+    ("args", "cause", "remedy"),
+    [
+        (["--samplers", "prioritised"], "prioritised", "prioritized"),
+        (["--peers", "tianshu"], "tianshu", "tianshou"),
+        (["--sizes", "0"], "0 leaves", "from 1 to 2^27"),
+        (["--batch", "0"], "a batch of 0", "from 1 to 65536"),
+        (["--kernels", "portible"], "portible", "portable"),
+        (["--kernels", "portable", "--samplers", "fifo"], "prioritized has", "add prioritized"),
+        (["--kernels", "none"], "no kernel of this CPU", "portable"),
+        (["--priorities", "gauss"], "gauss", "uniform"),
+        (["--samplers", "none", "--peers", "none"], "nothing to measure", "name samplers"),
+    ],
+)
+def test_the_command_refuses_what_it_cannot_measure(
+    tmp_path: Path, args: list[str], cause: str, remedy: str
+) -> None:
+    ended = finished(tmp_path, "bench", "sampler", "--json", *args)
+    assert ended.popen.returncode == ConfigError.exit_code, ended.text()
+    said = ended.last_json()["error"]
+    assert cause in said["cause"]
+    assert remedy in said["remedy"]
+    assert "\n" not in said["cause"] + said["remedy"]
