@@ -40,14 +40,10 @@ struct Node {
     return x;
   }
   static double sum16(Four x) {
-    const __m256d low = _mm256_hadd_pd(x.q0, x.q1);                // pairs 0, 2, 1, 3
-    const __m256d high = _mm256_hadd_pd(x.q2, x.q3);               // pairs 4, 6, 5, 7
-    const __m256d even = _mm256_permute2f128_pd(low, high, 0x20);  // pairs 0, 2, 4, 6
-    const __m256d odd = _mm256_permute2f128_pd(low, high, 0x31);   // pairs 1, 3, 5, 7
-    const __m256d quads = _mm256_add_pd(even, odd);
-    const __m128d halves =
-        _mm_hadd_pd(_mm256_castpd256_pd128(quads), _mm256_extractf128_pd(quads, 1));
-    return _mm_cvtsd_f64(_mm_hadd_pd(halves, halves));
+    const __m256d quads = _mm256_add_pd(_mm256_add_pd(x.q0, x.q2), _mm256_add_pd(x.q1, x.q3));
+    const __m128d pair =
+        _mm_add_pd(_mm256_castpd256_pd128(quads), _mm256_extractf128_pd(quads, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
   }
   static uint32_t not_above(Four x, double target) {
     const __m256d t = _mm256_set1_pd(target);

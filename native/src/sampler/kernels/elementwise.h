@@ -27,15 +27,11 @@ constexpr uint64_t kRootHalfBits = __builtin_bit_cast(uint64_t, 0.70710678118654
   // A small integer becomes a double by standing in the mantissa of 2^52.
   const double e = __builtin_bit_cast(double, biased | kTwo52Bits) - (kTwo52 + 1023);
   const double s = (m - 1) / (m + 1);
-  const double z = s * s;
-  double series = 1.0 / 15;
-  series = series * z + 1.0 / 13;
-  series = series * z + 1.0 / 11;
-  series = series * z + 1.0 / 9;
-  series = series * z + 1.0 / 7;
-  series = series * z + 1.0 / 5;
-  series = series * z + 1.0 / 3;
-  series = series * z + 1.0;
+  const double z = s * s, z2 = z * z;
+  // By halves (Estrin), so that the multiplications need not wait for one another.
+  const double low = (1.0 + 1.0 / 3 * z) + (1.0 / 5 + 1.0 / 7 * z) * z2;
+  const double high = (1.0 / 9 + 1.0 / 11 * z) + (1.0 / 13 + 1.0 / 15 * z) * z2;
+  const double series = low + high * (z2 * z2);
   return e + (2 / kLn2) * s * series;
 }
 
@@ -45,17 +41,11 @@ constexpr uint64_t kRootHalfBits = __builtin_bit_cast(uint64_t, 0.70710678118654
   constexpr double kRound = 1.5 * kTwo52;  // adding it rounds to a whole number
   const double shifted = y + kRound;
   const double f = (y - (shifted - kRound)) * kLn2;
-  double series = 1.0 / 3628800;
-  series = series * f + 1.0 / 362880;
-  series = series * f + 1.0 / 40320;
-  series = series * f + 1.0 / 5040;
-  series = series * f + 1.0 / 720;
-  series = series * f + 1.0 / 120;
-  series = series * f + 1.0 / 24;
-  series = series * f + 1.0 / 6;
-  series = series * f + 1.0 / 2;
-  series = series * f + 1.0;
-  series = series * f + 1.0;
+  const double f2 = f * f, f4 = f2 * f2;
+  const double low = (1.0 + f) + (1.0 / 2 + 1.0 / 6 * f) * f2;
+  const double middle = (1.0 / 24 + 1.0 / 120 * f) + (1.0 / 720 + 1.0 / 5040 * f) * f2;
+  const double high = (1.0 / 40320 + 1.0 / 362880 * f) + 1.0 / 3628800 * f2;
+  const double series = low + (middle + high * f4) * f4;
   // n stands in the low bits of `shifted`; there it moves up into the exponent.
   return __builtin_bit_cast(
       double, __builtin_bit_cast(uint64_t, series) + (__builtin_bit_cast(uint64_t, shifted) << 52));

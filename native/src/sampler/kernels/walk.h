@@ -1,10 +1,13 @@
 // How a batch goes up and down the tree, whatever the instruction set. `Node` has the operations on
-// one family of sixteen. All kernels add it in one order, that of Sklansky's scan: pairs, then
-// pairs of pairs, and so on,
+// one family of sixteen, which all kernels add in one order.
+//   scan: Sklansky's, by pairs, then pairs of pairs, and so on:
 //     p[1] = a0 + a1,  p[2] = p[1] + a2,  p[3] = p[1] + (a2 + a3),  p[4] = p[3] + a4,  ...
-// which vectors of every width can do, which rounds four times at most, and which never falls: a
-// rounded sum is monotone in what is added, and adding 0 changes nothing. So a child of mass 0 has
-// the same prefix sum as its neighbour before it, and no target can fall between them.
+//   Vectors of every width can do it, and it never falls: a rounded sum is monotone in what is
+//   added, and adding 0 changes nothing. So a child of mass 0 has the same prefix sum as its
+//   neighbour before it, and no target can fall between them.
+//   sum: by halves: a[i] + a[i + 8], of those [i] + [i + 4], and so on. Both round four times at
+//   most; where they differ in the last bit, a target can lie behind the last child, which is
+//   what last_above_zero is for.
 // Only for kernels: see kernel.h.
 #pragma once
 
