@@ -41,8 +41,7 @@ struct Node {
   }
   static double sum16(Four x) {
     const __m256d quads = _mm256_add_pd(_mm256_add_pd(x.q0, x.q2), _mm256_add_pd(x.q1, x.q3));
-    const __m128d pair =
-        _mm_add_pd(_mm256_castpd256_pd128(quads), _mm256_extractf128_pd(quads, 1));
+    const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(quads), _mm256_extractf128_pd(quads, 1));
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
   }
   static uint32_t not_above(Four x, double target) {
