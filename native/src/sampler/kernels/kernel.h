@@ -1,7 +1,7 @@
 // What the priority index computes in bulk, once per instruction set: one file each (portable.cc,
 // avx2.cc, avx512.cc), chosen at run time in kernel.cc.
 //
-// All kernels give the same bits. They add in the same order (scan.h) and never contract a product
+// All kernels give the same bits. They add in the same order (walk.h) and never contract a product
 // and a sum into one rounding, so a seed draws the same items whatever the CPU; the tests hold them
 // to it.
 //

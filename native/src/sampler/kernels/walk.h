@@ -21,9 +21,10 @@ namespace drlnet {
 namespace {
 
 constexpr uint32_t kFan = TreeArrays::kFan;
-constexpr size_t kBlock = 64;    // targets that descend together, so that their misses overlap
-constexpr size_t kAhead = 24;    // leaves whose lines are on their way while one is set
-constexpr size_t kNear = 32768;  // bytes: a level of that size stays in the first cache
+constexpr size_t kBlock = 64;  // targets that descend together, so that their misses overlap
+constexpr size_t kAhead = 16;  // families that are on their way while one is summed
+constexpr size_t kNearBytes = size_t{32} << 10;   // a level of that size stays in the first cache
+constexpr size_t kMiddleBytes = size_t{1} << 20;  // ... in the second
 
 // The last child of a family that has any: for a target that rounding left behind the sum.
 template <typename T>
@@ -31,6 +32,12 @@ template <typename T>
   uint32_t child = kFan - 1;
   while (child > 0 && !(family[child] > 0)) --child;
   return child;
+}
+
+[[gnu::always_inline]] inline void prefetch_family(const double* level, uint32_t family) {
+  const double* first = level + size_t{family} * kFan;
+  __builtin_prefetch(first);
+  __builtin_prefetch(first + kFan / 2);
 }
 
 // Sums over the families of `level`, seen from the level above.
@@ -51,8 +58,9 @@ void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, si
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = count - begin < kBlock ? count : begin + kBlock;
     const size_t ahead = count - end < kBlock ? count : end + kBlock;
-    for (size_t i = begin == 0 ? 0 : end; i < ahead; ++i)
+    for (size_t i = begin == 0 ? 0 : end; i < ahead; ++i) {
       __builtin_prefetch(tree.leaves + leaves[i], 1);
+    }
     for (size_t i = begin; i < end; ++i) tree.leaves[leaves[i]] = masses[i];
     for (size_t i = begin; i < end; ++i) {
       const uint32_t node = leaves[i] / kFan;
@@ -61,8 +69,17 @@ void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, si
   }
   uint32_t level = 0;
   for (; level + 1 < tree.height && tree.levels[level + 1].nodes > count; ++level) {
+    const TreeArrays::Level& below = tree.levels[level];
+    const bool far = size_t{below.nodes} * sizeof(double) > kMiddleBytes;
     const uint32_t shift = 4 * (level + 2);
-    for (size_t i = 0; i < count; ++i) sum_family<Node>(tree, level, leaves[i] >> shift);
+    for (size_t i = 0; i < count; ++i) {
+      if (far && i + kAhead < count) {
+        const uint32_t soon = leaves[i + kAhead] >> shift;
+        prefetch_family(below.sums, soon);
+        if (level > 0) prefetch_family(below.before, soon);
+      }
+      sum_family<Node>(tree, level, leaves[i] >> shift);
+    }
   }
   // From where there are fewer nodes than changes, all of them.
   for (; level + 1 < tree.height; ++level) {
@@ -77,16 +94,14 @@ void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* 
              size_t count) {
   const TreeArrays::Level& here = tree.levels[level];
   if (level > 0) {
-    const bool far = size_t{tree.levels[level - 1].nodes} * sizeof(double) > kNear;
+    const TreeArrays::Level& below = tree.levels[level - 1];
+    const double* next = level == 1 ? below.sums : below.before;
+    const bool far = size_t{below.nodes} * sizeof(double) > kNearBytes;
     for (size_t i = 0; i < count; ++i) {
       const size_t first = size_t{places[i]} * kFan;
       places[i] =
           static_cast<uint32_t>(first) + Node::choose_before(here.before + first, targets[i]);
-      if (!far) continue;
-      const TreeArrays::Level& next = tree.levels[level - 1];
-      const double* family = (level == 1 ? next.sums : next.before) + size_t{places[i]} * kFan;
-      __builtin_prefetch(family);
-      __builtin_prefetch(family + 8);
+      if (far) prefetch_family(next, places[i]);
     }
   } else {
     for (size_t i = 0; i < count; ++i) {
