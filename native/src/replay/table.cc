@@ -48,25 +48,33 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
   // once per turn.
   std::array<uint32_t, 1024> slots;
   std::array<float, 1024> live;
+  float maximum = maximum_priority_;
   for (size_t begin = 0; begin < keys.size(); begin += slots.size()) {
     const size_t count = std::min(keys.size() - begin, slots.size());
+    // Both passes keep an entry by moving on behind it, not by a branch that would often be
+    // foretold wrongly. The first asks for the rows, whose states the second reads.
+    size_t stored = 0, n = 0;
     for (size_t i = 0; i < count; ++i) {
       const uint64_t number = keys[begin + i] - key_base_;  // of a foreign key: beyond the head
-      slots[i] = ring_.stored(number) ? ring_.place(number).slot : kNoSlot;
-      if (slots[i] != kNoSlot) __builtin_prefetch(&ring_.row(slots[i]).state);
+      const bool here = ring_.stored(number);
+      const uint32_t slot = here ? ring_.place(number).slot : 0;
+      __builtin_prefetch(&ring_.row(slot).state);
+      slots[stored] = slot;
+      live[stored] = priorities[begin + i];
+      stored += here;
     }
-    size_t n = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const uint32_t slot = slots[i];
-      if (slot == kNoSlot || ring_.row(slot).state != ItemState::live) continue;
-      slots[n] = slot;
-      live[n++] = priorities[begin + i];
-      maximum_priority_ = std::max(maximum_priority_, priorities[begin + i]);
+    for (size_t i = 0; i < stored; ++i) {
+      const bool drawable = ring_.row(slots[i]).state == ItemState::live;
+      maximum = std::max(maximum, drawable ? live[i] : 0.0f);
+      slots[n] = slots[i];
+      live[n] = live[i];
+      n += drawable;
     }
     sampler_->update({slots.data(), n}, {live.data(), n});
     applied += n;
     stale += count - n;
   }
+  maximum_priority_ = maximum;
   applied_updates_ += applied;
   stale_updates_ += stale;
   return Status::ok;
