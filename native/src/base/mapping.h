@@ -1,10 +1,12 @@
 // Zeroed memory straight from the kernel: pages that nothing has touched cost nothing, so a table
-// of a given capacity takes memory as it fills. Aligned to pages; large ones ask for huge pages.
+// of a given capacity takes memory as it fills. Aligned to pages; from 2 MiB on to huge pages,
+// which it asks for: random access over megabytes otherwise waits for address translation.
 #pragma once
 
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -18,7 +20,8 @@ class Mapping {
   // Throws Error(server_full) when the kernel refuses.
   explicit Mapping(size_t bytes) : bytes_(bytes) {
     if (bytes == 0) return;
-    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+    const size_t whole = mapped_bytes(bytes), slack = bytes < kHugePage ? 0 : kHugePage;
+    void* address = mmap(nullptr, whole + slack, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) {
       throw Error(Status::server_full,
@@ -26,7 +29,13 @@ class Mapping {
                   "lower the capacity, or free memory");
     }
     data_ = static_cast<std::byte*>(address);
-    madvise(address, bytes, MADV_HUGEPAGE);  // a hint: works without
+    if (slack == 0) return;
+    // The kernel chose the place: give back what lies before and behind the aligned part.
+    const size_t before = (0 - reinterpret_cast<uintptr_t>(address)) % kHugePage;
+    if (before > 0) munmap(data_, before);
+    if (before < slack) munmap(data_ + before + whole, slack - before);
+    data_ += before;
+    madvise(data_, whole, MADV_HUGEPAGE);  // a hint: works without
   }
   Mapping(Mapping&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
@@ -36,13 +45,18 @@ class Mapping {
     return *this;
   }
   ~Mapping() {
-    if (data_ != nullptr) munmap(data_, bytes_);
+    if (data_ != nullptr) munmap(data_, mapped_bytes(bytes_));
   }
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
  private:
+  static constexpr size_t kHugePage = size_t{2} << 20;
+  static size_t mapped_bytes(size_t bytes) {
+    return bytes < kHugePage ? bytes : (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  }
+
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
 };

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <limits>
 
 #include "base/assert.h"
 
@@ -39,27 +39,42 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
                                 uint64_t& applied, uint64_t& stale) {
   applied = stale = 0;
   if (keys.size() != priorities.size()) return Status::bad_request;
+  bool sound = true;  // without an early exit this is a few vector instructions
   for (const float priority : priorities) {
-    if (!std::isfinite(priority) || priority < 0) return Status::bad_priority;
+    sound &= (priority >= 0) & (priority <= std::numeric_limits<float>::max());
   }
-  std::array<uint32_t, 256> slots;
-  std::array<float, 256> live;
+  if (!sound) return Status::bad_priority;
+  // So large that one turn does for the usual batch: what a sampler does above its leaves, it does
+  // once per turn.
+  std::array<uint32_t, 1024> slots;
+  std::array<float, 1024> live;
+  float maximum = maximum_priority_;
   for (size_t begin = 0; begin < keys.size(); begin += slots.size()) {
-    const size_t end = std::min(keys.size(), begin + slots.size());
-    size_t n = 0;
-    for (size_t i = begin; i < end; ++i) {
-      const uint64_t number = keys[i] - key_base_;  // of a foreign key: beyond the head
-      if (!ring_.stored(number)) continue;
-      const uint32_t slot = ring_.place(number).slot;
-      if (ring_.row(slot).state != ItemState::live) continue;
-      slots[n] = slot;
-      live[n++] = priorities[i];
-      maximum_priority_ = std::max(maximum_priority_, priorities[i]);
+    const size_t count = std::min(keys.size() - begin, slots.size());
+    // Both passes keep an entry by moving on behind it, not by a branch that would often be
+    // foretold wrongly. The first asks for the rows, whose states the second reads.
+    size_t stored = 0, n = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t number = keys[begin + i] - key_base_;  // of a foreign key: beyond the head
+      const bool here = ring_.stored(number);
+      const uint32_t slot = here ? ring_.place(number).slot : 0;
+      __builtin_prefetch(&ring_.row(slot).state);
+      slots[stored] = slot;
+      live[stored] = priorities[begin + i];
+      stored += here;
+    }
+    for (size_t i = 0; i < stored; ++i) {
+      const bool drawable = ring_.row(slots[i]).state == ItemState::live;
+      maximum = std::max(maximum, drawable ? live[i] : 0.0f);
+      slots[n] = slots[i];
+      live[n] = live[i];
+      n += drawable;
     }
     sampler_->update({slots.data(), n}, {live.data(), n});
     applied += n;
-    stale += end - begin - n;
+    stale += count - n;
   }
+  maximum_priority_ = maximum;
   applied_updates_ += applied;
   stale_updates_ += stale;
   return Status::ok;
@@ -82,7 +97,7 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   drawn_slots_.resize(batch);
   if (batch == 0) return;
   sampler_->draw(drawn_slots_, drawn.probabilities, random_);
-  constexpr size_t kAhead = 16;
+  constexpr size_t kAhead = 32;
   for (size_t i = 0; i < batch; ++i) {
     if (i + kAhead < batch) __builtin_prefetch(&ring_.row(drawn_slots_[i + kAhead]));
     const uint32_t slot = drawn_slots_[i];

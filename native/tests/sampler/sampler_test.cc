@@ -8,16 +8,10 @@
 #include <string>
 
 #include "base/error.h"
+#include "sampler/statistics.h"
 
 namespace drlnet::test {
 namespace {
-
-// Upper 1e-6 quantile of chi-square (Wilson and Hilferty): a seeded test that fails has a reason.
-double chi_square_limit(double degrees) {
-  const double z = 4.7534;
-  const double a = 2 / (9 * degrees);
-  return degrees * std::pow(1 - a + z * std::sqrt(a), 3);
-}
 
 SamplerSpec spec_of(const SamplerKind& kind, double exponent = 1) {
   SamplerSpec spec;

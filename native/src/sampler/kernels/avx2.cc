@@ -40,23 +40,18 @@ struct Node {
     return x;
   }
   static double sum16(Four x) {
-    const __m256d low = _mm256_hadd_pd(x.q0, x.q1);                // pairs 0, 2, 1, 3
-    const __m256d high = _mm256_hadd_pd(x.q2, x.q3);               // pairs 4, 6, 5, 7
-    const __m256d even = _mm256_permute2f128_pd(low, high, 0x20);  // pairs 0, 2, 4, 6
-    const __m256d odd = _mm256_permute2f128_pd(low, high, 0x31);   // pairs 1, 3, 5, 7
-    const __m256d quads = _mm256_add_pd(even, odd);
-    const __m128d halves =
-        _mm_hadd_pd(_mm256_castpd256_pd128(quads), _mm256_extractf128_pd(quads, 1));
-    return _mm_cvtsd_f64(_mm_hadd_pd(halves, halves));
+    const __m256d quads = _mm256_add_pd(_mm256_add_pd(x.q0, x.q2), _mm256_add_pd(x.q1, x.q3));
+    const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(quads), _mm256_extractf128_pd(quads, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
+  }
+  static __m256i at_most(__m256d sums, __m256d target) {
+    return _mm256_castpd_si256(_mm256_cmp_pd(sums, target, _CMP_LE_OQ));
   }
   static uint32_t not_above(Four x, double target) {
     const __m256d t = _mm256_set1_pd(target);
-    const auto compare = [](__m256d sums, __m256d t) {
-      return _mm256_castpd_si256(_mm256_cmp_pd(sums, t, _CMP_LE_OQ));
-    };
     const __m256i packed = _mm256_packs_epi16(
-        _mm256_packs_epi32(compare(x.q0, t), compare(x.q1, t)),
-        _mm256_packs_epi32(compare(x.q2, t), compare(x.q3, t)));  // two bytes for each child
+        _mm256_packs_epi32(at_most(x.q0, t), at_most(x.q1, t)),
+        _mm256_packs_epi32(at_most(x.q2, t), at_most(x.q3, t)));  // two bytes for each child
     return static_cast<uint32_t>(
                __builtin_popcount(static_cast<uint32_t>(_mm256_movemask_epi8(packed)))) /
            2;

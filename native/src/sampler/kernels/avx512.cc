@@ -31,13 +31,10 @@ struct Node {
     return {low, _mm512_add_pd(scan8(x.high), last(low))};
   }
   static double sum16(Eight x) {
-    // Pairs: of `low` in the even lanes, of `high` in the odd ones.
-    __m512d sums =
-        _mm512_add_pd(_mm512_unpacklo_pd(x.low, x.high), _mm512_unpackhi_pd(x.low, x.high));
-    sums = _mm512_add_pd(sums, _mm512_permutex_pd(sums, 0x4E));
-    const __m256d halves =
-        _mm256_add_pd(_mm512_castpd512_pd256(sums), _mm512_extractf64x4_pd(sums, 1));
-    const __m128d pair = _mm256_castpd256_pd128(halves);
+    const __m512d eight = _mm512_add_pd(x.low, x.high);
+    const __m256d quad =
+        _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1));
+    const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(quad), _mm256_extractf128_pd(quad, 1));
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
   }
   static uint32_t not_above(Eight x, double target) {

@@ -1,7 +1,7 @@
 // What the priority index computes in bulk, once per instruction set: one file each (portable.cc,
 // avx2.cc, avx512.cc), chosen at run time in kernel.cc.
 //
-// All kernels give the same bits. They add in the same order (scan.h) and never contract a product
+// All kernels give the same bits. They add in the same order (walk.h) and never contract a product
 // and a sum into one rounding, so a seed draws the same items whatever the CPU; the tests hold them
 // to it.
 //
@@ -42,7 +42,7 @@ struct Kernel {
   bool (*runs_here)();  // whether this CPU and its system have the instructions
 
   // masses[i] = max(priorities[i], floor)^exponent, kept within float32's normal range. Priorities
-  // are finite and >= 0, floor is normal, exponent in [0, 4]. Within 0.501 ulp; see elementwise.h.
+  // are finite and >= 0, floor is normal, exponent in [0, 4]. Within 0.507 ulp.
   void (*power)(const float* priorities, float* masses, size_t count, float floor, float exponent);
 
   // Sets leaves and all sums above them. Of a leaf that is named twice the later mass holds.

@@ -24,26 +24,26 @@ struct Node {
     }
     return sums;
   }
+  // To `width` pairs from `block` on, what the one before them holds in all.
+  [[gnu::always_inline]] static void carry(Two* pair, uint32_t block, uint32_t width) {
+    const double all = pair[block - 1][1];
+    for (uint32_t i = block; i < block + width; ++i) pair[i] += Two{all, all};
+  }
   // Inclusive prefix sums; the order of additions is in walk.h.
   [[gnu::always_inline]] static Sums scan16(Sums sums) {
     Two* pair = sums.pair;
-    for (uint32_t i = 0; i < 8; ++i) pair[i] += Two{0, pair[i][0]};
-    for (uint32_t width = 1; width < 8; width *= 2) {
-      for (uint32_t block = width; block < 8; block += 2 * width) {
-        const double carry = pair[block - 1][1];
-        for (uint32_t i = 0; i < width; ++i) pair[block + i] += Two{carry, carry};
-      }
-    }
+    for (uint32_t i = 0; i < kFan / 2; ++i) pair[i] += Two{0, pair[i][0]};
+    for (uint32_t i = 1; i < kFan / 2; i += 2) carry(pair, i, 1);
+    carry(pair, 2, 2);
+    carry(pair, 6, 2);
+    carry(pair, 4, 4);
     return sums;
   }
-  template <typename T>
-  [[gnu::always_inline]] static double sum16(const T* family) {
-    double pairs[8];
-    for (int i = 0; i < 8; ++i) {
-      pairs[i] = static_cast<double>(family[2 * i]) + static_cast<double>(family[2 * i + 1]);
-    }
-    return ((pairs[0] + pairs[1]) + (pairs[2] + pairs[3])) +
-           ((pairs[4] + pairs[5]) + (pairs[6] + pairs[7]));
+  [[gnu::always_inline]] static double sum16(Sums sums) {
+    Two* pair = sums.pair;
+    for (uint32_t i = 0; i < 4; ++i) pair[i] += pair[i + 4];
+    const Two all = (pair[0] + pair[2]) + (pair[1] + pair[3]);
+    return all[0] + all[1];
   }
   [[gnu::always_inline]] static uint32_t not_above(const Sums& sums, double target) {
     TwoFlags count = {0, 0};
@@ -51,15 +51,17 @@ struct Node {
     return static_cast<uint32_t>(count[0] + count[1]);
   }
 
-  static double sum(const float* family) { return sum16(family); }
-  static double sum(const double* family) { return sum16(family); }
+  static double sum(const float* family) { return sum16(load(family)); }
+  static double sum(const double* family) { return sum16(load(family)); }
   static double scan(const double* family, double* before) {
     const Sums through = scan16(load(family));
     const double total = through.pair[7][1];
     double earlier = 0;
-    for (uint32_t i = 0; i < kFan; ++i) {
-      before[i] = earlier == total ? __builtin_inf() : earlier;
-      earlier = through.pair[i / 2][i % 2];
+    for (uint32_t i = 0; i < kFan / 2; ++i) {
+      const Two first = {earlier, through.pair[i][0]};
+      const Two shown = first == Two{total, total} ? Two{} + __builtin_inf() : first;
+      __builtin_memcpy(before + 2 * i, &shown, sizeof shown);
+      earlier = through.pair[i][1];
     }
     return total;
   }

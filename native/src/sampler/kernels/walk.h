@@ -1,10 +1,13 @@
 // How a batch goes up and down the tree, whatever the instruction set. `Node` has the operations on
-// one family of sixteen. All kernels add it in one order, that of Sklansky's scan: pairs, then
-// pairs of pairs, and so on,
+// one family of sixteen, which all kernels add in one order.
+//   scan: Sklansky's, by pairs, then pairs of pairs, and so on:
 //     p[1] = a0 + a1,  p[2] = p[1] + a2,  p[3] = p[1] + (a2 + a3),  p[4] = p[3] + a4,  ...
-// which vectors of every width can do, which rounds four times at most, and which never falls: a
-// rounded sum is monotone in what is added, and adding 0 changes nothing. So a child of mass 0 has
-// the same prefix sum as its neighbour before it, and no target can fall between them.
+//   Vectors of every width can do it, and it never falls: a rounded sum is monotone in what is
+//   added, and adding 0 changes nothing. So a child of mass 0 has the same prefix sum as its
+//   neighbour before it, and no target can fall between them.
+//   sum: by halves: a[i] + a[i + 8], of those [i] + [i + 4], and so on. Both round four times at
+//   most; where they differ in the last bit, a target can lie behind the last child, which is
+//   what last_above_zero is for.
 // Only for kernels: see kernel.h.
 #pragma once
 
@@ -18,9 +21,10 @@ namespace drlnet {
 namespace {
 
 constexpr uint32_t kFan = TreeArrays::kFan;
-constexpr size_t kBlock = 64;    // targets that descend together, so that their misses overlap
-constexpr size_t kAhead = 24;    // leaves whose lines are on their way while one is set
-constexpr size_t kNear = 32768;  // bytes: a level of that size stays in the first cache
+constexpr size_t kBlock = 64;  // targets that descend together, so that their misses overlap
+constexpr size_t kAhead = 16;  // families that are on their way while one is summed
+constexpr size_t kNearBytes = size_t{32} << 10;   // a level of that size stays in the first cache
+constexpr size_t kMiddleBytes = size_t{1} << 20;  // ... in the second
 
 // The last child of a family that has any: for a target that rounding left behind the sum.
 template <typename T>
@@ -28,6 +32,12 @@ template <typename T>
   uint32_t child = kFan - 1;
   while (child > 0 && !(family[child] > 0)) --child;
   return child;
+}
+
+[[gnu::always_inline]] inline void prefetch_family(const double* level, uint32_t family) {
+  const double* first = level + size_t{family} * kFan;
+  __builtin_prefetch(first);
+  __builtin_prefetch(first + kFan / 2);
 }
 
 // Sums over the families of `level`, seen from the level above.
@@ -48,8 +58,9 @@ void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, si
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = count - begin < kBlock ? count : begin + kBlock;
     const size_t ahead = count - end < kBlock ? count : end + kBlock;
-    for (size_t i = begin == 0 ? 0 : end; i < ahead; ++i)
+    for (size_t i = begin == 0 ? 0 : end; i < ahead; ++i) {
       __builtin_prefetch(tree.leaves + leaves[i], 1);
+    }
     for (size_t i = begin; i < end; ++i) tree.leaves[leaves[i]] = masses[i];
     for (size_t i = begin; i < end; ++i) {
       const uint32_t node = leaves[i] / kFan;
@@ -58,8 +69,17 @@ void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, si
   }
   uint32_t level = 0;
   for (; level + 1 < tree.height && tree.levels[level + 1].nodes > count; ++level) {
+    const TreeArrays::Level& below = tree.levels[level];
+    const bool far = size_t{below.nodes} * sizeof(double) > kMiddleBytes;
     const uint32_t shift = 4 * (level + 2);
-    for (size_t i = 0; i < count; ++i) sum_family<Node>(tree, level, leaves[i] >> shift);
+    for (size_t i = 0; i < count; ++i) {
+      if (far && i + kAhead < count) {
+        const uint32_t soon = leaves[i + kAhead] >> shift;
+        prefetch_family(below.sums, soon);
+        if (level > 0) prefetch_family(below.before, soon);
+      }
+      sum_family<Node>(tree, level, leaves[i] >> shift);
+    }
   }
   // From where there are fewer nodes than changes, all of them.
   for (; level + 1 < tree.height; ++level) {
@@ -74,16 +94,14 @@ void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* 
              size_t count) {
   const TreeArrays::Level& here = tree.levels[level];
   if (level > 0) {
-    const bool far = size_t{tree.levels[level - 1].nodes} * sizeof(double) > kNear;
+    const TreeArrays::Level& below = tree.levels[level - 1];
+    const double* next = level == 1 ? below.sums : below.before;
+    const bool far = size_t{below.nodes} * sizeof(double) > kNearBytes;
     for (size_t i = 0; i < count; ++i) {
       const size_t first = size_t{places[i]} * kFan;
       places[i] =
           static_cast<uint32_t>(first) + Node::choose_before(here.before + first, targets[i]);
-      if (!far) continue;
-      const TreeArrays::Level& next = tree.levels[level - 1];
-      const double* family = (level == 1 ? next.sums : next.before) + size_t{places[i]} * kFan;
-      __builtin_prefetch(family);
-      __builtin_prefetch(family + 8);
+      if (far) prefetch_family(next, places[i]);
     }
   } else {
     for (size_t i = 0; i < count; ++i) {
