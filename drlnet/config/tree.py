@@ -50,7 +50,7 @@ class ReplayConfig:
     capacity: int = setting(50_000, "rows (steps) that the table holds", low=1, high=2**30)
     sampler: str = setting("prioritized", "how items are drawn; the server names its samplers")
     sampler_options: dict[str, float] = setting_from(
-        dict, "the sampler's own settings; amper-*: {groups = 20, scale = 1.0}"
+        dict, "the sampler's own settings; amper-*: {groups = 20, scale = 0.5}"
     )
     priority_exponent: float = setting(0.6, "alpha: stored priority is p^alpha", low=0, high=4)
     importance_exponent_start: float = setting(0.4, "beta at the first learner step", low=0)

@@ -9,7 +9,8 @@
 //   amper-fr         all within scale V_i / m of V_i
 //   amper-fr-prefix  all that agree with V_i in the leading bits of a binary fraction: the 2^b wide
 //                    aligned block around V_i, the widest that does not exceed that diameter
-// Either way an item comes in about in proportion to its priority. Options: groups (m), scale.
+// Either way an item comes in about in proportion to its priority p: by the defaults (groups, m:
+// 20; scale: 1 for amper-k, else 0.5) with a chance of about p / Vmax.
 //
 // Where the paper is silent, and what is done here:
 // - Which priority: max(p, floor)^alpha, the mass that PER draws by, since a chance in proportion

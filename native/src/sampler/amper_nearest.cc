@@ -168,6 +168,8 @@ class AmperNearest final : public Amper {
         --group;
       }
       v = std::min(v, from);
+      // Downward kappa falls within a group and what is nearer only grows.
+      if (group == 0 && slopes_[0] * v <= nearer) break;
     }
   }
 
@@ -199,7 +201,7 @@ class AmperNearest final : public Amper {
 
 std::unique_ptr<Sampler> make_amper_k(const SamplerSpec& spec, uint32_t leaves) {
   return std::make_unique<AmperNearest>(spec, leaves,
-                                        amper_options(spec, {.groups = 20, .scale = 0.3}, 1));
+                                        amper_options(spec, {.groups = 20, .scale = 1}, 1));
 }
 
 }  // namespace drlnet

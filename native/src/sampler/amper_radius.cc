@@ -19,7 +19,8 @@ struct Interval {
 // Intervals V (1 -+ radius), radius = scale / m.
 class WithinRadius {
  public:
-  explicit WithinRadius(double radius) : radius_(radius) {}
+  explicit WithinRadius(double radius)
+      : radius_(radius), least_(1 / (1 + radius)), most_(1 / (1 - radius)) {}
 
   Interval around(double v) const { return {v * (1 - radius_), v * (1 + radius_)}; }
 
@@ -28,7 +29,7 @@ class WithinRadius {
   // Calls visit with the intervals of which A(x) is the disjoint union.
   template <typename Visit>
   void holders(double x, Visit visit) const {
-    visit(Interval{x / (1 + radius_), x / (1 - radius_)});
+    visit(Interval{x * least_, x * most_});
   }
 
   // The part of [begin, end) where around(v) holds no item.
@@ -38,14 +39,15 @@ class WithinRadius {
     for (; bucket < PriorityBuckets::kCount && reached < end;
          bucket = buckets.filled_from(bucket + 1)) {
       const double x = PriorityBuckets::value_of(bucket);
-      gap += std::max(0.0, std::min(end, x / (1 + radius_)) - reached);
-      reached = std::max(reached, x / (1 - radius_));
+      gap += std::max(0.0, std::min(end, x * least_) - reached);
+      reached = std::max(reached, x * most_);
     }
     return gap + std::max(0.0, end - reached);
   }
 
  private:
   double radius_;
+  double least_, most_;  // V whose interval holds x: x least_ to x most_
 };
 
 // Aligned blocks of 2^b, 2^b <= 2 radius V < 2^(b + 1): b is constant over a level, an octave of V.
@@ -125,31 +127,33 @@ class AmperRadius final : public Amper {
   }
 
   double inclusion(uint32_t bucket) override {
-    double outside = 1;  // P(not in C)
-    double held = 0;     // of the group at hand
+    const double per_width = 1 / range_.width;
+    double outside = 1;  // P(not in C), of the groups below the one at hand
+    double held = 0;     // the part of that one
     uint32_t group = 0;
-    near_.holders(PriorityBuckets::value_of(bucket), [&](Interval values) {
+    const auto next_group = [&](uint32_t next) {
+      outside *= 1 - std::min(1.0, held * per_width);
+      held = 0;
+      group = next;
+    };
+    near_.holders(PriorityBuckets::value_of(bucket), [&](Interval values) {  // ascending
       values.end = std::min(values.end, range_.end);
-      while (values.begin < values.end) {  // ascending: a group's parts follow one another
-        const auto at = std::max(
-            group,
-            std::min(options_.groups - 1, static_cast<uint32_t>(values.begin / range_.width)));
-        const double border = at + 1 == options_.groups ? range_.end : (at + 1) * range_.width;
-        if (at != group) {
-          outside *= 1 - held;
-          held = 0;
-          group = at;
-        }
-        const double end = std::min(values.end, border);
-        held += std::max(0.0, end - values.begin) / range_.width;
-        if (border >= values.end) break;
-        values.begin = border;
-        outside *= 1 - std::min(1.0, held);
-        held = 0;
-        ++group;
+      if (values.begin >= values.end) return;
+      const uint32_t first = group_of(values.begin * per_width);
+      const uint32_t last = group_of(values.end * per_width);
+      if (first > group) next_group(first);
+      while (group < last) {
+        held += std::max(0.0, (group + 1) * range_.width - values.begin);
+        values.begin = (group + 1) * range_.width;
+        next_group(group + 1);
       }
+      held += std::max(0.0, values.end - values.begin);
     });
-    return 1 - outside * (1 - std::min(1.0, held));
+    return 1 - outside * (1 - std::min(1.0, held * per_width));
+  }
+
+  uint32_t group_of(double widths) const {
+    return std::min(options_.groups - 1, static_cast<uint32_t>(widths));
   }
 
   double emptiness() override {
@@ -170,12 +174,12 @@ class AmperRadius final : public Amper {
 
 std::unique_ptr<Sampler> make_amper_fr(const SamplerSpec& spec, uint32_t leaves) {
   return std::make_unique<AmperRadius<WithinRadius>>(
-      spec, leaves, amper_options(spec, {.groups = 20, .scale = 1}, 0.25));
+      spec, leaves, amper_options(spec, {.groups = 20, .scale = 0.5}, 0.25));
 }
 
 std::unique_ptr<Sampler> make_amper_fr_prefix(const SamplerSpec& spec, uint32_t leaves) {
   return std::make_unique<AmperRadius<SamePrefix>>(
-      spec, leaves, amper_options(spec, {.groups = 20, .scale = 1}, 0.25));
+      spec, leaves, amper_options(spec, {.groups = 20, .scale = 0.5}, 0.25));
 }
 
 }  // namespace drlnet
