@@ -1,6 +1,6 @@
 """Types of the extension module (native/bindings)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,12 @@ class TableSpec:
 class Server:
     addresses: list[str]
     def __init__(
-        self, listen: Sequence[str], poll: str = "adaptive", memory_bytes: int = 0
+        self,
+        listen: Sequence[str],
+        poll: str = "adaptive",
+        memory_bytes: int = 0,
+        sampler: str = "",
+        sampler_options: Mapping[str, float] = ...,
     ) -> None: ...
     def run(self) -> None: ...
     def stop(self) -> None: ...
@@ -177,4 +182,5 @@ def measure_copies(
 def kernel_names() -> list[str]: ...
 def transport_names() -> list[str]: ...
 def sampler_names() -> list[str]: ...
+def check_sampler(name: str, options: Mapping[str, float]) -> None: ...
 def is_loopback(address: str) -> bool: ...

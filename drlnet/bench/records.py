@@ -6,10 +6,12 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from drlnet.errors import ConfigError
 from drlnet.metrics.host import host_facts
 
 
@@ -66,15 +68,25 @@ class Record:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
+class Measured(Protocol):
+    """A record: latencies, or what a suite has of its own with the same first fields."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """With at least suite, subject, workload and op."""
+
+
+M = TypeVar("M", bound=Measured)
+
+
 @dataclass
-class Records:
+class Records(Generic[M]):
     """The records of one invocation."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[M] = field(default_factory=list)
     more: dict[str, Any] = field(default_factory=dict)  # what a suite derives from them
 
-    def to_json(self) -> str:
-        """{"machine": {...}, "command": "...", "records": [...], ...}, on one line."""
+    def to_json(self, indent: int | None = None) -> str:
+        """{"machine": {...}, "command": "...", "records": [...], ...}, on one line by default."""
         command = " ".join(["drlnet", *sys.argv[1:]])
         return json.dumps(
             {
@@ -82,5 +94,16 @@ class Records:
                 "command": command,
                 "records": [record.to_dict() for record in self.records],
                 **self.more,
-            }
+            },
+            indent=indent,
         )
+
+    def write(self, path: Path) -> None:
+        """The same as a file. ConfigError when it cannot be written."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self.to_json(indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write {path}: {error.strerror}", "choose another path"
+            ) from error

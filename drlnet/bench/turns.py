@@ -107,7 +107,7 @@ def _start_pinger(poll: Poll, group: Supervisor, stack: ExitStack) -> _Pinger:
 
 def measure_turns(
     stop: Stop, *, rounds: int = 7, pings: int = 5000, polls: Sequence[Poll] = POLLS
-) -> Records:
+) -> Records[Record]:
     """Ping latency alone and beside a bulk reader, in alternation, for each way to poll.
 
     Server and pinging client poll in the same way; the reader always adaptively.

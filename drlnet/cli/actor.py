@@ -26,6 +26,7 @@ def actor(
     eal: options.EalOption = None,
     num_actors: options.NumActorsOption = None,
     envs_per_actor: options.EnvsPerActorOption = None,
+    sampler: options.SamplerOption = None,
     max_env_steps: MaxStepsOption = None,
     seed: options.SeedOption = None,
     index: IndexOption = 0,
@@ -52,6 +53,7 @@ def actor(
         "actor.num_actors": num_actors,
         "actor.envs_per_actor": envs_per_actor,
         "actor.max_env_steps": max_env_steps,
+        "replay.sampler": sampler,
         "run.seed": seed,
         "server.poll": poll,
     }

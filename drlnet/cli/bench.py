@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from drlnet.cli import samplers as sampler_bench
-from drlnet.cli.bench_report import OUT, OutOption, QuickOption, RoundsOption
-from drlnet.cli.options import DebugOption, EalOption, JsonOption
+from drlnet.cli.bench_report import OUT, OutOption, QuickOption, RoundsOption, names_in
+from drlnet.cli.options import (
+    ConfigOption,
+    DebugOption,
+    EalOption,
+    EnvArgument,
+    JsonOption,
+    SetOption,
+)
 from drlnet.cli.output import Output
+from drlnet.cli.stopping import until_stopped
 from drlnet.cli.transports import TransportsOption, measure_transports, measure_veth
+
+OutFileOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="where the JSON is written, too")
+]
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure the service.")
 
@@ -150,6 +163,84 @@ def sampler(
     output.result(
         sampler_bench.measure(output, names, sizes, batch, priorities, rounds, quick, out)
     )
+
+
+@bench.command("learning")
+def learning(
+    env: EnvArgument,
+    samplers: Annotated[
+        str, typer.Option("--samplers", metavar="NAMES", help="which, separated by commas")
+    ] = "prioritized,amper-k,amper-fr,amper-fr-prefix,uniform",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="runs with each sampler")] = 5,
+    max_learner_steps: Annotated[
+        int, typer.Option("--max-learner-steps", min=1, help="the budget of each run")
+    ] = 10_000,
+    out: OutFileOption = None,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Steps to the goal and greedy return with each sampler, all else alike.
+
+    Serial runs by the environment's recipe: their steps are reproducible bit by bit.
+
+    [bold]Examples[/bold]
+
+    drlnet bench learning CartPole-v1 --max-learner-steps 8000
+
+    drlnet bench learning Acrobot-v1 --samplers prioritized,uniform --seeds 3
+    """
+    from drlnet.bench.learning import Learned, measure_learning
+
+    output = Output(json)
+
+    def report(run: Learned) -> None:
+        end = "reached the goal" if run.reached else "spent its budget"
+        output.note(
+            f"{run.subject} seed {run.seed}: {end}, {run.env_steps} env steps, greedy return "
+            f"{run.eval_return_mean:.1f} +- {run.eval_return_std:.1f} ({run.wall_clock_s:.0f} s)"
+        )
+
+    with until_stopped() as stop:
+        measured = measure_learning(
+            env, names_in(samplers) or [], seeds, stop, report,
+            file=config, sets=set_ or (), max_learner_steps=max_learner_steps,
+        )  # fmt: skip
+        if out is not None:
+            measured.write(out)
+        output.result(measured.to_json())
+
+
+@bench.command("distribution")
+def distribution(
+    batches: Annotated[
+        int, typer.Option("--batches", min=1, help="candidate sets, of 512 draws each")
+    ] = 2000,
+    items: Annotated[int, typer.Option("--items", min=64, help="in the table")] = 4096,
+    out: OutFileOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """How far AMPER's draws are from PER's, over its groups and scale.
+
+    KL divergence and largest ratio, for priorities that are log-normal and exponential.
+    """
+    from drlnet.bench.distribution import Distance, measure_distances
+
+    output = Output(json)
+
+    def report(found: Distance) -> None:
+        options = ", ".join(f"{name} {value:g}" for name, value in found.options.items())
+        output.note(
+            f"{found.workload}, {found.subject} {options}: KL {found.kl_nats:.5f} nats, "
+            f"frequencies {found.least_frequency:.3f} to {found.most_frequency:.3f} of PER's"
+        )
+
+    measured = measure_distances(report, items=items, batches=batches)
+    if out is not None:
+        measured.write(out)
+    output.result(measured.to_json())
 
 
 @bench.command("transport-client", hidden=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
+    from drlnet.bench.records import Records
     from drlnet.bench.rounds import Effort
     from drlnet.launch.signals import Stop
 
@@ -39,10 +40,9 @@ def end_if(stop: Stop) -> None:
         raise typer.Exit(stop.exit_code)
 
 
-def write(output: Output, path: Path, text: str, picture: str) -> None:
+def write(output: Output, path: Path, records: Records[Any], picture: str) -> None:
     """path.json and path.svg, and a line for each."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for suffix, content in ((".json", text + "\n"), (".svg", picture)):
-        written = path.with_suffix(suffix)
-        written.write_text(content, encoding="utf-8")
-        output.note(f"written: {written}")
+    records.write(path.with_suffix(".json"))
+    path.with_suffix(".svg").write_text(picture, encoding="utf-8")
+    for suffix in (".json", ".svg"):
+        output.note(f"written: {path.with_suffix(suffix)}")

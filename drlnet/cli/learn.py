@@ -21,6 +21,7 @@ def learn(
     server: options.ServerOption = options.DEFAULT_ADDRESS,
     poll: options.PollOption = None,
     eal: options.EalOption = None,
+    sampler: options.SamplerOption = None,
     seed: options.SeedOption = None,
     goal: options.GoalOption = None,
     max_seconds: options.MaxSecondsOption = None,
@@ -52,6 +53,7 @@ def learn(
 
     flags = {
         **options.budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps),
+        "replay.sampler": sampler,
         "server.poll": poll,
     }
     settings = load(env, file=config, flags=flags, sets=set_ or ())

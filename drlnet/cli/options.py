@@ -104,6 +104,16 @@ MaxEnvStepsOption = Annotated[
 MaxLearnerStepsOption = Annotated[
     int | None, typer.Option("--max-learner-steps", help="stop after so many learner steps")
 ]
+SamplerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sampler",
+        metavar="NAME",
+        help="how items are drawn: prioritized, uniform, fifo, amper-k, amper-fr, "
+        "amper-fr-prefix; its options by --set replay.sampler_options='{groups=20}'; "
+        "the same for learner and actors [dim](default prioritized)[/dim]",
+    ),
+]
 NumActorsOption = Annotated[
     int | None, typer.Option("--num-actors", metavar="N", help="actor processes")
 ]

@@ -53,6 +53,7 @@ def run(
     max_learner_steps: options.MaxLearnerStepsOption = None,
     num_actors: options.NumActorsOption = None,
     envs_per_actor: options.EnvsPerActorOption = None,
+    sampler: options.SamplerOption = None,
     transport: TransportOption = None,
     poll: options.PollOption = None,
     eal: options.EalOption = None,
@@ -79,6 +80,8 @@ def run(
 
     drlnet run CartPole-v1 --transport dpdk:local
 
+    drlnet run CartPole-v1 --sampler amper-fr --set 'replay.sampler_options={groups=10}'
+
     drlnet run CartPole-v1 --serial --max-env-steps 20000
     """
     from drlnet.config import load
@@ -95,6 +98,7 @@ def run(
         **options.budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps),
         "actor.num_actors": num_actors,
         "actor.envs_per_actor": envs_per_actor,
+        "replay.sampler": sampler,
         "server.transport": transport,
         "server.poll": poll,
         "run.serial": serial or None,

@@ -85,7 +85,7 @@ def _report(
     show(records, found, results.includes, file=output.notes)
     for subject, cause in results.unavailable.items():
         output.note(f"{subject}: skipped: {cause}")
-    text = Records(
+    measured = Records(
         records,
         {
             "ratios": [asdict(ratio) for ratio in found],
@@ -93,6 +93,6 @@ def _report(
             "includes": results.includes,
             "unavailable": results.unavailable,
         },
-    ).to_json()
-    write(output, path, text, plot(records, sizes, cache_bytes()))
-    return text
+    )
+    write(output, path, measured, plot(records, sizes, cache_bytes()))
+    return measured.to_json()

@@ -18,6 +18,16 @@ ListenOption = Annotated[
         "[dim](default udp://127.0.0.1:7447)[/dim]",
     ),
 ]
+SamplerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sampler",
+        metavar="NAME",
+        help="draw by it in every table: prioritized, uniform, fifo, amper-k, amper-fr, "
+        "amper-fr-prefix; its options by --set server.sampler_options='{groups=20}' "
+        "[dim](default: as the clients of a table ask)[/dim]",
+    ),
+]
 InsecureOption = Annotated[
     bool,
     typer.Option("--insecure", help="allow addresses that other machines can reach"),
@@ -28,6 +38,7 @@ def serve(
     listen: ListenOption = None,
     poll: options.PollOption = None,
     eal: options.EalOption = None,
+    sampler: SamplerOption = None,
     insecure: InsecureOption = False,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
@@ -48,6 +59,8 @@ def serve(
 
     drlnet serve --listen udp://127.0.0.1:7447 --listen dpdk:local
 
+    drlnet serve --sampler amper-fr --set 'server.sampler_options={groups=10}'
+
     drlnet serve --listen udp://0.0.0.0:7447 --insecure
     """
     from drlnet.config import load
@@ -55,6 +68,7 @@ def serve(
     flags = {
         "server.listen": listen or None,
         "server.poll": poll,
+        "server.sampler": sampler,
         "server.insecure": insecure or None,
     }
     settings = load(file=config, flags=flags, sets=set_ or ()).server

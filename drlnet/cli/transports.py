@@ -91,13 +91,13 @@ def _report(
     show(records, found, file=output.notes, block=block, busy=busy, network=network)
     for subject, cause in results.unavailable.items():
         output.note(f"{subject}: not available: {cause}")
-    text = Records(
+    measured = Records(
         records,
         {
             "reductions": [asdict(reduction) for reduction in found],
             "paper_range": PAPER_RANGE,
             "unavailable": results.unavailable,
         },
-    ).to_json()
-    write(output, path, text, plot(records))
-    return text
+    )
+    write(output, path, measured, plot(records))
+    return measured.to_json()

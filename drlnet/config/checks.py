@@ -6,8 +6,9 @@ They run before any process starts, so that a run never hangs on settings that c
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from drlnet.config.names import remedy_for
 from drlnet.config.transports import LISTEN
@@ -119,10 +120,30 @@ def _check_listen(config: Config) -> None:
 
 def _check_names(config: Config) -> None:
     # The extension is asked for the names that it has, so that they cannot drift from its code.
+
+    replay, server = config.replay, config.server
+    _check_sampler("replay", replay.sampler, replay.sampler_options)
+    if server.sampler is not None:
+        _check_sampler("server", server.sampler, server.sampler_options)
+    elif server.sampler_options:
+        raise ConfigError(
+            "server.sampler_options without server.sampler: they belong to no sampler",
+            "set server.sampler, too",
+        )
+    _check_transport(config.server.transport, config.run.serial)
+
+
+def _check_sampler(section: str, name: str, options: Mapping[str, Any]) -> None:
     from drlnet import native
 
-    _check_name("replay.sampler", config.replay.sampler, native.sampler_names())
-    _check_transport(config.server.transport, config.run.serial)
+    _check_name(f"{section}.sampler", name, native.sampler_names())
+    for key, value in options.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ConfigError(
+                f"{section}.sampler_options.{key} = {value!r}: expected a number",
+                f"give {key} a number",
+            )
+    native.check_sampler(name, dict(options))
 
 
 def _check_transport(transport: str, serial: bool) -> None:

@@ -49,6 +49,9 @@ class ReplayConfig:
 
     capacity: int = setting(50_000, "rows (steps) that the table holds", low=1, high=2**30)
     sampler: str = setting("prioritized", "how items are drawn; the server names its samplers")
+    sampler_options: dict[str, float] = setting_from(
+        dict, "the sampler's own settings; amper-*: {groups = 20, scale = 0.5}"
+    )
     priority_exponent: float = setting(0.6, "alpha: stored priority is p^alpha", low=0, high=4)
     importance_exponent_start: float = setting(0.4, "beta at the first learner step", low=0)
     importance_exponent_end: float = setting(1.0, "beta at the end of its annealing", low=0)
@@ -114,6 +117,10 @@ class ServerConfig:
     poll: Literal["busy", "adaptive", "block"] = setting(
         "adaptive", "how a process waits for packets: spin, spin briefly, or sleep"
     )
+    sampler: str | None = setting(
+        None, "how items are drawn in every table; none: as the clients of a table ask"
+    )
+    sampler_options: dict[str, float] = setting_from(dict, "that sampler's own settings")
     insecure: bool = setting(False, "allow listening beyond this machine, unauthenticated")
     transport: str = setting(
         "udp", "what the processes of `drlnet run` talk over: udp, dpdk:local, dpdk:memif, ..."

@@ -16,7 +16,12 @@ def serve(config: ServerConfig, on_ready: Callable[[list[str]], None], stop: Sto
     Does not import torch: it is start-up time and memory for nothing.
     Errors: TransportError for an address that cannot be listened on; what ends the loop itself.
     """
-    server = native.Server(list(config.listen), poll=config.poll)
+    server = native.Server(
+        list(config.listen),
+        poll=config.poll,
+        sampler=config.sampler or "",
+        sampler_options=config.sampler_options,
+    )
     failures: list[BaseException] = []
 
     def loop() -> None:

@@ -19,7 +19,11 @@ def open_table(client: Client, config: Config, spaces: EnvSpaces) -> Table:
         columns=algo.columns(spaces),
         item=algo.item(config.algo),
         capacity=replay.capacity,
-        sampler=Sampler(name=replay.sampler, priority_exponent=replay.priority_exponent),
+        sampler=Sampler(
+            name=replay.sampler,
+            priority_exponent=replay.priority_exponent,
+            options=replay.sampler_options,
+        ),
         limiter=Limiter(
             min_size=replay.min_size,
             samples_per_insert=replay.samples_per_insert,

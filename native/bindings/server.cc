@@ -49,10 +49,13 @@ void bind_server(nb::module_& module) {
       .def(
           "__init__",
           [](Server* self, const std::vector<std::string>& listen, const std::string& poll,
-             uint64_t memory_bytes) {
-            new (self) Server(ServerOptions{listen, poll_of(poll), memory_bytes});
+             uint64_t memory_bytes, const std::string& sampler,
+             const std::map<std::string, double>& sampler_options) {
+            new (self) Server(
+                ServerOptions{listen, poll_of(poll), memory_bytes, {sampler, sampler_options}});
           },
-          nb::arg("listen"), nb::arg("poll") = "adaptive", nb::arg("memory_bytes") = 0)
+          nb::arg("listen"), nb::arg("poll") = "adaptive", nb::arg("memory_bytes") = 0,
+          nb::arg("sampler") = "", nb::arg("sampler_options") = std::map<std::string, double>())
       .def_prop_ro("addresses", &Server::addresses)
       .def("run", &Server::run, nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &Server::stop)

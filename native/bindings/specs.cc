@@ -77,6 +77,13 @@ void bind_specs(nb::module_& module) {
     for (const TransportKind& kind : transport_kinds()) names.emplace_back(kind.scheme);
     return names;
   });
+  module.def("check_sampler",
+             [](const std::string& name, const std::map<std::string, double>& options) {
+               SamplerSpec spec;
+               spec.name = name;
+               spec.options = options;
+               make_sampler(spec, 1);
+             });
   module.def("sampler_names", [] {
     std::vector<std::string> names;
     for (const SamplerKind& kind : sampler_kinds()) names.emplace_back(kind.name);

@@ -31,7 +31,7 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch)
       random_(spec_.seed) {}
 
 uint64_t Table::memory_bytes(const TableSpec& spec) {
-  constexpr uint64_t kSamplerBytesPerSlot = 8;  // every sampler of ours takes less or just that
+  constexpr uint64_t kSamplerBytesPerSlot = 12;  // no sampler of ours takes more when it is large
   return Ring::memory_bytes(spec) + kSamplerBytesPerSlot * Ring::slots(spec);
 }
 

@@ -10,6 +10,9 @@ namespace drlnet {
 std::unique_ptr<Sampler> make_prioritized(const SamplerSpec& spec, uint32_t leaves);
 std::unique_ptr<Sampler> make_uniform(const SamplerSpec& spec, uint32_t leaves);
 std::unique_ptr<Sampler> make_fifo(const SamplerSpec& spec, uint32_t leaves);
+std::unique_ptr<Sampler> make_amper_k(const SamplerSpec& spec, uint32_t leaves);
+std::unique_ptr<Sampler> make_amper_fr(const SamplerSpec& spec, uint32_t leaves);
+std::unique_ptr<Sampler> make_amper_fr_prefix(const SamplerSpec& spec, uint32_t leaves);
 
 namespace {
 
@@ -17,6 +20,9 @@ constexpr SamplerKind kKinds[] = {
     {"prioritized", make_prioritized},
     {"uniform", make_uniform},
     {"fifo", make_fifo},
+    {"amper-k", make_amper_k},
+    {"amper-fr", make_amper_fr},
+    {"amper-fr-prefix", make_amper_fr_prefix},
 };
 
 // Levenshtein's.

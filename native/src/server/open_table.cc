@@ -11,6 +11,10 @@ constexpr size_t kMaxTables = 256;
 uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) {
   TableSpec spec;
   if (!decode(body, spec)) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  if (!sampler_.name.empty()) {
+    spec.sampler.name = sampler_.name;
+    spec.sampler.options = sampler_.options;
+  }
   for (uint32_t i = 0; i < tables_.size(); ++i) {
     if (tables_[i]->spec().name != spec.name) continue;
     if (const auto difference = compare(spec, tables_[i]->spec())) {

@@ -27,6 +27,7 @@ uint16_t epoch_now() { return static_cast<uint16_t>(::time(nullptr) / 60); }
 Server::Server(const ServerOptions& options)
     : poll_(options.poll),
       memory_limit_(options.memory_bytes ? options.memory_bytes : default_memory_bytes()),
+      sampler_(options.sampler),
       epoch_(epoch_now()),
       sessions_(*this, random_secret()),
       started_ns_(now_ns()) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,10 +20,17 @@
 
 namespace drlnet {
 
+// What draws in a server's tables, in place of what their clients ask for.
+struct SamplerChoice {
+  std::string name;  // empty: as the clients ask
+  std::map<std::string, double> options;
+};
+
 struct ServerOptions {
   std::vector<std::string> listen;
   Poll poll = Poll::adaptive;
   uint64_t memory_bytes = 0;  // for all tables together; 0: 80% of the machine's
+  SamplerChoice sampler{};
 };
 
 // One published version. Shared by its readers, so that a newer one does not disturb a fetch.
@@ -68,6 +76,7 @@ class Server : private RequestHandler {
 
   Poll poll_;
   uint64_t memory_limit_;
+  SamplerChoice sampler_;
   uint64_t memory_used_ = 0;
   uint16_t epoch_;
   Sessions sessions_;

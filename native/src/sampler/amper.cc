@@ -1,0 +1,134 @@
+#include "sampler/amper.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "base/assert.h"
+#include "base/error.h"
+
+namespace drlnet {
+namespace {
+
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+}  // namespace
+
+AmperOptions amper_options(const SamplerSpec& spec, AmperOptions defaults,
+                           double most_scale_per_group) {
+  AmperOptions options = defaults;
+  const std::string sampler = "sampler '" + spec.name + "'";
+  for (const auto& [name, value] : spec.options) {
+    if (name == "groups") {
+      if (!(value >= 1 && value <= 1024) || value != std::floor(value)) {
+        throw Error(Status::config, sampler + ": groups = " + shown(value) + " cannot be",
+                    "give groups a whole number from 1 to 1024");
+      }
+      options.groups = static_cast<uint32_t>(value);
+    } else if (name == "scale") {
+      options.scale = value;
+    } else {
+      throw Error(Status::config, sampler + " has no option '" + name + "'",
+                  "its options are groups and scale");
+    }
+  }
+  const double most = most_scale_per_group * options.groups;
+  if (!(options.scale > 0 && options.scale <= most)) {
+    throw Error(Status::config, sampler + ": scale = " + shown(options.scale) + " cannot be",
+                "give scale a number above 0, up to " + shown(most) + " with " +
+                    std::to_string(options.groups) + " groups");
+  }
+  return options;
+}
+
+Amper::Amper(const SamplerSpec& spec, uint32_t leaves, AmperOptions options)
+    : options_(options),
+      buckets_(leaves),
+      exponent_(static_cast<float>(spec.priority_exponent)),
+      floor_(static_cast<float>(spec.priority_floor)) {}
+
+uint32_t Amper::bucket_for(float priority) const {
+  return PriorityBuckets::bucket_of(std::clamp(std::pow(std::max(priority, floor_), exponent_),
+                                               std::numeric_limits<float>::min(),
+                                               std::numeric_limits<float>::max()));
+}
+
+void Amper::insert(uint32_t slot, float priority) { buckets_.insert(slot, bucket_for(priority)); }
+
+void Amper::update(std::span<const uint32_t> slots, std::span<const float> priorities) {
+  for (const uint32_t slot : slots) buckets_.prefetch(slot);
+  for (size_t i = 0; i < slots.size(); ++i) buckets_.move(slots[i], bucket_for(priorities[i]));
+}
+
+void Amper::draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) {
+  DRLNET_ASSERT(size() > 0);
+  range_.end = range_end(PriorityBuckets::value_of(buckets_.filled_below(PriorityBuckets::kCount)));
+  range_.width = range_.end / options_.groups;
+  candidates_.clear();
+  search(random);
+  if (candidates_.empty()) add_whole_buckets(0, PriorityBuckets::kCount);
+  index_candidates();
+
+  // In passes, so that the caches' misses of a batch overlap.
+  const size_t n = slots.size();
+  drawn_.resize(n);
+  places_.resize(n);
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t target = random.below(candidate_count_);
+    uint32_t at = guide_[target >> shift_];
+    while (ends_[at] <= target) ++at;
+    const Segment& segment = candidates_[at];
+    const uint64_t begin = ends_[at] - segment.count;
+    drawn_[i] = {at, segment.begin + static_cast<uint32_t>(target - begin)};
+  }
+  for (size_t i = 0; i < n; ++i) {
+    places_[i] = buckets_.slot_at(candidates_[drawn_[i].segment].bucket, drawn_[i].index);
+    __builtin_prefetch(places_[i]);
+  }
+  const double empty = emptiness();
+  for (size_t i = 0; i < n; ++i) {
+    slots[i] = *places_[i];
+    probabilities[i] = probability(drawn_[i].segment, empty);
+  }
+}
+
+float Amper::probability(uint32_t segment, double empty) {
+  float& known = probabilities_[segment];
+  if (known < 0) {
+    const double in_set = std::min(1.0, inclusion(candidates_[segment].bucket) + empty);
+    known = static_cast<float>(in_set / static_cast<double>(candidate_count_));
+  }
+  return known;
+}
+
+void Amper::index_candidates() {
+  const size_t n = candidates_.size();
+  ends_.resize(n);
+  candidate_count_ = 0;
+  for (size_t i = 0; i < n; ++i) ends_[i] = candidate_count_ += candidates_[i].count;
+  probabilities_.assign(n, -1.0f);
+  const auto cells = static_cast<uint32_t>(std::bit_width(std::bit_ceil(n)) - 1);
+  const auto bits = static_cast<uint32_t>(std::bit_width(candidate_count_ - 1));
+  shift_ = bits > cells ? bits - cells : 0;
+  guide_.resize(((candidate_count_ - 1) >> shift_) + 1);
+  uint32_t at = 0;
+  for (size_t cell = 0; cell < guide_.size(); ++cell) {
+    while (ends_[at] <= uint64_t{cell} << shift_) ++at;
+    guide_[cell] = at;
+  }
+}
+
+void Amper::add_whole_buckets(uint32_t first, uint32_t end) {
+  for (uint32_t bucket = buckets_.filled_from(first); bucket < end;
+       bucket = buckets_.filled_from(bucket + 1)) {
+    candidates_.push_back({bucket, 0, buckets_.count(bucket)});
+  }
+}
+
+}  // namespace drlnet

@@ -1,0 +1,58 @@
+// Many lists of slots that grow and shrink at their ends, in one arena: each a tree of pages of 64
+// words, so that an element is found in log64(length) steps and no list is ever copied to grow.
+// Threading: one thread. Nothing allocates after construction. Memory: 4 bytes per slot, and under
+// 512 bytes for each list that is not empty.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "base/mapping.h"
+
+namespace drlnet {
+
+class SlotLists {
+ public:
+  // All lists together hold at most `slots`.
+  SlotLists(uint32_t lists, uint32_t slots);
+
+  uint32_t size(uint32_t list) const { return lists_[list].size; }
+  uint32_t push(uint32_t list, uint32_t slot);  // returns its index
+  uint32_t pop(uint32_t list);                  // returns the last slot; the list is not empty
+
+  // The element's place; index < size(list). Valid until the list is next changed.
+  uint32_t* at(uint32_t list, uint32_t index) const {
+    uint32_t page = lists_[list].root;
+    for (uint32_t level = height(lists_[list].size); level > 0; --level) {
+      page = word(page, index >> (kShift * level));
+    }
+    return &word(page, index);
+  }
+
+ private:
+  static constexpr uint32_t kShift = 6, kPage = 1u << kShift;
+  struct List {
+    uint32_t size, root;
+  };
+
+  // Levels of index pages above the leaves.
+  static uint32_t height(uint32_t size) {
+    return size <= kPage ? 0 : (static_cast<uint32_t>(std::bit_width(size - 1)) - 1) / kShift;
+  }
+  static bool starts_page(uint32_t index, uint32_t level) {
+    return (index & ((1u << (kShift * level)) - 1)) == 0;
+  }
+  uint32_t& word(uint32_t page, uint32_t index) const {
+    return words_[uint64_t{page} * kPage + index % kPage];
+  }
+  uint32_t take_page();
+  void give_page(uint32_t page);
+
+  Mapping lists_memory_, pages_memory_;
+  List* lists_;
+  uint32_t* words_;
+  uint32_t taken_ = 0;  // pages ever handed out
+  uint32_t free_ = 0;   // head of the given back ones, chained by their first word as page + 1
+};
+
+}  // namespace drlnet
