@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "local_link.h"
+#include "rendezvous.h"
 
 namespace drlnet::dpdk {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "local_link.h"
+#include "rendezvous.h"
 #include "vhost_bell.h"
 
 namespace drlnet::dpdk {

@@ -1,5 +1,4 @@
 // The module's entry, and which address belongs to which kind of link.
-#include "base/error.h"
 #include "local.h"
 #include "nic.h"
 #include "transport/dpdk_module.h"
@@ -7,31 +6,16 @@
 namespace drlnet::dpdk {
 namespace {
 
-// "local", "local:NAME"; also "memif" and "virtio-user".
-std::optional<LocalAddress> parse_local(const std::string& rest) {
-  const size_t colon = rest.find(':');
-  const std::string kind = rest.substr(0, colon);
-  LocalAddress address;
-  if (kind == local_driver_name(LocalDriver::memif)) {
-    address.driver = LocalDriver::memif;
-  } else if (kind == local_driver_name(LocalDriver::virtio_user)) {
-    address.driver = LocalDriver::virtio_user;
-  } else if (kind != "local") {
-    return std::nullopt;
-  }
-  address.name = colon == std::string::npos ? kDefaultLocalName : rest.substr(colon + 1);
-  address.shown = "dpdk:" + rest;
-  return address;
-}
-
 std::unique_ptr<Transport> listen(const std::string& rest) {
-  const auto local = parse_local(rest);
-  return local ? listen_local(*local) : listen_nic(parse_nic(rest));
+  const Address address = parse_address(rest);
+  const auto* local = std::get_if<LocalAddress>(&address);
+  return local ? listen_local(*local) : listen_nic(std::get<NicAddress>(address));
 }
 
 Connected connect(const std::string& rest) {
-  const auto local = parse_local(rest);
-  return local ? connect_local(*local) : connect_nic(parse_nic(rest));
+  const Address address = parse_address(rest);
+  const auto* local = std::get_if<LocalAddress>(&address);
+  return local ? connect_local(*local) : connect_nic(std::get<NicAddress>(address));
 }
 
 }  // namespace

@@ -1,78 +1,8 @@
 #include "nic.h"
 
-#include <algorithm>
-#include <charconv>
-#include <map>
-
 #include "base/error.h"
 
 namespace drlnet::dpdk {
-void malformed_nic(const std::string& shown, const std::string& what) {
-  throw Error(Status::transport, shown + ": " + what,
-              "An address looks like dpdk:af_packet:eth1,ip=10.7.0.2/24 or "
-              "dpdk:pci:0000:3b:00.0,ip=10.7.0.2/24; a client adds to=10.7.0.1:7447.");
-}
-
-namespace {
-
-constexpr size_t kLargestMtu = 9000;
-
-uint16_t number(const std::string& shown, const std::string& key, std::string_view text,
-                uint16_t largest = 65535) {
-  uint16_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value == 0 || value > largest) {
-    malformed_nic(shown, key + "=" + std::string(text) + " is no number from 1 to " +
-                             std::to_string(largest));
-  }
-  return value;
-}
-
-link::IpAddress ip_of(const std::string& shown, const std::string& key, std::string_view text) {
-  const auto ip = link::IpAddress::parse(text);
-  if (!ip) malformed_nic(shown, key + "=" + std::string(text) + " is no IP address");
-  return *ip;
-}
-
-// "10.7.0.2:7447", "10.7.0.2", "[fd00::2]:7447", "fd00::2".
-void read_to(NicAddress& address, std::string text) {
-  const size_t bracket = text.find(']'), colon = text.rfind(':');
-  const bool v6 = std::count(text.begin(), text.end(), ':') > 1;
-  if (colon != std::string::npos && (!v6 || (bracket != std::string::npos && colon > bracket))) {
-    address.to_port = number(address.shown, "to", text.substr(colon + 1));
-    text.resize(colon);
-  }
-  if (!text.empty() && text.front() == '[' && text.back() == ']') {
-    text = text.substr(1, text.size() - 2);
-  }
-  address.to = ip_of(address.shown, "to", text);
-}
-
-void read_setting(NicAddress& address, const std::string& key, const std::string& value) {
-  if (key == "ip") {
-    const auto subnet = link::Subnet::parse(value);
-    if (!subnet) malformed_nic(address.shown, "ip=" + value + " is no IP address");
-    address.ip = *subnet;
-  } else if (key == "port") {
-    address.port = number(address.shown, key, value);
-  } else if (key == "gateway") {
-    address.gateway = ip_of(address.shown, key, value);
-  } else if (key == "to") {
-    read_to(address, value);
-  } else if (key == "mtu") {
-    address.mtu = number(address.shown, key, value, kLargestMtu);
-  } else if (key == "queues") {
-    address.queues = number(address.shown, key, value, 64);
-  } else if (key == "args") {
-    address.arguments = value;
-    std::replace(address.arguments.begin(), address.arguments.end(), ';', ',');
-  } else {
-    malformed_nic(address.shown,
-                  "\"" + key + "\" is no setting (ip, port, to, gateway, mtu, queues, args)");
-  }
-}
-
-}  // namespace
 
 void check_nic(const NicAddress& address) {
   const std::string& shown = address.shown;
@@ -90,29 +20,6 @@ void check_nic(const NicAddress& address) {
                     " carries the default route, and af_xdp takes its whole queue",
                 "Choose another interface, or dpdk:af_packet, which leaves the kernel its frames.");
   }
-}
-
-NicAddress parse_nic(const std::string& rest) {
-  static const std::map<std::string, NicDriver> kDrivers = {
-      {"af_packet", NicDriver::af_packet}, {"af_xdp", NicDriver::af_xdp}, {"pci", NicDriver::pci}};
-  NicAddress address;
-  address.shown = "dpdk:" + rest;
-  const size_t colon = rest.find(':');
-  address.driver = kDrivers.at(rest.substr(0, colon));  // the registry let no other through
-  std::string settings = colon == std::string::npos ? "" : rest.substr(colon + 1);
-  size_t comma = settings.find(',');
-  address.device = settings.substr(0, comma);
-  if (address.device.empty()) malformed_nic(address.shown, "it names no device");
-  while (comma != std::string::npos) {
-    settings.erase(0, comma + 1);
-    comma = settings.find(',');
-    const std::string setting = settings.substr(0, comma);
-    const size_t equals = setting.find('=');
-    if (equals == std::string::npos)
-      malformed_nic(address.shown, "\"" + setting + "\" has no value");
-    read_setting(address, setting.substr(0, equals), setting.substr(equals + 1));
-  }
-  return address;
 }
 
 }  // namespace drlnet::dpdk

@@ -6,13 +6,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <set>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "nic.h"
 #include "rendezvous.h"
 #include "transport.h"
-#include "xdp_log.h"
+#include "xdp.h"
 
 namespace drlnet::dpdk {
 namespace {
@@ -101,8 +103,10 @@ Device device_of(const NicAddress& address) {
 std::unique_ptr<Pool> make_pool(const NicAddress& address, const Device& device) {
   // Some devices (vmxnet3) fill two rings for each queue that they receive on.
   const size_t rings = kNicDescriptors * (1u + 2u * device.port.queues);
-  return std::make_unique<Pool>(rings + kSpareBuffers, device.buffer_bytes, device.aligned_payload,
-                                address.shown);
+  auto pool = std::make_unique<Pool>(rings + kSpareBuffers, device.buffer_bytes,
+                                     device.aligned_payload, address.shown);
+  if (address.driver == NicDriver::af_xdp) keep_to_umem(pool->get());
+  return pool;
 }
 
 std::unique_ptr<Link> open_link(const NicAddress& address, const Device& device, uint16_t udp_port,
@@ -119,12 +123,44 @@ std::unique_ptr<Link> open_link(const NicAddress& address, const Device& device,
   return link;
 }
 
+// An interface that a port of this process has. A second one would take frames of the first: the
+// kernel deals them out among the af_packet sockets of one process (the driver joins them in a
+// PACKET_FANOUT group), and af_xdp's queue has one owner.
+class Occupied {
+ public:
+  explicit Occupied(const NicAddress& address) : interface_(address.device) {
+    std::lock_guard lock(mutex());
+    if (!all().insert(interface_).second) {
+      throw Error(Status::transport,
+                  address.shown + ": this process has " + interface_ + " already",
+                  "Use one client for all of it, or another process.");
+    }
+  }
+  ~Occupied() {
+    std::lock_guard lock(mutex());
+    all().erase(interface_);
+  }
+  Occupied(const Occupied&) = delete;
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  static std::set<std::string>& all() {
+    static std::set<std::string> all;
+    return all;
+  }
+  std::string interface_;
+};
+
 // Closes the port when its interface goes (af_packet: or is set down), and opens it when it is
 // back: the drivers would stay with the one that is no more.
 class NicKeeper final : public LinkKeeper {
  public:
   NicKeeper(const NicAddress& address, Device device, uint16_t udp_port, Pool& pool)
       : address_(address),
+        occupied_(address),
         device_(std::move(device)),
         udp_port_(udp_port),
         pool_(&pool),
@@ -206,6 +242,7 @@ class NicKeeper final : public LinkKeeper {
   }
 
   NicAddress address_;
+  Occupied occupied_;
   Device device_;
   uint16_t udp_port_;
   Pool* pool_;

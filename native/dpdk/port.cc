@@ -62,7 +62,10 @@ Port::Port(const PortOptions& options, Pool& pool) : bus_(options.bus), device_(
   Environment::get(bus_ == "pci" ? device_ : "").run([&] {
     attach(options);
     try {
+      // On this thread alone ports are opened: what appears meanwhile is this one's.
+      const auto before = xdp_sockets();
       configure(options, pool.get());
+      xdp_sockets_ = opened_between(before, xdp_sockets());
     } catch (...) {
       close();
       throw;
@@ -127,6 +130,7 @@ void Port::close() {
   rte_eth_dev_stop(id_);
   // Closing and removing are one for a virtual device; a device that is gone is no error here.
   rte_eal_hotplug_remove(bus_.c_str(), device_.c_str());
+  close_left(xdp_sockets_);
   id_ = RTE_MAX_ETHPORTS;
 }
 

@@ -12,6 +12,7 @@
 
 #include "environment.h"
 #include "transport/link/address.h"
+#include "xdp.h"
 
 namespace drlnet::dpdk {
 
@@ -71,6 +72,7 @@ class Port {
 
   uint16_t id_ = RTE_MAX_ETHPORTS;
   std::string bus_, device_;
+  std::vector<XdpSocket> xdp_sockets_;
   uint16_t queues_ = 1, next_queue_ = 0;
   uint16_t receive_descriptors_ = 0;
   bool verifies_checksums_ = false;

@@ -54,10 +54,6 @@ bool is_at(const Descriptor& file, const std::string& path) {
 
 }  // namespace
 
-const char* local_driver_name(LocalDriver driver) {
-  return driver == LocalDriver::memif ? "memif" : "virtio-user";
-}
-
 sockaddr_un unix_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -101,14 +97,6 @@ DoorbellMemory::DoorbellMemory(DoorbellMemory&& other) noexcept
     : memory_(std::move(other.memory_)), page_(std::exchange(other.page_, nullptr)) {}
 
 LocalPaths local_paths(const std::string& name, const std::string& shown) {
-  for (const char letter : name) {
-    const bool fine = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
-                      (letter >= '0' && letter <= '9') || letter == '-' || letter == '_';
-    if (!fine) {
-      throw Error(Status::transport, shown + ": \"" + name + "\" cannot be a name",
-                  "Use letters, digits, - and _.");
-    }
-  }
   const std::string meeting = private_directory(shown) + "/" + name;
   constexpr size_t kRoomForNumber = 12;
   if (meeting.size() + kRoomForNumber >= sizeof(sockaddr_un::sun_path)) {

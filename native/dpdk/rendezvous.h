@@ -12,11 +12,9 @@
 #include <string>
 
 #include "doorbell.h"
+#include "transport/dpdk_address.h"
 
 namespace drlnet::dpdk {
-
-enum class LocalDriver : uint32_t { virtio_user = 0, memif = 1 };
-const char* local_driver_name(LocalDriver driver);  // as addresses have it
 
 sockaddr_un unix_address(const std::string& path);
 

@@ -126,18 +126,19 @@ std::span<const RxFrame> DpdkTransport::recv_burst() {
 
 WaitPoint DpdkTransport::arm() {
   register_thread();
-  if (!keeper_ || keeper_->wake_fd() < 0) {
-    const WaitPoint point{-1, now_ns() + sleep_ns_};
-    sleep_ns_ = std::min(2 * sleep_ns_, kLongestSleepNs);
-    return point;
+  const int wake_fd = keeper_ ? keeper_->wake_fd() : -1;
+  if (wake_fd >= 0) {
+    for (const auto& link : links_) {
+      if (link && link->doorbell) link->doorbell->wait_begins();
+    }
+    armed_ = true;
   }
-  for (const auto& link : links_) {
-    if (link && link->doorbell) link->doorbell->wait_begins();
-  }
-  armed_ = true;
   if (received_ == borrowed_) receive_all();
-  if (received_ > borrowed_ || keeper_->changed()) return {-1, 0};
-  return {keeper_->wake_fd(), 0};
+  if (received_ > borrowed_ || (wake_fd >= 0 && keeper_->changed())) return {-1, 0};
+  if (wake_fd >= 0) return {wake_fd, 0};
+  const WaitPoint point{-1, now_ns() + sleep_ns_};
+  sleep_ns_ = std::min(2 * sleep_ns_, kLongestSleepNs);
+  return point;
 }
 
 void DpdkTransport::disarm() {

@@ -3,39 +3,22 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <mutex>
 
 #include "base/error.h"
+#include "transport/dpdk_address.h"
 #include "transport/dpdk_module.h"
 
 namespace drlnet::dpdk {
 namespace {
 
-constexpr std::array<std::string_view, 3> kLocal = {"local", "memif", "virtio-user"};
-constexpr std::array<std::string_view, 3> kDevices = {"af_packet", "af_xdp", "pci"};
 constexpr const char* kFileName = "libdrlnet_dpdk.so";
-
-std::string_view kind_of(std::string_view rest) { return rest.substr(0, rest.find(':')); }
-
-bool is_one_of(std::string_view kind, std::span<const std::string_view> kinds) {
-  return std::ranges::find(kinds, kind) != kinds.end();
-}
-
-void check_kind(const std::string& rest) {
-  if (is_one_of(kind_of(rest), kLocal) || is_one_of(kind_of(rest), kDevices)) return;
-  throw Error(Status::transport,
-              "dpdk:" + rest + ": no DPDK link is called \"" + std::string(kind_of(rest)) + "\"",
-              "Use dpdk:local, dpdk:memif, dpdk:virtio-user, dpdk:af_packet:IFACE,ip=..., "
-              "dpdk:af_xdp:IFACE,ip=... or dpdk:pci:ADDRESS,ip=...");
-}
 
 // Beside whatever holds this code: the extension, or a test's build folder above it.
 std::string find_file() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&check_kind), &info) == 0) return {};
+  if (dladdr(reinterpret_cast<const void*>(&is_loopback), &info) == 0) return {};
   std::error_code ignored;  // of a folder that cannot be read: then the file is not there for us
   const auto folder = std::filesystem::canonical(info.dli_fname, ignored).parent_path();
   for (const auto& place : {folder, folder.parent_path()}) {
@@ -75,15 +58,15 @@ const Module& load(const std::string& rest) {
 }  // namespace
 
 std::unique_ptr<Transport> listen(const std::string& rest) {
-  check_kind(rest);
+  parse_address(rest);  // what is wrong with it is said without DPDK too
   return load(rest).listen(rest);
 }
 
 Connected connect(const std::string& rest) {
-  check_kind(rest);
+  parse_address(rest);  // what is wrong with it is said without DPDK too
   return load(rest).connect(rest);
 }
 
-bool is_loopback(const std::string& rest) { return is_one_of(kind_of(rest), kLocal); }
+bool is_loopback(const std::string& rest) { return is_local(rest); }
 
 }  // namespace drlnet::dpdk

@@ -17,11 +17,6 @@ namespace {
 constexpr const char* kForms =
     "Write udp://HOST:PORT, for example udp://127.0.0.1:7447 or udp://[::1]:7447.";
 
-struct HostPort {
-  std::string host;
-  uint16_t port = kDefaultPort;
-};
-
 [[noreturn]] void throw_malformed(const std::string& text, const std::string& reason) {
   throw Error(Status::transport, "udp://" + text + ": " + reason, kForms);
 }
@@ -35,7 +30,9 @@ uint16_t parse_port(const std::string& text, std::string_view digits) {
   return port;
 }
 
-HostPort split(const std::string& text) {
+}  // namespace
+
+HostPort parse_address(const std::string& text) {
   HostPort result;
   std::string_view rest = text;
   if (rest.starts_with('[')) {
@@ -56,8 +53,6 @@ HostPort split(const std::string& text) {
   if (!rest.empty()) result.port = parse_port(text, rest.substr(1));
   return result;
 }
-
-}  // namespace
 
 bool SocketAddress::loopback() const {
   if (family() == AF_INET) {
@@ -99,7 +94,7 @@ SocketAddress from_endpoint(const Endpoint& endpoint) {
 }
 
 std::vector<SocketAddress> resolve(const std::string& host_and_port) {
-  const HostPort wanted = split(host_and_port);
+  const HostPort wanted = parse_address(host_and_port);
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   hints.ai_flags = AI_NUMERICSERV;

@@ -33,7 +33,14 @@ static_assert(sizeof(SocketAddress) <= sizeof(Endpoint::bytes));
 Endpoint to_endpoint(const SocketAddress& address);
 SocketAddress from_endpoint(const Endpoint& endpoint);
 
-// Everything that "HOST", "HOST:PORT" or "[V6]:PORT" stands for, in the resolver's order; never
+struct HostPort {
+  std::string host;
+  uint16_t port = kDefaultPort;
+};
+// "HOST", "HOST:PORT" or "[V6]:PORT". Throws Error(transport).
+HostPort parse_address(const std::string& text);
+
+// Everything that such an address stands for, in the resolver's order; never
 // empty. Throws Error(transport).
 std::vector<SocketAddress> resolve(const std::string& host_and_port);
 

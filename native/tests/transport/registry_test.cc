@@ -29,7 +29,7 @@ void expect_listen_error(const std::string& address, const std::string& cause_pa
 
 TEST_CASE(
     "every registered transport listens, is reached by the address it reports, and is named") {
-  for_each_variant(bare_variants(), [](const Variant& variant) {
+  for_each_variant(local_variants(), [](const Variant& variant) {
     Link link = make_link(variant);
     const std::string address = link.server->local_address();
     CHECK(address.starts_with(std::string(link.server->kind()) + ":"));
@@ -40,13 +40,23 @@ TEST_CASE(
 }
 
 TEST_CASE("an address in use is refused, and free again when its listener is gone") {
-  for_each_variant(bare_variants(), [](const Variant& variant) {
+  for_each_variant(local_variants(), [](const Variant& variant) {
     auto first = start_listener(variant);
     const std::string address = first->local_address();
     expect_listen_error(address, "in use");
     first.reset();
     CHECK(listen(address)->local_address() == address);
   });
+}
+
+TEST_CASE("a process has one port on an interface; it is free again when that is closed") {
+  for (const Variant& variant : bare_variants()) {
+    if (variant.connect_address.empty() || !available(variant)) continue;
+    for (int round = 0; round < 2; ++round) {
+      const auto first = listen(variant.listen_address);
+      expect_listen_error(variant.listen_address, "this process has");
+    }
+  }
 }
 
 TEST_CASE("unknown transports are refused with the nearest name") {

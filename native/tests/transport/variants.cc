@@ -5,12 +5,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "transport/veth.h"
 
 namespace drlnet::test {
 namespace {
 
 // Both ends of a link are ports of this process, and Debian's DPDK has 32.
 constexpr size_t kDpdkClients = 14;
+constexpr uint64_t kSettleNs = 2'000'000;  // without a frame: none is under way any more
 
 // 5% each way of each fault, so that about one frame in three meets one.
 std::unique_ptr<Transport> wrap(const Variant& variant, std::unique_ptr<Transport> transport,
@@ -24,7 +26,7 @@ std::unique_ptr<Transport> wrap(const Variant& variant, std::unique_ptr<Transpor
 
 }  // namespace
 
-const std::vector<Variant>& bare_variants() {
+const std::vector<Variant>& local_variants() {
   static const std::vector<Variant> variants = [] {
     std::vector<Variant> list;
     for (const TransportKind& kind : transport_kinds()) {
@@ -44,6 +46,24 @@ const std::vector<Variant>& bare_variants() {
   return variants;
 }
 
+const std::vector<Variant>& bare_variants() {
+  static const std::vector<Variant> variants = [] {
+    std::vector<Variant> list = local_variants();
+    const auto add = [&](const std::string& driver, const VethPair& pair) {
+      Variant variant{"dpdk " + driver, "dpdk:" + driver + ":" + pair.server + ",ip=10.7.0.2/24"};
+      variant.clients = 1;  // a process has one port on an interface
+      variant.connect_address =
+          "dpdk:" + driver + ":" + pair.client + ",ip=10.7.0.1/24,to=10.7.0.2:7447";
+      variant.trouble = veth_trouble();
+      list.push_back(variant);
+    };
+    add("af_packet", kPacketPair);
+    add("af_xdp", kXdpPair);
+    return list;
+  }();
+  return variants;
+}
+
 std::vector<Variant> all_variants() {
   std::vector<Variant> list = bare_variants();
   for (Variant variant : bare_variants()) {
@@ -56,6 +76,7 @@ std::vector<Variant> all_variants() {
 
 bool available(const Variant& variant) {
   try {
+    if (!variant.trouble.empty()) throw Error(Status::transport, variant.trouble, "");
     listen(variant.listen_address);
     return true;
   } catch (const Error& error) {
@@ -67,20 +88,34 @@ bool available(const Variant& variant) {
 }
 
 std::unique_ptr<Transport> start_listener(const Variant& variant) {
-  return wrap(variant, listen(variant.listen_address), 1);
+  return listen(variant.listen_address);
 }
 
-Connected start_client(const Variant& variant, const std::string& address) {
-  Connected connected = connect(address);
-  connected.transport = wrap(variant, std::move(connected.transport), 2);
-  return connected;
+Connected start_client(const Variant& variant, Transport& listener) {
+  const bool on_ethernet = !variant.connect_address.empty();
+  Connected client = connect(on_ethernet ? variant.connect_address : listener.local_address());
+  if (!on_ethernet) return client;
+  // What is sent before the other end's hardware address is known is lost.
+  const uint64_t deadline_ns = now_ns() + kPatienceNs;
+  size_t came = 0;
+  while (came == 0 && now_ns() < deadline_ns) {
+    send_one(*client.transport, client.server, 0, 64);
+    client.transport->recv_burst();
+    came = listener.recv_burst().size();
+  }
+  REQUIRE(came > 0);
+  for (uint64_t quiet_ns = now_ns() + kSettleNs; now_ns() < quiet_ns;) {
+    if (!listener.recv_burst().empty()) quiet_ns = now_ns() + kSettleNs;
+  }
+  return client;
 }
 
 Link make_link(const Variant& variant) {
   Link link;
   link.server = start_listener(variant);
-  Connected client = start_client(variant, link.server->local_address());
-  link.client = std::move(client.transport);
+  Connected client = start_client(variant, *link.server);
+  link.server = wrap(variant, std::move(link.server), 1);
+  link.client = wrap(variant, std::move(client.transport), 2);
   link.server_endpoint = client.server;
   return link;
 }

@@ -1,4 +1,5 @@
-// The transports that the suite runs over: every registered one, each IP version, bare and faulty.
+// The transports that the suite runs over: every registered one, each IP version, each driver of
+// DPDK that needs no hardware, bare and faulty.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -18,8 +19,10 @@ constexpr uint64_t kPatienceNs = 10'000'000'000;
 
 struct Variant {
   std::string name;
-  std::string listen_address;  // asks for a fresh port or name
-  size_t clients = 40;         // as many of them as a test may start, an even number
+  std::string listen_address;        // asks for a fresh port or name
+  size_t clients = 40;               // as many of them as a test may start, an even number, or one
+  std::string connect_address = {};  // of clients; empty: the listener's
+  std::string trouble = {};          // why it cannot be had here
   bool faulty = false;
 };
 
@@ -29,15 +32,19 @@ struct Link {
   Endpoint server_endpoint;
 };
 
-// False, with a message, where the machine lacks what the variant needs (IPv6).
+// False, with a message, where the machine lacks what the variant needs (IPv6, root).
 bool available(const Variant& variant);
 
+// Listeners on this machine alone, each of which picks a free port or name.
+const std::vector<Variant>& local_variants();
+// Those and listeners on an Ethernet interface.
 const std::vector<Variant>& bare_variants();
 // Those and each behind a faulty transport.
 std::vector<Variant> all_variants();
 
+// Bare ones. A client and its listener know the way to each other when they are returned.
 std::unique_ptr<Transport> start_listener(const Variant& variant);
-Connected start_client(const Variant& variant, const std::string& address);
+Connected start_client(const Variant& variant, Transport& listener);
 Link make_link(const Variant& variant);
 
 // Waits by poll(2) on arm(); false when `deadline_ns` passes first.
