@@ -1,5 +1,7 @@
 // Prioritized sampling (Schaul et al., 2016): an item is drawn with probability
 // max(p, floor)^alpha / sum. A batch of k takes one draw from each of k equal parts of the mass.
+// Masses and the floor are kept within float32's normal range: a present leaf never has mass 0, nor
+// an infinite one.
 #include <algorithm>
 #include <limits>
 
