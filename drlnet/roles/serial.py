@@ -16,12 +16,15 @@ from drlnet.roles.actor import Actor
 from drlnet.roles.learn import Learning, LearnResult
 from drlnet.roles.stop import Stop
 
+_DEADLINE_S = 1e6
+
 
 def serial(config: Config, run: RunFolder, stop: Stop) -> LearnResult:
     """Runs until the goal, a budget in steps, or stop."""
     torch.set_num_threads(1)
     server = native.Server(["memory:"])
-    with Client.in_process(server) as client:
+    # Nobody else could keep a call waiting; a process that was suspended goes on where it was.
+    with Client.in_process(server, timeout=_DEADLINE_S) as client:
         learning = Learning(config, client, run)
         actor = Actor(config, client, index=0)
         actor.wait_for_params(stop)
@@ -32,7 +35,9 @@ def serial(config: Config, run: RunFolder, stop: Stop) -> LearnResult:
                 actor.tick()
                 continue
             actor.flush()
-            learning.step(learning.table.sample(batch_size), learning.table.update_priorities)
+            learning.step(
+                learning.table.sample(batch_size, timeout=None), learning.table.update_priorities
+            )
             drawn += batch_size
         actor.close()
         return learning.close()

@@ -92,6 +92,9 @@ def test_unknown_key_suggests(text: str, suggestion: str) -> None:
         ("algo.gamma=nan", "finite"),
         ("algo.name=dqm", "no such algorithm"),
         ("replay.sampler=prioritised", "none of that name"),
+        ("replay.sampler_options={groups = true}", "expected a number"),
+        ("server.sampler_options={groups = 4}", "belong to no sampler"),
+        ("server.sampler=amper", "none of that name"),
         ("server.transport=upd", "none of that name"),
         ("server.transport=memory", "cannot join processes"),
         ("server.transport=dpdk", "none of that name"),
@@ -105,6 +108,23 @@ def test_wrong_value_names_key_and_expectation(text: str, expected: str) -> None
     with pytest.raises(ConfigError) as caught:
         load(ID, sets=[text])
     assert text.partition("=")[0] in caught.value.cause
+    assert expected in caught.value.cause
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("sampler", "options", "expected"),
+    [
+        ("amper-fr", "{m = 5}", "'m'"),
+        ("amper-k", "{groups = 2.5}", "groups = 2.5"),
+        ("amper-fr-prefix", "{groups = 4, scale = 2}", "scale = 2"),
+        ("uniform", "{groups = 4}", "'groups'"),
+    ],
+)
+def test_options_that_a_sampler_does_not_take(sampler: str, options: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(ID, sets=[f"replay.sampler={sampler}", f"replay.sampler_options={options}"])
+    assert sampler in caught.value.cause
     assert expected in caught.value.cause
     assert caught.value.remedy
 

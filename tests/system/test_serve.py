@@ -34,6 +34,13 @@ def test_serve_listens_on_several_addresses(tmp_path: Path) -> None:
             assert finished(tmp_path, "stats", "--server", address, "--json").last_json()
 
 
+def test_the_sampler_is_checked_before_anything_starts(tmp_path: Path) -> None:
+    ended = finished(tmp_path, "serve", "--sampler", "amper-fr", "--set",
+                     "server.sampler_options={m=3}")  # fmt: skip
+    assert ended.popen.returncode == errors.ConfigError.exit_code
+    assert b"has no option 'm'" in ended.err
+
+
 def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))

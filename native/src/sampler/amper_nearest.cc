@@ -31,6 +31,7 @@ class AmperNearest final : public Amper {
 
  private:
   void search(Random& random) override {
+    list_buckets();
     set_slopes();
     for (uint32_t group = 0; group < options_.groups; ++group) {
       const double v = representative(group, random);
@@ -40,28 +41,47 @@ class AmperNearest final : public Amper {
     unite();
   }
 
+  void list_buckets() {
+    filled_.clear();
+    values_.clear();
+    before_.assign(1, 0);
+    for (uint32_t bucket = buckets_.filled_from(0); bucket < PriorityBuckets::kCount;
+         bucket = buckets_.filled_from(bucket + 1)) {
+      filled_.push_back(bucket);
+      values_.push_back(PriorityBuckets::value_of(bucket));
+      before_.push_back(before_.back() + buckets_.count(bucket));
+    }
+  }
+
   // kappa_i(V) = slopes_[i] V.
   void set_slopes() {
     uint64_t below = 0;
+    most_ = 0;
     for (uint32_t group = 0; group < options_.groups; ++group) {
       const bool last = group + 1 == options_.groups;
-      const uint64_t through =
-          last ? buckets_.size()
-               : buckets_.count_below(PriorityBuckets::first_from((group + 1) * range_.width));
+      const uint64_t through = last ? buckets_.size() : before_[first_from(end_of(group), 0)];
       slopes_[group] = options_.scale * static_cast<double>(through - below) / range_.end;
+      most_ = std::max(most_, slopes_[group] * end_of(group));
       below = through;
     }
   }
 
+  double end_of(uint32_t group) const {
+    return group + 1 == options_.groups ? range_.end : (group + 1) * range_.width;
+  }
+  // The first listed bucket of at least this value, `from` or later.
+  size_t first_from(double value, size_t from) const {
+    const auto begin = values_.begin() + static_cast<ptrdiff_t>(from);
+    return static_cast<size_t>(std::lower_bound(begin, values_.end(), value) - values_.begin());
+  }
+
   void add_nearest(double v, double wanted, Random& random) {
     auto left = static_cast<uint64_t>(wanted);
-    const uint32_t middle = PriorityBuckets::first_from(v);
-    uint32_t up = buckets_.filled_from(middle), down = buckets_.filled_below(middle);
+    size_t up = first_from(v, 0), down = up;  // next: up, or down - 1
     while (left > 0) {
-      const bool upward = down == PriorityBuckets::kCount ||
-                          (up != PriorityBuckets::kCount &&
-                           PriorityBuckets::value_of(up) - v < v - PriorityBuckets::value_of(down));
-      const uint32_t bucket = upward ? up : down;
+      const bool upward =
+          down == 0 || (up < values_.size() && values_[up] - v < v - values_[down - 1]);
+      const uint32_t bucket = filled_[upward ? up++ : --down];
       const uint32_t count = buckets_.count(bucket);
       if (count <= left) {
         candidates_.push_back({bucket, 0, count});
@@ -70,8 +90,6 @@ class AmperNearest final : public Amper {
         add_part(bucket, count, static_cast<uint32_t>(left), random);
         left = 0;
       }
-      (upward ? up : down) =
-          upward ? buckets_.filled_from(bucket + 1) : buckets_.filled_below(bucket);
     }
   }
 
@@ -105,8 +123,9 @@ class AmperNearest final : public Amper {
 
   double inclusion(uint32_t bucket) override {
     std::fill(shares_.begin(), shares_.end(), 0.0);
-    add_shares_above(bucket);
-    add_shares_below(bucket);
+    const size_t at = first_from(PriorityBuckets::value_of(bucket), 0);
+    add_shares_above(at);
+    add_shares_below(at);
     double outside = 1;
     for (const double share : shares_) outside *= 1 - std::min(1.0, share / range_.width);
     return 1 - outside;
@@ -120,66 +139,69 @@ class AmperNearest final : public Amper {
   void add_share(uint32_t group, double from, double to, double nearer, double count) {
     const double slope = slopes_[group];
     if (slope == 0 || to <= from) return;
+    if (slope * from - nearer >= count) {  // the whole bucket comes in: nearly every step
+      shares_[group] += to - from;
+      return;
+    }
     shares_[group] +=
         clamped_area(slope * from - nearer, slope * to - nearer, count) / (slope * count);
   }
 
-  void add_shares_above(uint32_t bucket) {
-    const double x = PriorityBuckets::value_of(bucket), count = buckets_.count(bucket);
-    const double most = most_wanted();
-    double nearer = 0;
+  double items(size_t first, size_t end) const {
+    return static_cast<double>(before_[end] - before_[first]);
+  }
+
+  // What lies between x and its mirror image across V is nearer to V than x is.
+  void add_shares_above(size_t at) {
+    const double x = values_[at], count = items(at, at + 1);
     uint32_t group = group_of(x);
-    uint32_t next = buckets_.filled_from(bucket + 1);
-    for (double v = x; v < range_.end && nearer < most;) {
-      const bool more = next != PriorityBuckets::kCount;
-      const double half_way = more ? (x + PriorityBuckets::value_of(next)) / 2 : range_.end;
-      const bool last_group = group + 1 == options_.groups;
-      const double border = last_group ? range_.end : (group + 1) * range_.width;
+    size_t next = at + 1;
+    for (double v = x; v < range_.end && items(at + 1, next) < most_;) {
+      const bool more = next < values_.size();
+      const double half_way = more ? (x + values_[next]) / 2 : range_.end;
+      const double border = end_of(group);
       const double to = std::min(half_way, border);
-      add_share(group, v, to, nearer, count);
+      add_share(group, v, to, items(at + 1, next), count);
+      v = std::max(v, to);
+      if (half_way <= border && !more) break;
       if (half_way <= border) {
-        if (!more) break;
-        nearer += buckets_.count(next);
-        next = buckets_.filled_from(next + 1);
+        ++next;
       } else {
         ++group;
       }
-      v = std::max(v, to);
+      // Nothing comes in before kappa exceeds what is nearer here, and that only grows with V.
+      const double slope = slopes_[group], nearer = items(at + 1, next);
+      if (slope * v <= nearer) {
+        v = std::max(v, slope > 0 ? std::min(end_of(group), nearer / slope) : end_of(group));
+        next = first_from(2 * v - x, next);
+      }
     }
   }
 
-  void add_shares_below(uint32_t bucket) {
-    const double x = PriorityBuckets::value_of(bucket), count = buckets_.count(bucket);
-    const double most = most_wanted();
-    double nearer = 0;
+  void add_shares_below(size_t at) {
+    const double x = values_[at], count = items(at, at + 1);
     uint32_t group = group_of(x);
-    uint32_t next = buckets_.filled_below(bucket);
-    for (double v = std::min(x, range_.end); v > 0 && nearer < most;) {
-      const bool more = next != PriorityBuckets::kCount;
-      const double half_way = more ? (x + PriorityBuckets::value_of(next)) / 2 : 0;
+    size_t first = at;  // of those that are nearer
+    for (double v = std::min(x, range_.end); v > 0 && items(first, at) < most_;) {
+      const double half_way = first > 0 ? (x + values_[first - 1]) / 2 : 0;
       const double border = group * range_.width;
       const double from = std::max(half_way, border);
-      add_share(group, from, v, nearer, count);
+      add_share(group, from, v, items(first, at), count);
+      v = std::min(v, from);
+      if (half_way >= border && first == 0) break;
       if (half_way >= border) {
-        if (!more) break;
-        nearer += buckets_.count(next);
-        next = buckets_.filled_below(next);
+        --first;
       } else {
         --group;
       }
-      v = std::min(v, from);
-      // Downward kappa falls within a group and what is nearer only grows.
-      if (group == 0 && slopes_[0] * v <= nearer) break;
+      // Downward kappa falls within a group, and what is nearer only grows.
+      if (slopes_[group] * v <= items(first, at)) {
+        if (group == 0) break;
+        v = std::min(v, group * range_.width);
+        --group;
+        first = std::min(first, first_from(2 * v - x, 0));
+      }
     }
-  }
-
-  // No V anywhere asks for more.
-  double most_wanted() const {
-    double most = 0;
-    for (uint32_t group = 0; group < options_.groups; ++group) {
-      most = std::max(most, slopes_[group] * (group + 1) * range_.width);
-    }
-    return most;
   }
 
   double emptiness() override {
@@ -195,6 +217,11 @@ class AmperNearest final : public Amper {
   }
 
   std::vector<double> slopes_, shares_;  // by group
+  double most_ = 0;                      // of kappa over all V
+  // The filled buckets of this draw, ascending, and the items below each of them.
+  std::vector<uint32_t> filled_;
+  std::vector<double> values_;
+  std::vector<uint64_t> before_;
 };
 
 }  // namespace
