@@ -10,10 +10,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <new>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -50,6 +55,39 @@ bool is_at(const Descriptor& file, const std::string& path) {
   struct stat held{}, found{};
   return fstat(file.get(), &held) == 0 && lstat(path.c_str(), &found) == 0 &&
          held.st_dev == found.st_dev && held.st_ino == found.st_ino;
+}
+
+// The process that was given a name for want of one, PID-NUMBER; nothing for other names.
+std::optional<pid_t> owner_of(std::string_view name) {
+  pid_t process = 0;
+  unsigned number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [dash, error] = std::from_chars(name.data(), end, process);
+  if (error != std::errc{} || dash == end || *dash != '-') return {};
+  const auto [rest, wrong] = std::from_chars(dash + 1, end, number);
+  if (wrong != std::errc{} || rest != end) return {};
+  return process;
+}
+
+// Removes what servers with fresh names that were killed have left: nobody takes those names again.
+void remove_stale(const std::filesystem::path& directory) {
+  std::error_code ignored;  // of files that another server removes meanwhile
+  std::vector<std::filesystem::path> files;
+  for (auto entry = std::filesystem::directory_iterator(directory, ignored);
+       entry != std::filesystem::directory_iterator(); entry.increment(ignored)) {
+    files.push_back(entry->path());
+  }
+  for (const auto& file : files) {
+    const auto owner = owner_of(file.stem().native());
+    // A server that is starting has made its lock, and may not hold it yet.
+    if (file.extension() != ".lock" || !owner || kill(*owner, 0) == 0) continue;
+    const Descriptor lock(open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (lock.get() < 0 || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    for (const auto& other : files) {
+      if (other.stem() == file.stem() && other != file) std::filesystem::remove(other, ignored);
+    }
+    std::filesystem::remove(file, ignored);  // last: it tells of the others
+  }
 }
 
 }  // namespace
@@ -114,6 +152,7 @@ MeetingPoint::MeetingPoint(const LocalPaths& paths_, const std::string& shown) :
                   "Stop it, choose another name, or 0 for a free one.");
     }
   } while (!is_at(lock, paths.lock));  // a server that ended meanwhile has removed it
+  remove_stale(std::filesystem::path(paths.meeting).parent_path());
   unlink(paths.meeting.c_str());  // left by a server that was killed: nobody holds the lock
   socket = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = unix_address(paths.meeting);

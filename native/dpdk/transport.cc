@@ -175,9 +175,7 @@ std::string DpdkTransport::describe(const Endpoint& endpoint) const {
   // A client of shared memory knows its server by name; the server tells its clients apart.
   if (keeper_ && endpoint == keeper_->server()) return address_;
   const std::string ip = peer.ip.v4() ? peer.ip.text() : "[" + peer.ip.text() + "]";
-  const std::string trouble = keeper_ ? keeper_->trouble() : std::string();
-  return "dpdk://" + ip + ":" + std::to_string(peer.port) +
-         (trouble.empty() ? trouble : " (" + trouble + ")");
+  return "dpdk://" + ip + ":" + std::to_string(peer.port);
 }
 
 TransportCounters DpdkTransport::counters() const {

@@ -34,7 +34,7 @@ class LinkKeeper {
   virtual int wake_fd() const = 0;
   // After apply(): buffers for the links from now on, where a closed one has kept the former ones.
   virtual std::unique_ptr<Pool> fresh_pool() { return nullptr; }
-  // Why there is no link now, for errors; empty where a name says enough.
+  // As Transport's.
   virtual std::string trouble() const { return {}; }
 };
 
@@ -58,6 +58,7 @@ class DpdkTransport final : public Transport {
   std::string local_address() const override { return address_; }
   std::string describe(const Endpoint& endpoint) const override;
   std::string_view kind() const override { return "dpdk"; }
+  std::string trouble() const override { return keeper_ ? keeper_->trouble() : std::string(); }
   TransportCounters counters() const override;
 
  private:

@@ -60,6 +60,27 @@ def test_a_second_server_of_that_name_is_refused(tmp_path: Path, meeting_place: 
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
+def test_what_a_killed_server_with_a_fresh_name_left_goes_with_the_next_server(
+    tmp_path: Path, meeting_place: Path, driver: str
+) -> None:
+    def files() -> set[str]:
+        return {path.name.split(".")[0] for path in meeting_place.iterdir()}
+
+    with serving(tmp_path, f"dpdk:{driver}:0") as (living, alive):
+        with serving(tmp_path, f"dpdk:{driver}:0") as (killed, address):
+            killed.end(signal.SIGKILL)
+        names = {address.split(":")[-1] for address in (alive, address)}
+        assert files() == names
+        with serving(tmp_path, f"dpdk:{driver}:test") as (named, _):
+            assert files() == {alive.split(":")[-1], "test"}
+            with linked(alive) as client:
+                assert "ping_us" in client.ping()
+            named.end(signal.SIGTERM)
+        living.end(signal.SIGTERM)
+    assert files() == set()
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_server_comes_back(tmp_path: Path, meeting_place: Path, number: int, driver: str) -> None:
     name = f"dpdk:{driver}:test"

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -158,6 +159,27 @@ def test_a_killed_server_starts_again_and_a_deleted_interface_comes_back(
         assert _stats(tmp_path, server, local)
         _join_again(client, server)
         assert _stats(tmp_path, client, f"udp://{server.ip}:7447")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_client_whose_interface_goes_is_told_so(
+    tmp_path: Path, sides: tuple[Side, Side], driver: str
+) -> None:
+    kernel, ours = sides
+    address = f"dpdk:{driver}:{ours.interface},ip=10.7.0.3,to={kernel.ip}"
+    with command(tmp_path, "stats", "--server", address, within=_within(ours)) as asking:
+        # Nobody serves there; once the port is open it asks for its neighbour.
+        _wait_for_a_neighbour(kernel, "10.7.0.3")
+        assert _in(ours, "ip", "link", "delete", ours.interface).returncode == 0
+        assert asking.end() == 4, asking.text()
+        assert f"({ours.interface} is down or gone)" in asking.err.decode()
+
+
+def _wait_for_a_neighbour(side: Side, ip: str) -> None:
+    """Until the kernel of that side has heard from the address."""
+    deadline = time.monotonic() + 20
+    while ip not in _in(side, "ip", "neighbour", "show").stdout:
+        assert time.monotonic() < deadline, f"nothing was heard from {ip}"
 
 
 def _join_again(client: Side, server: Side) -> None:

@@ -90,9 +90,11 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
     // What still comes in may be the answer; but frames may come without end, of other calls.
     if (now >= deadline && (!moved || now - deadline >= kInterruptNs)) {
       const bool opening = connection_.state() == Connection::State::hello;
+      const std::string trouble = connection_.transport().trouble();
       throw Error(
           opening ? Status::transport : Status::timeout,
-          options_.address + ": waited " + seconds(now - started) + " for " + waited_for(),
+          options_.address + ": waited " + seconds(now - started) + " for " + waited_for() +
+              (trouble.empty() ? trouble : " (" + trouble + ")"),
           opening ? "start it with `drlnet serve --listen " + options_.address +
                         "`, or correct the address"
                   : "look at `drlnet stats --server " + options_.address + "`, or allow more time");

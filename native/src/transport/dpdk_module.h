@@ -11,7 +11,7 @@ struct Module {
   std::unique_ptr<Transport> (*listen)(const std::string& rest);
   Connected (*connect)(const std::string& rest);
 };
-constexpr uint32_t kModuleVersion = 1;
+constexpr uint32_t kModuleVersion = 2;
 // The module's only symbol: const Module* drlnet_dpdk_module().
 constexpr const char* kModuleSymbol = "drlnet_dpdk_module";
 

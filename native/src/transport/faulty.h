@@ -67,6 +67,7 @@ class FaultyTransport final : public Transport {
     return inner_->describe(endpoint);
   }
   std::string_view kind() const override { return inner_->kind(); }
+  std::string trouble() const override { return inner_->trouble(); }
   TransportCounters counters() const override { return inner_->counters(); }
 
   const FaultCounts& outgoing() const { return outgoing_.counts(); }

@@ -101,6 +101,8 @@ class Transport {
   virtual std::string local_address() const = 0;
   virtual std::string describe(const Endpoint& endpoint) const = 0;
   virtual std::string_view kind() const = 0;  // the scheme: "udp"
+  // Why no frame gets through now, where that is known, for errors: "eth1 is down or gone".
+  virtual std::string trouble() const { return {}; }
   virtual TransportCounters counters() const = 0;
 };
 
