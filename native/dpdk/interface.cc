@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/clock.h"
 
 namespace drlnet::dpdk {
 namespace {
@@ -36,8 +37,8 @@ Interface::Interface(std::unique_ptr<Port> port, const InterfaceOptions& options
 
 Interface::~Interface() { rte_pktmbuf_free_bulk(queue_.data(), static_cast<unsigned>(queued_)); }
 
-void Interface::receive(uint64_t now, rte_mempool* pool, std::span<RxFrame> frames,
-                        std::span<rte_mbuf*> lent, size_t& count) {
+void Interface::receive(rte_mempool* pool, std::span<RxFrame> frames, std::span<rte_mbuf*> lent,
+                        size_t& count) {
   std::array<rte_mbuf*, kBurst> packets;
   size_t received = 0;
   for (uint16_t queue = 0; queue < port_->queues() && received == 0; ++queue) {
@@ -52,7 +53,10 @@ void Interface::receive(uint64_t now, rte_mempool* pool, std::span<RxFrame> fram
       rte_prefetch0(rte_pktmbuf_mtod_offset(packet, void*, line));
     }
   };
-  if (received > 0) fetch(packets[0]);
+  if (received == 0) return;
+  fetch(packets[0]);
+  // Only neighbours have an age, and only frames are worth a look at the clock.
+  const uint64_t now = options_.only_peer ? 0 : now_ns();
   for (size_t i = 0; i < received; ++i) {
     if (i + 1 < received) fetch(packets[i + 1]);
     if (on_packet(packets[i], now, pool, frames[count])) {

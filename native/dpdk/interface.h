@@ -55,8 +55,8 @@ class Interface {
   // Receives a burst; datagrams for us are added to `frames` and their buffers to `lent`, at most
   // kBurst of them. Others are answered or dropped, and freed.
   static constexpr size_t kBurst = 32;
-  void receive(uint64_t now_ns, rte_mempool* pool, std::span<RxFrame> frames,
-               std::span<rte_mbuf*> lent, size_t& count);
+  void receive(rte_mempool* pool, std::span<RxFrame> frames, std::span<rte_mbuf*> lent,
+               size_t& count);
 
   // Puts headers before the payload of `length` bytes, which begins where payload_of() says, and
   // queues the packet, or drops and counts it.

@@ -97,9 +97,8 @@ size_t DpdkTransport::send_burst(std::span<const TxFrame> frames) {
 }
 
 void DpdkTransport::receive_all() {
-  const uint64_t now = clock();
   for (const auto& link : links_) {
-    if (link) link->interface->receive(now, pool_->get(), rx_frames_, rx_packets_, received_);
+    if (link) link->interface->receive(pool_->get(), rx_frames_, rx_packets_, received_);
   }
 }
 
