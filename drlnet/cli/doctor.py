@@ -30,7 +30,7 @@ def doctor(
     """Check what a run needs of this machine, and say how to mend what is missing.
 
     Each check tries what it is about: a server is started over UDP and over DPDK, torch and an
-    environment make a step, sockets and folders are opened. Nothing stays.
+    environment make a step, sockets and folders are opened.
 
     Exit code: 0 all works (warnings included); 24 `drlnet run` would not; 25 DPDK would not.
 
@@ -51,12 +51,13 @@ def doctor(
             report.show(result)
             results.append(result)
     report.sum_up(results)
-    code = _exit_code(require, results)
+    code = exit_code(require, results)
     output.result(as_json(results, code))
     raise typer.Exit(code)
 
 
-def _exit_code(require: Required, results: Sequence[Result]) -> int:
+def exit_code(require: Required, results: Sequence[Result]) -> int:
+    """0, or that of the first thing required that would not work."""
     from drlnet.doctor import fit_for
     from drlnet.errors import DPDK_UNFIT_EXIT_CODE, RUN_UNFIT_EXIT_CODE
 

@@ -42,7 +42,7 @@ def hugepages(host: Host) -> Finding:
     if not free or free < LEAST_HUGEPAGES:
         return warned(
             f"{free or 0} free of {total or 0} of 2 MB; DPDK takes ordinary memory",
-            "sysctl vm.nr_hugepages=512, as root; not needed, but larger pages miss fewer lookups",
+            "sysctl vm.nr_hugepages=512, as root: fewer TLB misses; not needed",
         )
     try:
         mmap.mmap(

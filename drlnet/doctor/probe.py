@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from drlnet.errors import DrlnetError
 from drlnet.launch.guard import child_environment
 from drlnet.launch.process import DRLNET
 
@@ -18,8 +17,15 @@ DEADLINE_S = 60.0  # of all trials together; importing torch from a cold disk is
 COMMAND = "doctor-trial"
 
 
-class TrialFailed(DrlnetError):
-    """A trial that did not succeed: its own error where it could say one, else how it ended."""
+class TrialFailed(Exception):
+    """A trial that did not succeed: its own error where it could say one, else how it ended.
+
+    For checks alone, which turn it into a finding.
+    """
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(cause)
+        self.cause, self.remedy = cause, remedy
 
 
 class Probes:
@@ -39,6 +45,11 @@ class Probes:
         for name in names:
             try:
                 self._running[name] = _start([*program, COMMAND, name, "--json"])
+            except PermissionError as error:
+                self._answers[name] = TrialFailed(
+                    f"cannot start {program[0]}: {error.strerror}",
+                    "let this user read and execute this installation of Python and drlnet",
+                )
             except OSError as error:
                 self._answers[name] = TrialFailed(
                     f"cannot start a process: {error.strerror}",

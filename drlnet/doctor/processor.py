@@ -51,7 +51,7 @@ def cores(host: Host) -> Finding:
             f"{usable:g}: server, learner and actors take turns",
             "allow two or more; until then --poll block",
         )
-    found = f"{usable:g}; with --poll busy each of {polling} processes or more takes one"
+    found = f"{usable:g}; --poll busy takes one for each of {polling} processes"
     if usable < polling:
         return warned(found, "leave --poll at adaptive, the default, which sleeps between packets")
     return passed(found)

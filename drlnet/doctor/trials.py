@@ -89,21 +89,23 @@ TRIALS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def run_trial(name: str) -> dict[str, Any]:
-    """The trial of that name. Raises DrlnetError, also for what a library raises."""
+    """What that trial found, or what a library raised, as errors are in JSON: {"error": ...}.
+
+    A DrlnetError passes: the command line says it in the same way.
+    """
     try:
         return TRIALS[name]()
     except DrlnetError:
         raise
     except ImportError as error:
-        raise DrlnetError(
-            f"cannot be imported: {_first_line(error)}",
-            "install drlnet and what it needs: pip install --force-reinstall .",
-        ) from error
+        return _error(f"cannot be imported: {_first_line(error)}")
     except Exception as error:
-        raise DrlnetError(
-            f"does not work: {type(error).__name__}: {_first_line(error)}",
-            "install it anew; --debug shows where",
-        ) from error
+        return _error(f"does not work: {type(error).__name__}: {_first_line(error)}")
+
+
+def _error(cause: str) -> dict[str, Any]:
+    remedy = "install drlnet and what it needs anew: pip install --force-reinstall ."
+    return {"error": {"cause": cause, "remedy": remedy}}
 
 
 def _first_line(error: Exception) -> str:
