@@ -59,7 +59,7 @@ def default_port(host: Host) -> Finding:
 
 
 def _holder(host: Host, port: int) -> str:
-    """ " (process 17, python)" for who has the port, as far as this user may know."""
+    """Who has the port, in brackets; empty where this user may not know."""
     for line in (host.text("proc/net/udp") or "").splitlines()[1:]:
         fields = line.split()
         if int(fields[1].rpartition(":")[2], 16) != port:
