@@ -143,6 +143,10 @@ class RoleFailed(DrlnetError):
     exit_code = 23
 
 
+# What `drlnet doctor` ends with where something would not work: a finding, not an error of its own.
+RUN_UNFIT_EXIT_CODE = 24
+DPDK_UNFIT_EXIT_CODE = 25
+
 # Status numbers of native/src/base/error.h.
 _BY_STATUS: dict[int, type[DrlnetError]] = {
     1: ConfigError,
