@@ -50,20 +50,26 @@ AmperOptions amper_options(const SamplerSpec& spec, AmperOptions defaults,
 Amper::Amper(const SamplerSpec& spec, uint32_t leaves, AmperOptions options)
     : options_(options),
       buckets_(leaves),
+      kernel_(chosen_kernel()),
       exponent_(static_cast<float>(spec.priority_exponent)),
-      floor_(static_cast<float>(spec.priority_floor)) {}
-
-uint32_t Amper::bucket_for(float priority) const {
-  return PriorityBuckets::bucket_of(std::clamp(std::pow(std::max(priority, floor_), exponent_),
-                                               std::numeric_limits<float>::min(),
-                                               std::numeric_limits<float>::max()));
+      floor_(std::max(static_cast<float>(spec.priority_floor), std::numeric_limits<float>::min())) {
 }
 
-void Amper::insert(uint32_t slot, float priority) { buckets_.insert(slot, bucket_for(priority)); }
+std::span<const uint32_t> Amper::buckets_for(std::span<const float> priorities) {
+  const size_t n = priorities.size();
+  masses_.resize(n);
+  kernel_.power(priorities.data(), masses_.data(), n, floor_, exponent_);
+  targets_.resize(n);
+  for (size_t i = 0; i < n; ++i) targets_[i] = PriorityBuckets::bucket_of(masses_[i]);
+  return targets_;
+}
+
+void Amper::insert(uint32_t slot, float priority) {
+  buckets_.insert(slot, buckets_for({&priority, 1}).front());
+}
 
 void Amper::update(std::span<const uint32_t> slots, std::span<const float> priorities) {
-  for (const uint32_t slot : slots) buckets_.prefetch(slot);
-  for (size_t i = 0; i < slots.size(); ++i) buckets_.move(slots[i], bucket_for(priorities[i]));
+  buckets_.move(slots, buckets_for(priorities));
 }
 
 void Amper::draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) {

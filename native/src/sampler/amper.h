@@ -45,6 +45,7 @@
 #include <span>
 #include <vector>
 
+#include "sampler/kernels/kernel.h"
 #include "sampler/priority_buckets.h"
 #include "sampler/sampler.h"
 
@@ -101,11 +102,15 @@ class Amper : public Sampler {
   std::vector<Segment> candidates_;
 
  private:
-  uint32_t bucket_for(float priority) const;
+  // Valid until the next call.
+  std::span<const uint32_t> buckets_for(std::span<const float> priorities);
   void index_candidates();
   float probability(uint32_t segment, double empty);
 
+  const Kernel& kernel_;
   const float exponent_, floor_;
+  std::vector<float> masses_;      // scratch
+  std::vector<uint32_t> targets_;  // scratch: buckets
   uint64_t candidate_count_ = 0;
   // Finds the segment of the n-th candidate: ends_ are cumulated counts; guide_[n >> shift_] is
   // where to start to look (the guide table of Chen and Asau, 1974).

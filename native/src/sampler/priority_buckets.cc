@@ -1,12 +1,12 @@
 #include "sampler/priority_buckets.h"
 
-#include <cmath>
+#include <algorithm>
 #include <limits>
-#include <numeric>
 
 namespace drlnet {
 namespace {
 
+constexpr size_t kBlock = 64;            // slots that move together
 constexpr uint32_t kMantissa = 1u << 8;  // values per octave
 
 uint64_t mantissa_of(uint32_t bucket) { return kMantissa + bucket % kMantissa; }
@@ -15,9 +15,8 @@ uint64_t mantissa_of(uint32_t bucket) { return kMantissa + bucket % kMantissa; }
 
 PriorityBuckets::PriorityBuckets(uint32_t slots)
     : lists_(kCount, slots),
-      memory_((sizeof(uint32_t) + sizeof(uint16_t)) * slots),
-      index_of_slot_(reinterpret_cast<uint32_t*>(memory_.data())),
-      bucket_of_slot_(reinterpret_cast<uint16_t*>(index_of_slot_ + slots)) {}
+      memory_(sizeof(Place) * slots),
+      places_(reinterpret_cast<Place*>(memory_.data())) {}
 
 uint32_t PriorityBuckets::bucket_of(float priority) {
   constexpr uint32_t kHighest =
@@ -35,41 +34,64 @@ uint32_t PriorityBuckets::first_from(double value) {
 }
 
 void PriorityBuckets::insert(uint32_t slot, uint32_t bucket) {
-  index_of_slot_[slot] = lists_.push(bucket, slot);
-  bucket_of_slot_[slot] = static_cast<uint16_t>(bucket);
+  places_[slot] = {lists_.push(bucket, slot), bucket};
   add(bucket);
   ++size_;
 }
 
 void PriorityBuckets::remove(uint32_t slot) {
-  const uint32_t bucket = bucket_of_slot_[slot], index = index_of_slot_[slot];
+  const auto [index, bucket] = places_[slot];
   const uint32_t last = lists_.pop(bucket);
   if (last != slot) {
     *lists_.at(bucket, index) = last;
-    index_of_slot_[last] = index;
+    places_[last].index = index;
   }
   subtract(bucket);
   --size_;
 }
 
-void PriorityBuckets::move(uint32_t slot, uint32_t bucket) {
-  if (bucket_of_slot_[slot] == bucket) return;
-  remove(slot);
-  insert(slot, bucket);
+void PriorityBuckets::move(std::span<const uint32_t> slots, std::span<const uint32_t> buckets) {
+  for (size_t begin = 0; begin < slots.size(); begin += kBlock) {
+    const size_t end = std::min(slots.size(), begin + kBlock);
+    prefetch_moves(slots.subspan(begin, end - begin), buckets.subspan(begin, end - begin));
+    for (size_t i = begin; i < end; ++i) {
+      if (places_[slots[i]].bucket == buckets[i]) continue;
+      remove(slots[i]);
+      insert(slots[i], buckets[i]);
+    }
+  }
+}
+
+// In passes, so that the caches' misses of a block overlap: places; what they name in the lists,
+// and the lists' ends; the places of the last slots, which will fill the gaps. Moves within the
+// block make some of it wrong. That costs a miss, no more.
+void PriorityBuckets::prefetch_moves(std::span<const uint32_t> slots,
+                                     std::span<const uint32_t> buckets) const {
+  for (const uint32_t slot : slots) __builtin_prefetch(&places_[slot], 1);
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const auto [index, bucket] = places_[slots[i]];
+    lists_.prefetch_end(bucket);
+    lists_.prefetch_end(buckets[i]);
+    __builtin_prefetch(lists_.at(bucket, index), 1);
+  }
+  for (const uint32_t slot : slots) {
+    __builtin_prefetch(&places_[lists_.last(places_[slot].bucket)], 1);
+  }
 }
 
 void PriorityBuckets::add(uint32_t bucket) {
   const uint32_t word = bucket / 64;
   filled_[word] |= uint64_t{1} << bucket % 64;
   filled_words_[word / 64] |= uint64_t{1} << word % 64;
-  ++count_of_word_[word];
   mantissas_[bucket / kMantissa] += mantissa_of(bucket);
 }
 
 void PriorityBuckets::subtract(uint32_t bucket) {
   const uint32_t word = bucket / 64;
-  if (lists_.size(bucket) == 0) filled_[word] &= ~(uint64_t{1} << bucket % 64);
-  if (--count_of_word_[word] == 0) filled_words_[word / 64] &= ~(uint64_t{1} << word % 64);
+  if (lists_.size(bucket) == 0) {
+    filled_[word] &= ~(uint64_t{1} << bucket % 64);
+    if (filled_[word] == 0) filled_words_[word / 64] &= ~(uint64_t{1} << word % 64);
+  }
   mantissas_[bucket / kMantissa] -= mantissa_of(bucket);
 }
 
@@ -79,14 +101,6 @@ double PriorityBuckets::mass() const {
     if (mantissas_[octave] == 0) continue;
     total += static_cast<double>(mantissas_[octave]) * value_of(octave * kMantissa) / kMantissa;
   }
-  return total;
-}
-
-uint64_t PriorityBuckets::count_below(uint32_t bucket) const {
-  const uint32_t word = bucket / 64;
-  uint64_t total =
-      std::accumulate(count_of_word_.begin(), count_of_word_.begin() + word, uint64_t{0});
-  for (uint32_t at = word * 64; at < bucket; ++at) total += lists_.size(at);
   return total;
 }
 
