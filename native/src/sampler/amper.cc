@@ -83,34 +83,49 @@ void Amper::draw(std::span<uint32_t> slots, std::span<float> probabilities, Rand
 
   // In passes, so that the caches' misses of a batch overlap.
   const size_t n = slots.size();
-  drawn_.resize(n);
+  choose_candidates(n, random);
   places_.resize(n);
-  for (size_t i = 0; i < n; ++i) {
-    const uint64_t target = random.below(candidate_count_);
-    uint32_t at = guide_[target >> shift_];
-    while (ends_[at] <= target) ++at;
-    const Segment& segment = candidates_[at];
-    const uint64_t begin = ends_[at] - segment.count;
-    drawn_[i] = {at, segment.begin + static_cast<uint32_t>(target - begin)};
-  }
   for (size_t i = 0; i < n; ++i) {
     places_[i] = buckets_.slot_at(candidates_[drawn_[i].segment].bucket, drawn_[i].index);
     __builtin_prefetch(places_[i]);
   }
-  const double empty = emptiness();
+  set_probabilities();
   for (size_t i = 0; i < n; ++i) {
     slots[i] = *places_[i];
-    probabilities[i] = probability(drawn_[i].segment, empty);
+    probabilities[i] = probabilities_[drawn_[i].segment];
   }
 }
 
-float Amper::probability(uint32_t segment, double empty) {
-  float& known = probabilities_[segment];
-  if (known < 0) {
-    const double in_set = std::min(1.0, inclusion(candidates_[segment].bucket) + empty);
-    known = static_cast<float>(in_set / static_cast<double>(candidate_count_));
+void Amper::choose_candidates(size_t n, Random& random) {
+  drawn_.resize(n);
+  met_.assign(candidates_.size(), false);
+  segments_.resize(std::min(n, candidates_.size()) + 1);
+  size_t count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t target = random.below(candidate_count_);
+    uint32_t at = guide_[target >> shift_];
+    // A step or none, mostly, at random: nothing to branch on.
+    at += ends_[at] <= target;
+    at += ends_[at] <= target;
+    while (ends_[at] <= target) [[unlikely]]
+      ++at;
+    const Segment& segment = candidates_[at];
+    const uint64_t begin = ends_[at] - segment.count;
+    drawn_[i] = {at, segment.begin + static_cast<uint32_t>(target - begin)};
+    segments_[count] = at;
+    count += !met_[at];
+    met_[at] = true;
   }
-  return known;
+  segments_.resize(count);
+}
+
+void Amper::set_probabilities() {
+  const double empty = emptiness(), share = 1 / static_cast<double>(candidate_count_);
+  probabilities_.resize(candidates_.size());
+  for (const uint32_t segment : segments_) {
+    const double in_set = std::min(1.0, inclusion(candidates_[segment].bucket) + empty);
+    probabilities_[segment] = static_cast<float>(in_set * share);
+  }
 }
 
 void Amper::index_candidates() {
@@ -118,23 +133,22 @@ void Amper::index_candidates() {
   ends_.resize(n);
   candidate_count_ = 0;
   for (size_t i = 0; i < n; ++i) ends_[i] = candidate_count_ += candidates_[i].count;
-  probabilities_.assign(n, -1.0f);
-  const auto cells = static_cast<uint32_t>(std::bit_width(std::bit_ceil(n)) - 1);
+  // Two cells or more to a segment.
+  const auto cells = static_cast<uint32_t>(std::bit_width(std::bit_ceil(n))) + 1;
   const auto bits = static_cast<uint32_t>(std::bit_width(candidate_count_ - 1));
   shift_ = bits > cells ? bits - cells : 0;
-  guide_.resize(((candidate_count_ - 1) >> shift_) + 1);
+  // Each segment is noted in the first cell that begins within or behind it, then carried on.
+  guide_.assign(((candidate_count_ - 1) >> shift_) + 2, 0);
+  const uint64_t rest = (uint64_t{1} << shift_) - 1;
+  for (uint32_t i = 1; i < n; ++i) guide_[(ends_[i - 1] + rest) >> shift_] = i;
   uint32_t at = 0;
-  for (size_t cell = 0; cell < guide_.size(); ++cell) {
-    while (ends_[at] <= uint64_t{cell} << shift_) ++at;
-    guide_[cell] = at;
-  }
+  for (uint32_t& cell : guide_) cell = at = std::max(at, cell);
 }
 
 void Amper::add_whole_buckets(uint32_t first, uint32_t end) {
-  for (uint32_t bucket = buckets_.filled_from(first); bucket < end;
-       bucket = buckets_.filled_from(bucket + 1)) {
+  buckets_.each_filled(first, end, [this](uint32_t bucket) {
     candidates_.push_back({bucket, 0, buckets_.count(bucket)});
-  }
+  });
 }
 
 }  // namespace drlnet

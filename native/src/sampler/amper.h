@@ -105,7 +105,8 @@ class Amper : public Sampler {
   // Valid until the next call.
   std::span<const uint32_t> buckets_for(std::span<const float> priorities);
   void index_candidates();
-  float probability(uint32_t segment, double empty);
+  void choose_candidates(size_t n, Random& random);
+  void set_probabilities();
 
   const Kernel& kernel_;
   const float exponent_, floor_;
@@ -117,7 +118,9 @@ class Amper : public Sampler {
   std::vector<uint64_t> ends_;
   std::vector<uint32_t> guide_;
   uint32_t shift_ = 0;
-  std::vector<float> probabilities_;  // by segment; negative: not computed yet
+  std::vector<float> probabilities_;  // by segment, of those in segments_
+  std::vector<uint32_t> segments_;    // that were drawn, each once
+  std::vector<uint8_t> met_;          // by segment: whether it is among them
   struct Drawn {
     uint32_t segment, index;
   };

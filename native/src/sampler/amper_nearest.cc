@@ -45,12 +45,11 @@ class AmperNearest final : public Amper {
     filled_.clear();
     values_.clear();
     before_.assign(1, 0);
-    for (uint32_t bucket = buckets_.filled_from(0); bucket < PriorityBuckets::kCount;
-         bucket = buckets_.filled_from(bucket + 1)) {
+    buckets_.each_filled(0, PriorityBuckets::kCount, [this](uint32_t bucket) {
       filled_.push_back(bucket);
       values_.push_back(PriorityBuckets::value_of(bucket));
       before_.push_back(before_.back() + buckets_.count(bucket));
-    }
+    });
   }
 
   // kappa_i(V) = slopes_[i] V.

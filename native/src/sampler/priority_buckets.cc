@@ -34,19 +34,12 @@ uint32_t PriorityBuckets::first_from(double value) {
 }
 
 void PriorityBuckets::insert(uint32_t slot, uint32_t bucket) {
-  places_[slot] = {lists_.push(bucket, slot), bucket};
-  add(bucket);
+  add(slot, bucket);
   ++size_;
 }
 
 void PriorityBuckets::remove(uint32_t slot) {
-  const auto [index, bucket] = places_[slot];
-  const uint32_t last = lists_.pop(bucket);
-  if (last != slot) {
-    *lists_.at(bucket, index) = last;
-    places_[last].index = index;
-  }
-  subtract(bucket);
+  take(slot);
   --size_;
 }
 
@@ -56,8 +49,8 @@ void PriorityBuckets::move(std::span<const uint32_t> slots, std::span<const uint
     prefetch_moves(slots.subspan(begin, end - begin), buckets.subspan(begin, end - begin));
     for (size_t i = begin; i < end; ++i) {
       if (places_[slots[i]].bucket == buckets[i]) continue;
-      remove(slots[i]);
-      insert(slots[i], buckets[i]);
+      take(slots[i]);
+      add(slots[i], buckets[i]);
     }
   }
 }
@@ -79,20 +72,31 @@ void PriorityBuckets::prefetch_moves(std::span<const uint32_t> slots,
   }
 }
 
-void PriorityBuckets::add(uint32_t bucket) {
+void PriorityBuckets::add(uint32_t slot, uint32_t bucket) {
+  const uint32_t index = lists_.push(bucket, slot);
+  places_[slot] = {index, bucket};
+  mantissas_[bucket / kMantissa] += mantissa_of(bucket);
+  if (index > 0) [[likely]]
+    return;
   const uint32_t word = bucket / 64;
   filled_[word] |= uint64_t{1} << bucket % 64;
   filled_words_[word / 64] |= uint64_t{1} << word % 64;
-  mantissas_[bucket / kMantissa] += mantissa_of(bucket);
 }
 
-void PriorityBuckets::subtract(uint32_t bucket) {
-  const uint32_t word = bucket / 64;
-  if (lists_.size(bucket) == 0) {
-    filled_[word] &= ~(uint64_t{1} << bucket % 64);
-    if (filled_[word] == 0) filled_words_[word / 64] &= ~(uint64_t{1} << word % 64);
+void PriorityBuckets::take(uint32_t slot) {
+  const auto [index, bucket] = places_[slot];
+  uint32_t& gap = *lists_.at(bucket, index);
+  const uint32_t last = lists_.pop(bucket);
+  if (last != slot) {
+    gap = last;
+    places_[last].index = index;
   }
   mantissas_[bucket / kMantissa] -= mantissa_of(bucket);
+  if (lists_.size(bucket) > 0) [[likely]]
+    return;
+  const uint32_t word = bucket / 64;
+  filled_[word] &= ~(uint64_t{1} << bucket % 64);
+  if (filled_[word] == 0) filled_words_[word / 64] &= ~(uint64_t{1} << word % 64);
 }
 
 double PriorityBuckets::mass() const {

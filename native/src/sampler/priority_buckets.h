@@ -44,6 +44,20 @@ class PriorityBuckets {
   // The nearest filled bucket from `bucket` on, upward or downward; kCount when there is none.
   uint32_t filled_from(uint32_t bucket) const;
   uint32_t filled_below(uint32_t bucket) const;  // under `bucket`, not it
+  // Calls visit with the filled buckets of [first, end), ascending.
+  template <typename Visit>
+  void each_filled(uint32_t first, uint32_t end, Visit visit) const {
+    for (uint32_t bucket = filled_from(first); bucket < end;) {
+      const uint32_t base = bucket / 64 * 64;
+      for (uint64_t rest = filled_[base / 64] >> bucket % 64 << bucket % 64; rest != 0;
+           rest &= rest - 1) {
+        bucket = base + static_cast<uint32_t>(std::countr_zero(rest));
+        if (bucket >= end) return;
+        visit(bucket);
+      }
+      bucket = filled_from(base + 64);
+    }
+  }
 
  private:
   static constexpr uint32_t kDropped = 15;  // bits of a float's mantissa
@@ -56,8 +70,9 @@ class PriorityBuckets {
   };
 
   void prefetch_moves(std::span<const uint32_t> slots, std::span<const uint32_t> buckets) const;
-  void add(uint32_t bucket);
-  void subtract(uint32_t bucket);
+  // What insert() and remove() do but for the number of items.
+  void add(uint32_t slot, uint32_t bucket);
+  void take(uint32_t slot);
 
   SlotLists lists_;
   Mapping memory_;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/assert.h"
-
 namespace drlnet {
 namespace {
 
@@ -21,25 +19,6 @@ SlotLists::SlotLists(uint32_t lists, uint32_t slots) {
   memory_ = Mapping(words * sizeof(uint32_t) + lists * sizeof(List));
   words_ = reinterpret_cast<uint32_t*>(memory_.data());
   lists_ = reinterpret_cast<List*>(words_ + words);
-}
-
-uint32_t SlotLists::push(uint32_t list, uint32_t slot) {
-  List& at = lists_[list];
-  const uint32_t index = at.size++;
-  if (starts_page(index, 1)) [[unlikely]]
-    add_leaf(at, index);
-  word(at.last_leaf, index) = slot;
-  return index;
-}
-
-uint32_t SlotLists::pop(uint32_t list) {
-  List& at = lists_[list];
-  DRLNET_ASSERT(at.size > 0);
-  const uint32_t index = --at.size;
-  const uint32_t slot = word(at.last_leaf, index);
-  if (starts_page(index, 1)) [[unlikely]]
-    drop_leaf(at, index);
-  return slot;
 }
 
 // For the element `index`, which begins it.

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/assert.h"
 #include "base/mapping.h"
 
 namespace drlnet {
@@ -18,8 +19,25 @@ class SlotLists {
   SlotLists(uint32_t lists, uint32_t slots);
 
   uint32_t size(uint32_t list) const { return lists_[list].size; }
-  uint32_t push(uint32_t list, uint32_t slot);  // returns its index
-  uint32_t pop(uint32_t list);                  // returns the last slot; the list is not empty
+  // Returns its index.
+  uint32_t push(uint32_t list, uint32_t slot) {
+    List& at = lists_[list];
+    const uint32_t index = at.size++;
+    if (starts_page(index, 1)) [[unlikely]]
+      add_leaf(at, index);
+    word(at.last_leaf, index) = slot;
+    return index;
+  }
+  // Returns the last slot. The list is not empty.
+  uint32_t pop(uint32_t list) {
+    List& at = lists_[list];
+    DRLNET_ASSERT(at.size > 0);
+    const uint32_t index = --at.size;
+    const uint32_t slot = word(at.last_leaf, index);
+    if (starts_page(index, 1)) [[unlikely]]
+      drop_leaf(at, index);
+    return slot;
+  }
 
   // Asks the caches for where push() and pop() of the list will look.
   void prefetch_end(uint32_t list) const {
