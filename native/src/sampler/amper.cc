@@ -76,22 +76,17 @@ void Amper::draw(std::span<uint32_t> slots, std::span<float> probabilities, Rand
   DRLNET_ASSERT(size() > 0);
   range_.end = range_end(PriorityBuckets::value_of(buckets_.filled_below(PriorityBuckets::kCount)));
   range_.width = range_.end / options_.groups;
+  range_.per_width = 1 / range_.width;
   candidates_.clear();
   search(random);
   if (candidates_.empty()) add_whole_buckets(0, PriorityBuckets::kCount);
   index_candidates();
 
   // In passes, so that the caches' misses of a batch overlap.
-  const size_t n = slots.size();
-  choose_candidates(n, random);
-  places_.resize(n);
-  for (size_t i = 0; i < n; ++i) {
-    places_[i] = buckets_.slot_at(candidates_[drawn_[i].segment].bucket, drawn_[i].index);
-    __builtin_prefetch(places_[i]);
-  }
+  choose_candidates(slots.size(), random);
   set_probabilities();
-  for (size_t i = 0; i < n; ++i) {
-    slots[i] = *places_[i];
+  for (size_t i = 0; i < slots.size(); ++i) {
+    slots[i] = *drawn_[i].place;
     probabilities[i] = probabilities_[drawn_[i].segment];
   }
 }
@@ -111,7 +106,9 @@ void Amper::choose_candidates(size_t n, Random& random) {
       ++at;
     const Segment& segment = candidates_[at];
     const uint64_t begin = ends_[at] - segment.count;
-    drawn_[i] = {at, segment.begin + static_cast<uint32_t>(target - begin)};
+    const auto index = segment.begin + static_cast<uint32_t>(target - begin);
+    drawn_[i] = {buckets_.slot_at(segment.bucket, index), at};
+    __builtin_prefetch(drawn_[i].place);
     segments_[count] = at;
     count += !met_[at];
     met_[at] = true;
@@ -133,8 +130,8 @@ void Amper::index_candidates() {
   ends_.resize(n);
   candidate_count_ = 0;
   for (size_t i = 0; i < n; ++i) ends_[i] = candidate_count_ += candidates_[i].count;
-  // Two cells or more to a segment.
-  const auto cells = static_cast<uint32_t>(std::bit_width(std::bit_ceil(n))) + 1;
+  // A cell or more to a segment.
+  const auto cells = static_cast<uint32_t>(std::bit_width(std::bit_ceil(n)));
   const auto bits = static_cast<uint32_t>(std::bit_width(candidate_count_ - 1));
   shift_ = bits > cells ? bits - cells : 0;
   // Each segment is noted in the first cell that begins within or behind it, then carried on.

@@ -78,7 +78,8 @@ class Amper : public Sampler {
   // What the groups divide in this draw.
   struct Range {
     double end = 0;
-    double width = 0;  // of a group
+    double width = 0;      // of a group
+    double per_width = 0;  // 1 / width
   };
 
   // Where the range ends, of which this is the highest rounded priority.
@@ -122,10 +123,10 @@ class Amper : public Sampler {
   std::vector<uint32_t> segments_;    // that were drawn, each once
   std::vector<uint8_t> met_;          // by segment: whether it is among them
   struct Drawn {
-    uint32_t segment, index;
+    const uint32_t* place;  // of the slot
+    uint32_t segment;
   };
-  std::vector<Drawn> drawn_;             // scratch
-  std::vector<const uint32_t*> places_;  // scratch
+  std::vector<Drawn> drawn_;  // scratch
 };
 
 // groups and scale, or their defaults. Throws Error(config) for other names and values out of

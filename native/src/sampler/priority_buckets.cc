@@ -6,7 +6,7 @@
 namespace drlnet {
 namespace {
 
-constexpr size_t kBlock = 64;            // slots that move together
+constexpr size_t kAhead = 16;            // slots between the stages of a move
 constexpr uint32_t kMantissa = 1u << 8;  // values per octave
 
 uint64_t mantissa_of(uint32_t bucket) { return kMantissa + bucket % kMantissa; }
@@ -43,32 +43,27 @@ void PriorityBuckets::remove(uint32_t slot) {
   --size_;
 }
 
+// Every slot passes four stages, kAhead slots apart, so that what the next one reads is on its way
+// while others are worked on: its place; what that names in the lists, and the lists' ends; the
+// place of the list's last slot, which will fill the gap; the move. Moves in between make some of
+// it wrong. That costs a miss, no more.
 void PriorityBuckets::move(std::span<const uint32_t> slots, std::span<const uint32_t> buckets) {
-  for (size_t begin = 0; begin < slots.size(); begin += kBlock) {
-    const size_t end = std::min(slots.size(), begin + kBlock);
-    prefetch_moves(slots.subspan(begin, end - begin), buckets.subspan(begin, end - begin));
-    for (size_t i = begin; i < end; ++i) {
-      if (places_[slots[i]].bucket == buckets[i]) continue;
+  const size_t n = slots.size();
+  for (size_t step = 0; step < n + 3 * kAhead; ++step) {
+    if (step < n) __builtin_prefetch(&places_[slots[step]], 1);
+    if (const size_t i = step - kAhead; i < n) {  // false for a difference below 0, too
+      const auto [index, bucket] = places_[slots[i]];
+      lists_.prefetch_end(bucket);
+      lists_.prefetch_end(buckets[i]);
+      __builtin_prefetch(lists_.at(bucket, index), 1);
+    }
+    if (const size_t i = step - 2 * kAhead; i < n) {
+      __builtin_prefetch(&places_[lists_.last(places_[slots[i]].bucket)], 1);
+    }
+    if (const size_t i = step - 3 * kAhead; i < n && places_[slots[i]].bucket != buckets[i]) {
       take(slots[i]);
       add(slots[i], buckets[i]);
     }
-  }
-}
-
-// In passes, so that the caches' misses of a block overlap: places; what they name in the lists,
-// and the lists' ends; the places of the last slots, which will fill the gaps. Moves within the
-// block make some of it wrong. That costs a miss, no more.
-void PriorityBuckets::prefetch_moves(std::span<const uint32_t> slots,
-                                     std::span<const uint32_t> buckets) const {
-  for (const uint32_t slot : slots) __builtin_prefetch(&places_[slot], 1);
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const auto [index, bucket] = places_[slots[i]];
-    lists_.prefetch_end(bucket);
-    lists_.prefetch_end(buckets[i]);
-    __builtin_prefetch(lists_.at(bucket, index), 1);
-  }
-  for (const uint32_t slot : slots) {
-    __builtin_prefetch(&places_[lists_.last(places_[slot].bucket)], 1);
   }
 }
 

@@ -69,7 +69,6 @@ class PriorityBuckets {
     uint32_t index, bucket;
   };
 
-  void prefetch_moves(std::span<const uint32_t> slots, std::span<const uint32_t> buckets) const;
   // What insert() and remove() do but for the number of items.
   void add(uint32_t slot, uint32_t bucket);
   void take(uint32_t slot);
