@@ -93,7 +93,7 @@ void Amper::draw(std::span<uint32_t> slots, std::span<float> probabilities, Rand
 
 void Amper::choose_candidates(size_t n, Random& random) {
   drawn_.resize(n);
-  met_.assign(candidates_.size(), false);
+  probabilities_.assign(candidates_.size(), kNotDrawn);
   segments_.resize(std::min(n, candidates_.size()) + 1);
   size_t count = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -110,15 +110,14 @@ void Amper::choose_candidates(size_t n, Random& random) {
     drawn_[i] = {buckets_.slot_at(segment.bucket, index), at};
     __builtin_prefetch(drawn_[i].place);
     segments_[count] = at;
-    count += !met_[at];
-    met_[at] = true;
+    count += probabilities_[at] == kNotDrawn;
+    probabilities_[at] = 0;
   }
   segments_.resize(count);
 }
 
 void Amper::set_probabilities() {
   const double empty = emptiness(), share = 1 / static_cast<double>(candidate_count_);
-  probabilities_.resize(candidates_.size());
   for (const uint32_t segment : segments_) {
     const double in_set = std::min(1.0, inclusion(candidates_[segment].bucket) + empty);
     probabilities_[segment] = static_cast<float>(in_set * share);

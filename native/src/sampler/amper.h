@@ -119,9 +119,9 @@ class Amper : public Sampler {
   std::vector<uint64_t> ends_;
   std::vector<uint32_t> guide_;
   uint32_t shift_ = 0;
+  static constexpr float kNotDrawn = -1;
   std::vector<float> probabilities_;  // by segment, of those in segments_
   std::vector<uint32_t> segments_;    // that were drawn, each once
-  std::vector<uint8_t> met_;          // by segment: whether it is among them
   struct Drawn {
     const uint32_t* place;  // of the slot
     uint32_t segment;

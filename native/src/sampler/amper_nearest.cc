@@ -126,7 +126,7 @@ class AmperNearest final : public Amper {
     add_shares_above(at);
     add_shares_below(at);
     double outside = 1;
-    for (const double share : shares_) outside *= 1 - std::min(1.0, share / range_.width);
+    for (const double share : shares_) outside *= 1 - std::min(1.0, share * range_.per_width);
     return 1 - outside;
   }
 

@@ -39,11 +39,9 @@ class SlotLists {
     return slot;
   }
 
-  // Asks the caches for where push() and pop() of the list will look.
+  // Asks the caches for where push() and pop() of the list will look (mostly one line for both).
   void prefetch_end(uint32_t list) const {
-    const List& at = lists_[list];
-    __builtin_prefetch(&word(at.last_leaf, at.size - 1), 1);
-    __builtin_prefetch(&word(at.last_leaf, at.size), 1);
+    __builtin_prefetch(&word(lists_[list].last_leaf, lists_[list].size - 1), 1);
   }
   // The list is not empty.
   uint32_t last(uint32_t list) const { return word(lists_[list].last_leaf, lists_[list].size - 1); }
@@ -72,10 +70,14 @@ class SlotLists {
   }
   uint32_t leaf_of(const List& at, uint32_t index) const {
     uint32_t page = at.root;
-    for (uint32_t level = height(at.size); level > 0; --level) {
-      page = word(page, index >> (kShift * level));
+    if (at.size > kPage * kPage) {
+      for (uint32_t level = height(at.size); level > 1; --level) {
+        page = word(page, index >> (kShift * level));
+      }
     }
-    return page;
+    // Lists of one page come mixed with longer ones: a choice, to be made without a branch.
+    const uint32_t below = word(page, index >> kShift);
+    return at.size > kPage ? below : page;
   }
   void add_leaf(List& at, uint32_t index);
   void drop_leaf(List& at, uint32_t index);
