@@ -94,8 +94,6 @@ void Amper::draw(std::span<uint32_t> slots, std::span<float> probabilities, Rand
 void Amper::choose_candidates(size_t n, Random& random) {
   drawn_.resize(n);
   probabilities_.assign(candidates_.size(), kNotDrawn);
-  segments_.resize(std::min(n, candidates_.size()) + 1);
-  size_t count = 0;
   for (size_t i = 0; i < n; ++i) {
     const uint64_t target = random.below(candidate_count_);
     uint32_t at = guide_[target >> shift_];
@@ -109,16 +107,21 @@ void Amper::choose_candidates(size_t n, Random& random) {
     const auto index = segment.begin + static_cast<uint32_t>(target - begin);
     drawn_[i] = {buckets_.slot_at(segment.bucket, index), at};
     __builtin_prefetch(drawn_[i].place);
-    segments_[count] = at;
-    count += probabilities_[at] == kNotDrawn;
-    probabilities_[at] = 0;
+    probabilities_[at] = kDrawn;
   }
-  segments_.resize(count);
 }
 
 void Amper::set_probabilities() {
   const double empty = emptiness(), share = 1 / static_cast<double>(candidate_count_);
-  for (const uint32_t segment : segments_) {
+  // Those that were drawn, listed without a branch on chance. In the order of the search:
+  // neighbours take the same turns.
+  segments_.resize(candidates_.size());
+  size_t count = 0;
+  for (uint32_t i = 0; i < candidates_.size(); ++i) {
+    segments_[count] = i;
+    count += probabilities_[i] == kDrawn;
+  }
+  for (const uint32_t segment : std::span(segments_).first(count)) {
     const double in_set = std::min(1.0, inclusion(candidates_[segment].bucket) + empty);
     probabilities_[segment] = static_cast<float>(in_set * share);
   }

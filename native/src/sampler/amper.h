@@ -119,9 +119,9 @@ class Amper : public Sampler {
   std::vector<uint64_t> ends_;
   std::vector<uint32_t> guide_;
   uint32_t shift_ = 0;
-  static constexpr float kNotDrawn = -1;
-  std::vector<float> probabilities_;  // by segment, of those in segments_
-  std::vector<uint32_t> segments_;    // that were drawn, each once
+  static constexpr float kNotDrawn = -1, kDrawn = 0;  // in place of what is not computed yet
+  std::vector<float> probabilities_;                  // by segment
+  std::vector<uint32_t> segments_;                    // scratch: those that were drawn
   struct Drawn {
     const uint32_t* place;  // of the slot
     uint32_t segment;
