@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "sampler/amper.h"
@@ -59,6 +60,11 @@ int exponent_of(double value) {
   return static_cast<int>(std::bit_cast<uint64_t>(value) >> 52) - 1023;
 }
 
+// std::floor of what is not negative, which is a call, too, for CPUs at large.
+double whole(double value) {
+  return value < 0x1p53 ? static_cast<double>(static_cast<int64_t>(value)) : value;
+}
+
 // Aligned blocks of 2^b, 2^b <= 2 radius V < 2^(b + 1): b is constant over a level, an octave of V.
 class SamePrefix {
  public:
@@ -73,8 +79,8 @@ class SamePrefix {
     // A block of another level reaches x only from the level next to x's own: radius <= 1/4.
     const int own = level_of(x);
     for (int level = own - 1; level <= own + 1; ++level) {
-      const Interval whole = block(x, level), values = level_values(level);
-      visit(Interval{std::max(whole.begin, values.begin), std::min(whole.end, values.end)});
+      const Interval held = block(x, level), values = level_values(level);
+      visit(Interval{std::max(held.begin, values.begin), std::min(held.end, values.end)});
     }
   }
 
@@ -107,7 +113,7 @@ class SamePrefix {
   }
   static Interval block(double v, int level) {
     const double size = power_of_two(level);
-    const double begin = std::floor(v / size) * size;
+    const double begin = whole(v / size) * size;
     return {begin, begin + size};
   }
 
