@@ -50,61 +50,81 @@ AmperOptions amper_options(const SamplerSpec& spec, AmperOptions defaults,
 Amper::Amper(const SamplerSpec& spec, uint32_t leaves, AmperOptions options)
     : options_(options),
       buckets_(leaves),
+      kernel_(chosen_kernel()),
       exponent_(static_cast<float>(spec.priority_exponent)),
-      floor_(static_cast<float>(spec.priority_floor)) {}
-
-uint32_t Amper::bucket_for(float priority) const {
-  return PriorityBuckets::bucket_of(std::clamp(std::pow(std::max(priority, floor_), exponent_),
-                                               std::numeric_limits<float>::min(),
-                                               std::numeric_limits<float>::max()));
+      floor_(std::max(static_cast<float>(spec.priority_floor), std::numeric_limits<float>::min())) {
 }
 
-void Amper::insert(uint32_t slot, float priority) { buckets_.insert(slot, bucket_for(priority)); }
+std::span<const uint32_t> Amper::buckets_for(std::span<const float> priorities) {
+  const size_t n = priorities.size();
+  masses_.resize(n);
+  kernel_.power(priorities.data(), masses_.data(), n, floor_, exponent_);
+  targets_.resize(n);
+  for (size_t i = 0; i < n; ++i) targets_[i] = PriorityBuckets::bucket_of(masses_[i]);
+  return targets_;
+}
+
+void Amper::insert(uint32_t slot, float priority) {
+  buckets_.insert(slot, buckets_for({&priority, 1}).front());
+}
 
 void Amper::update(std::span<const uint32_t> slots, std::span<const float> priorities) {
-  for (const uint32_t slot : slots) buckets_.prefetch(slot);
-  for (size_t i = 0; i < slots.size(); ++i) buckets_.move(slots[i], bucket_for(priorities[i]));
+  buckets_.move(slots, buckets_for(priorities));
 }
 
 void Amper::draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) {
   DRLNET_ASSERT(size() > 0);
   range_.end = range_end(PriorityBuckets::value_of(buckets_.filled_below(PriorityBuckets::kCount)));
   range_.width = range_.end / options_.groups;
+  range_.per_width = 1 / range_.width;
   candidates_.clear();
   search(random);
   if (candidates_.empty()) add_whole_buckets(0, PriorityBuckets::kCount);
   index_candidates();
 
   // In passes, so that the caches' misses of a batch overlap.
-  const size_t n = slots.size();
-  drawn_.resize(n);
-  places_.resize(n);
-  for (size_t i = 0; i < n; ++i) {
-    const uint64_t target = random.below(candidate_count_);
-    uint32_t at = guide_[target >> shift_];
-    while (ends_[at] <= target) ++at;
-    const Segment& segment = candidates_[at];
-    const uint64_t begin = ends_[at] - segment.count;
-    drawn_[i] = {at, segment.begin + static_cast<uint32_t>(target - begin)};
-  }
-  for (size_t i = 0; i < n; ++i) {
-    places_[i] = buckets_.slot_at(candidates_[drawn_[i].segment].bucket, drawn_[i].index);
-    __builtin_prefetch(places_[i]);
-  }
-  const double empty = emptiness();
-  for (size_t i = 0; i < n; ++i) {
-    slots[i] = *places_[i];
-    probabilities[i] = probability(drawn_[i].segment, empty);
+  choose_candidates(slots.size(), random);
+  set_probabilities();
+  for (size_t i = 0; i < slots.size(); ++i) {
+    slots[i] = *drawn_[i].place;
+    probabilities[i] = probabilities_[drawn_[i].segment];
   }
 }
 
-float Amper::probability(uint32_t segment, double empty) {
-  float& known = probabilities_[segment];
-  if (known < 0) {
-    const double in_set = std::min(1.0, inclusion(candidates_[segment].bucket) + empty);
-    known = static_cast<float>(in_set / static_cast<double>(candidate_count_));
+void Amper::choose_candidates(size_t n, Random& random) {
+  drawn_.resize(n);
+  probabilities_.assign(candidates_.size(), kNotDrawn);
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t target = random.below(candidate_count_);
+    uint32_t at = guide_[target >> shift_];
+    // A step or none, mostly, at random: nothing to branch on.
+    at += ends_[at] <= target;
+    at += ends_[at] <= target;
+    while (ends_[at] <= target) [[unlikely]]
+      ++at;
+    const Segment& segment = candidates_[at];
+    const uint64_t begin = ends_[at] - segment.count;
+    const auto index = segment.begin + static_cast<uint32_t>(target - begin);
+    drawn_[i] = {buckets_.slot_at(segment.bucket, index), at};
+    __builtin_prefetch(drawn_[i].place);
+    probabilities_[at] = kDrawn;
   }
-  return known;
+}
+
+void Amper::set_probabilities() {
+  const double empty = emptiness(), share = 1 / static_cast<double>(candidate_count_);
+  // Those that were drawn, listed without a branch on chance. In the order of the search:
+  // neighbours take the same turns.
+  segments_.resize(candidates_.size());
+  size_t count = 0;
+  for (uint32_t i = 0; i < candidates_.size(); ++i) {
+    segments_[count] = i;
+    count += probabilities_[i] == kDrawn;
+  }
+  for (const uint32_t segment : std::span(segments_).first(count)) {
+    const double in_set = std::min(1.0, inclusion(candidates_[segment].bucket) + empty);
+    probabilities_[segment] = static_cast<float>(in_set * share);
+  }
 }
 
 void Amper::index_candidates() {
@@ -112,23 +132,22 @@ void Amper::index_candidates() {
   ends_.resize(n);
   candidate_count_ = 0;
   for (size_t i = 0; i < n; ++i) ends_[i] = candidate_count_ += candidates_[i].count;
-  probabilities_.assign(n, -1.0f);
-  const auto cells = static_cast<uint32_t>(std::bit_width(std::bit_ceil(n)) - 1);
+  // A cell or more to a segment.
+  const auto cells = static_cast<uint32_t>(std::bit_width(std::bit_ceil(n)));
   const auto bits = static_cast<uint32_t>(std::bit_width(candidate_count_ - 1));
   shift_ = bits > cells ? bits - cells : 0;
-  guide_.resize(((candidate_count_ - 1) >> shift_) + 1);
+  // Each segment is noted in the first cell that begins within or behind it, then carried on.
+  guide_.assign(((candidate_count_ - 1) >> shift_) + 2, 0);
+  const uint64_t rest = (uint64_t{1} << shift_) - 1;
+  for (uint32_t i = 1; i < n; ++i) guide_[(ends_[i - 1] + rest) >> shift_] = i;
   uint32_t at = 0;
-  for (size_t cell = 0; cell < guide_.size(); ++cell) {
-    while (ends_[at] <= uint64_t{cell} << shift_) ++at;
-    guide_[cell] = at;
-  }
+  for (uint32_t& cell : guide_) cell = at = std::max(at, cell);
 }
 
 void Amper::add_whole_buckets(uint32_t first, uint32_t end) {
-  for (uint32_t bucket = buckets_.filled_from(first); bucket < end;
-       bucket = buckets_.filled_from(bucket + 1)) {
+  buckets_.each_filled(first, end, [this](uint32_t bucket) {
     candidates_.push_back({bucket, 0, buckets_.count(bucket)});
-  }
+  });
 }
 
 }  // namespace drlnet

@@ -45,6 +45,7 @@
 #include <span>
 #include <vector>
 
+#include "sampler/kernels/kernel.h"
 #include "sampler/priority_buckets.h"
 #include "sampler/sampler.h"
 
@@ -77,7 +78,8 @@ class Amper : public Sampler {
   // What the groups divide in this draw.
   struct Range {
     double end = 0;
-    double width = 0;  // of a group
+    double width = 0;      // of a group
+    double per_width = 0;  // 1 / width
   };
 
   // Where the range ends, of which this is the highest rounded priority.
@@ -101,23 +103,30 @@ class Amper : public Sampler {
   std::vector<Segment> candidates_;
 
  private:
-  uint32_t bucket_for(float priority) const;
+  // Valid until the next call.
+  std::span<const uint32_t> buckets_for(std::span<const float> priorities);
   void index_candidates();
-  float probability(uint32_t segment, double empty);
+  void choose_candidates(size_t n, Random& random);
+  void set_probabilities();
 
+  const Kernel& kernel_;
   const float exponent_, floor_;
+  std::vector<float> masses_;      // scratch
+  std::vector<uint32_t> targets_;  // scratch: buckets
   uint64_t candidate_count_ = 0;
   // Finds the segment of the n-th candidate: ends_ are cumulated counts; guide_[n >> shift_] is
   // where to start to look (the guide table of Chen and Asau, 1974).
   std::vector<uint64_t> ends_;
   std::vector<uint32_t> guide_;
   uint32_t shift_ = 0;
-  std::vector<float> probabilities_;  // by segment; negative: not computed yet
+  static constexpr float kNotDrawn = -1, kDrawn = 0;  // in place of what is not computed yet
+  std::vector<float> probabilities_;                  // by segment
+  std::vector<uint32_t> segments_;                    // scratch: those that were drawn
   struct Drawn {
-    uint32_t segment, index;
+    const uint32_t* place;  // of the slot
+    uint32_t segment;
   };
-  std::vector<Drawn> drawn_;             // scratch
-  std::vector<const uint32_t*> places_;  // scratch
+  std::vector<Drawn> drawn_;  // scratch
 };
 
 // groups and scale, or their defaults. Throws Error(config) for other names and values out of

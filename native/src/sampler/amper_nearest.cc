@@ -27,7 +27,10 @@ double clamped_area(double from, double to, double most) {
 class AmperNearest final : public Amper {
  public:
   AmperNearest(const SamplerSpec& spec, uint32_t leaves, AmperOptions options)
-      : Amper(spec, leaves, options), slopes_(options.groups), shares_(options.groups) {}
+      : Amper(spec, leaves, options),
+        slopes_(options.groups),
+        shares_(options.groups),
+        index_of_(PriorityBuckets::kCount) {}
 
  private:
   void search(Random& random) override {
@@ -45,12 +48,13 @@ class AmperNearest final : public Amper {
     filled_.clear();
     values_.clear();
     before_.assign(1, 0);
-    for (uint32_t bucket = buckets_.filled_from(0); bucket < PriorityBuckets::kCount;
-         bucket = buckets_.filled_from(bucket + 1)) {
+    buckets_.each_filled(0, PriorityBuckets::kCount, [this](uint32_t bucket) {
+      const uint32_t first = filled_.empty() ? bucket : filled_.back() + 1;
+      std::fill_n(&index_of_[first], bucket + 1 - first, static_cast<uint16_t>(filled_.size()));
       filled_.push_back(bucket);
       values_.push_back(PriorityBuckets::value_of(bucket));
       before_.push_back(before_.back() + buckets_.count(bucket));
-    }
+    });
   }
 
   // kappa_i(V) = slopes_[i] V.
@@ -71,8 +75,9 @@ class AmperNearest final : public Amper {
   }
   // The first listed bucket of at least this value, `from` or later.
   size_t first_from(double value, size_t from) const {
-    const auto begin = values_.begin() + static_cast<ptrdiff_t>(from);
-    return static_cast<size_t>(std::lower_bound(begin, values_.end(), value) - values_.begin());
+    const uint32_t bucket = PriorityBuckets::first_from(value);
+    if (bucket > filled_.back()) return filled_.size();
+    return std::max<size_t>(from, index_of_[std::max(bucket, filled_.front())]);
   }
 
   void add_nearest(double v, double wanted, Random& random) {
@@ -127,7 +132,7 @@ class AmperNearest final : public Amper {
     add_shares_above(at);
     add_shares_below(at);
     double outside = 1;
-    for (const double share : shares_) outside *= 1 - std::min(1.0, share / range_.width);
+    for (const double share : shares_) outside *= 1 - std::min(1.0, share * range_.per_width);
     return 1 - outside;
   }
 
@@ -220,6 +225,9 @@ class AmperNearest final : public Amper {
   double most_ = 0;                      // of kappa over all V
   // The filled buckets of this draw, ascending, and the items below each of them.
   std::vector<uint32_t> filled_;
+  // By bucket, from the first filled one to the last: which in filled_ is the next, itself if it is
+  // filled. Searches of filled_ for values take longer than all the rest.
+  std::vector<uint16_t> index_of_;
   std::vector<double> values_;
   std::vector<uint64_t> before_;
 };

@@ -4,7 +4,9 @@
 // P(x in C) = 1 - prod_i (1 - |A(x), group i| / width), where A(x) is the set of V whose interval
 // holds x; P(C is empty) = prod_i (the part of group i in which no V's interval holds an item).
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "sampler/amper.h"
@@ -50,6 +52,19 @@ class WithinRadius {
   double least_, most_;  // V whose interval holds x: x least_ to x most_
 };
 
+// 2^level, and its inverse rounded down, of normal numbers: std::ldexp and std::ilogb are calls.
+double power_of_two(int level) {
+  return std::bit_cast<double>(static_cast<uint64_t>(level + 1023) << 52);
+}
+int exponent_of(double value) {
+  return static_cast<int>(std::bit_cast<uint64_t>(value) >> 52) - 1023;
+}
+
+// std::floor of what is not negative, which is a call, too, for CPUs at large.
+double whole(double value) {
+  return value < 0x1p53 ? static_cast<double>(static_cast<int64_t>(value)) : value;
+}
+
 // Aligned blocks of 2^b, 2^b <= 2 radius V < 2^(b + 1): b is constant over a level, an octave of V.
 class SamePrefix {
  public:
@@ -64,8 +79,8 @@ class SamePrefix {
     // A block of another level reaches x only from the level next to x's own: radius <= 1/4.
     const int own = level_of(x);
     for (int level = own - 1; level <= own + 1; ++level) {
-      const Interval whole = block(x, level), values = level_values(level);
-      visit(Interval{std::max(whole.begin, values.begin), std::min(whole.end, values.end)});
+      const Interval held = block(x, level), values = level_values(level);
+      visit(Interval{std::max(held.begin, values.begin), std::min(held.end, values.end)});
     }
   }
 
@@ -91,14 +106,14 @@ class SamePrefix {
   }
 
  private:
-  int level_of(double v) const { return std::ilogb(diameter_ * v); }
+  int level_of(double v) const { return exponent_of(diameter_ * v); }
   Interval level_values(int level) const {
-    const double begin = std::ldexp(1.0, level) / diameter_;
+    const double begin = power_of_two(level) / diameter_;
     return {begin, 2 * begin};
   }
   static Interval block(double v, int level) {
-    const double size = std::ldexp(1.0, level);
-    const double begin = std::floor(v / size) * size;
+    const double size = power_of_two(level);
+    const double begin = whole(v / size) * size;
     return {begin, begin + size};
   }
 
@@ -127,7 +142,7 @@ class AmperRadius final : public Amper {
   }
 
   double inclusion(uint32_t bucket) override {
-    const double per_width = 1 / range_.width;
+    const double per_width = range_.per_width;
     double outside = 1;  // P(not in C), of the groups below the one at hand
     double held = 0;     // the part of that one
     uint32_t group = 0;
@@ -157,10 +172,11 @@ class AmperRadius final : public Amper {
   }
 
   double emptiness() override {
-    // Often some group has no gap, and mostly it is a low one.
+    // Often some group has no gap: one of the middle, which have more items than those above and
+    // fewer buckets to look at than those below.
     double empty = 1;
     for (uint32_t group = 0; group < options_.groups && empty > 0; ++group) {
-      const uint32_t at = (group + 1) % options_.groups;
+      const uint32_t at = (group + options_.groups / 2) % options_.groups;
       const double begin = at * range_.width;
       empty *= near_.gaps(buckets_, begin, begin + range_.width) / range_.width;
     }

@@ -1,12 +1,12 @@
 #include "sampler/priority_buckets.h"
 
-#include <cmath>
+#include <algorithm>
 #include <limits>
-#include <numeric>
 
 namespace drlnet {
 namespace {
 
+constexpr size_t kAhead = 16;            // slots between the stages of a move
 constexpr uint32_t kMantissa = 1u << 8;  // values per octave
 
 uint64_t mantissa_of(uint32_t bucket) { return kMantissa + bucket % kMantissa; }
@@ -15,9 +15,8 @@ uint64_t mantissa_of(uint32_t bucket) { return kMantissa + bucket % kMantissa; }
 
 PriorityBuckets::PriorityBuckets(uint32_t slots)
     : lists_(kCount, slots),
-      memory_((sizeof(uint32_t) + sizeof(uint16_t)) * slots),
-      index_of_slot_(reinterpret_cast<uint32_t*>(memory_.data())),
-      bucket_of_slot_(reinterpret_cast<uint16_t*>(index_of_slot_ + slots)) {}
+      memory_(sizeof(Place) * slots),
+      places_(reinterpret_cast<Place*>(memory_.data())) {}
 
 uint32_t PriorityBuckets::bucket_of(float priority) {
   constexpr uint32_t kHighest =
@@ -35,42 +34,64 @@ uint32_t PriorityBuckets::first_from(double value) {
 }
 
 void PriorityBuckets::insert(uint32_t slot, uint32_t bucket) {
-  index_of_slot_[slot] = lists_.push(bucket, slot);
-  bucket_of_slot_[slot] = static_cast<uint16_t>(bucket);
-  add(bucket);
+  add(slot, bucket);
   ++size_;
 }
 
 void PriorityBuckets::remove(uint32_t slot) {
-  const uint32_t bucket = bucket_of_slot_[slot], index = index_of_slot_[slot];
-  const uint32_t last = lists_.pop(bucket);
-  if (last != slot) {
-    *lists_.at(bucket, index) = last;
-    index_of_slot_[last] = index;
-  }
-  subtract(bucket);
+  take(slot);
   --size_;
 }
 
-void PriorityBuckets::move(uint32_t slot, uint32_t bucket) {
-  if (bucket_of_slot_[slot] == bucket) return;
-  remove(slot);
-  insert(slot, bucket);
+// Every slot passes four stages, kAhead slots apart, so that what the next one reads is on its way
+// while others are worked on: its place; what that names in the lists, and the lists' ends; the
+// place of the list's last slot, which will fill the gap; the move. Moves in between make some of
+// it wrong. That costs a miss, no more.
+void PriorityBuckets::move(std::span<const uint32_t> slots, std::span<const uint32_t> buckets) {
+  const size_t n = slots.size();
+  for (size_t step = 0; step < n + 3 * kAhead; ++step) {
+    if (step < n) __builtin_prefetch(&places_[slots[step]], 1);
+    if (const size_t i = step - kAhead; i < n) {  // false for a difference below 0, too
+      const auto [index, bucket] = places_[slots[i]];
+      lists_.prefetch_end(bucket);
+      lists_.prefetch_end(buckets[i]);
+      __builtin_prefetch(lists_.at(bucket, index), 1);
+    }
+    if (const size_t i = step - 2 * kAhead; i < n) {
+      __builtin_prefetch(&places_[lists_.last(places_[slots[i]].bucket)], 1);
+    }
+    if (const size_t i = step - 3 * kAhead; i < n && places_[slots[i]].bucket != buckets[i]) {
+      take(slots[i]);
+      add(slots[i], buckets[i]);
+    }
+  }
 }
 
-void PriorityBuckets::add(uint32_t bucket) {
+void PriorityBuckets::add(uint32_t slot, uint32_t bucket) {
+  const uint32_t index = lists_.push(bucket, slot);
+  places_[slot] = {index, bucket};
+  mantissas_[bucket / kMantissa] += mantissa_of(bucket);
+  if (index > 0) [[likely]]
+    return;
   const uint32_t word = bucket / 64;
   filled_[word] |= uint64_t{1} << bucket % 64;
   filled_words_[word / 64] |= uint64_t{1} << word % 64;
-  ++count_of_word_[word];
-  mantissas_[bucket / kMantissa] += mantissa_of(bucket);
 }
 
-void PriorityBuckets::subtract(uint32_t bucket) {
-  const uint32_t word = bucket / 64;
-  if (lists_.size(bucket) == 0) filled_[word] &= ~(uint64_t{1} << bucket % 64);
-  if (--count_of_word_[word] == 0) filled_words_[word / 64] &= ~(uint64_t{1} << word % 64);
+void PriorityBuckets::take(uint32_t slot) {
+  const auto [index, bucket] = places_[slot];
+  uint32_t& gap = *lists_.at(bucket, index);
+  const uint32_t last = lists_.pop(bucket);
+  if (last != slot) {
+    gap = last;
+    places_[last].index = index;
+  }
   mantissas_[bucket / kMantissa] -= mantissa_of(bucket);
+  if (lists_.size(bucket) > 0) [[likely]]
+    return;
+  const uint32_t word = bucket / 64;
+  filled_[word] &= ~(uint64_t{1} << bucket % 64);
+  if (filled_[word] == 0) filled_words_[word / 64] &= ~(uint64_t{1} << word % 64);
 }
 
 double PriorityBuckets::mass() const {
@@ -79,14 +100,6 @@ double PriorityBuckets::mass() const {
     if (mantissas_[octave] == 0) continue;
     total += static_cast<double>(mantissas_[octave]) * value_of(octave * kMantissa) / kMantissa;
   }
-  return total;
-}
-
-uint64_t PriorityBuckets::count_below(uint32_t bucket) const {
-  const uint32_t word = bucket / 64;
-  uint64_t total =
-      std::accumulate(count_of_word_.begin(), count_of_word_.begin() + word, uint64_t{0});
-  for (uint32_t at = word * 64; at < bucket; ++at) total += lists_.size(at);
   return total;
 }
 

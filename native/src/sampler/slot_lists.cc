@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/assert.h"
-
 namespace drlnet {
 namespace {
 
@@ -16,16 +14,16 @@ uint64_t pages_needed(uint32_t lists, uint32_t slots, uint32_t page) {
 
 }  // namespace
 
-SlotLists::SlotLists(uint32_t lists, uint32_t slots)
-    : lists_memory_(sizeof(List) * lists),
-      pages_memory_(pages_needed(lists, slots, kPage) * kPage * sizeof(uint32_t)),
-      lists_(reinterpret_cast<List*>(lists_memory_.data())),
-      words_(reinterpret_cast<uint32_t*>(pages_memory_.data())) {}
+SlotLists::SlotLists(uint32_t lists, uint32_t slots) {
+  const uint64_t words = pages_needed(lists, slots, kPage) * kPage;
+  memory_ = Mapping(words * sizeof(uint32_t) + lists * sizeof(List));
+  words_ = reinterpret_cast<uint32_t*>(memory_.data());
+  lists_ = reinterpret_cast<List*>(words_ + words);
+}
 
-uint32_t SlotLists::push(uint32_t list, uint32_t slot) {
-  List& at = lists_[list];
-  const uint32_t index = at.size++;
-  const uint32_t levels = height(at.size);
+// For the element `index`, which begins it.
+void SlotLists::add_leaf(List& at, uint32_t index) {
+  const uint32_t levels = height(index + 1);
   if (index == 0) {
     at.root = take_page();
   } else if (levels > height(index)) {
@@ -39,31 +37,29 @@ uint32_t SlotLists::push(uint32_t list, uint32_t slot) {
     if (starts_page(index, level)) below = take_page();
     page = below;
   }
-  word(page, index) = slot;
-  return index;
+  at.last_leaf = page;
 }
 
-uint32_t SlotLists::pop(uint32_t list) {
-  List& at = lists_[list];
-  DRLNET_ASSERT(at.size > 0);
-  const uint32_t levels = height(at.size);
-  const uint32_t index = --at.size;
+// Of the element `index`, the only one that was left in it.
+void SlotLists::drop_leaf(List& at, uint32_t index) {
+  const uint32_t levels = height(index + 1);
   std::array<uint32_t, 6> path;  // by level; 64^6 exceeds any index
   path[levels] = at.root;
   for (uint32_t level = levels; level > 0; --level) {
     path[level - 1] = word(path[level], index >> (kShift * level));
   }
-  const uint32_t slot = word(path[0], index);
   for (uint32_t level = 1; level <= levels; ++level) {
     if (starts_page(index, level)) give_page(path[level - 1]);
   }
   if (index == 0) {
     give_page(at.root);
-  } else if (height(index) < levels) {
+    return;
+  }
+  if (height(index) < levels) {
     at.root = word(path[levels], 0);
     give_page(path[levels]);
   }
-  return slot;
+  at.last_leaf = leaf_of(at, index - 1);
 }
 
 uint32_t SlotLists::take_page() {
