@@ -21,7 +21,7 @@ from drlnet.errors import ConfigError
 
 Latencies = NDArray[np.uint64]
 TREE = "prioritized"
-_KERNEL_VARIABLE = "DRLNET_KERNEL"  # read when a sum tree is made: native/src/sampler/kernels
+_KERNEL_VARIABLE = "DRLNET_KERNEL"  # read when a sampler is made: native/src/sampler/kernels
 
 
 class Loops(Protocol):

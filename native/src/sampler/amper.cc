@@ -18,6 +18,9 @@ std::string shown(double value) {
   return text;
 }
 
+// Less finds hardly ever anything, and at last a radius would not be a normal number any more.
+constexpr double kLeastScale = 1e-6;
+
 }  // namespace
 
 AmperOptions amper_options(const SamplerSpec& spec, AmperOptions defaults,
@@ -39,9 +42,9 @@ AmperOptions amper_options(const SamplerSpec& spec, AmperOptions defaults,
     }
   }
   const double most = most_scale_per_group * options.groups;
-  if (!(options.scale > 0 && options.scale <= most)) {
+  if (!(options.scale >= kLeastScale && options.scale <= most)) {
     throw Error(Status::config, sampler + ": scale = " + shown(options.scale) + " cannot be",
-                "give scale a number above 0, up to " + shown(most) + " with " +
+                "give scale a number from " + shown(kLeastScale) + " to " + shown(most) + " with " +
                     std::to_string(options.groups) + " groups");
   }
   return options;

@@ -14,20 +14,15 @@
 //
 // Where the paper is silent, and what is done here:
 // - Which priority: max(p, floor)^alpha, the mass that PER draws by, since a chance in proportion
-// to
-//   what is grouped approximates PER only then. alpha = 1 groups the priorities themselves.
+//   to what is grouped approximates PER only then. alpha = 1 groups the priorities themselves.
 // - Precision: the leading 8 bits of mantissa, see PriorityBuckets. Every figure below holds
-// exactly
-//   for the rounded priorities; mass() is their sum.
+//   exactly for the rounded priorities; mass() is their sum.
 // - The range's end: Vmax; amper-fr-prefix takes the end of Vmax's block. A Vmax that begins a
-// block
-//   would else never come in.
+//   block would else never come in.
 // - Units: the paper's factor for K_i multiplies V itself; here V / Vmax, so that the set's size
-// does
-//   not change when all rewards are scaled.
+//   does not change when all rewards are scaled.
 // - Fractions of K_i round up with their own probability. Rounding to nearest would never let in
-// the
-//   few items at the top, whose groups' products stay below 1/2.
+//   the few items at the top, whose groups' products stay below 1/2.
 // - Of equally near items that do not all fit, random ones come in.
 // - C is a set: what several groups bring in counts once.
 // - An empty C (all V_i fell into gaps) is replaced by all items: one search, never a loop.
