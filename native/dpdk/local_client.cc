@@ -27,8 +27,11 @@ struct LocalClientLink final : Link {
   LocalClientLink(Invited invited_, DoorbellMemory memory_)
       : invited(std::move(invited_)), memory(std::move(memory_)) {}
   ~LocalClientLink() override {
-    if (interface && hung_up(invited.connection.get())) {
+    if (!interface) return;
+    if (hung_up(invited.connection.get())) {
       let_driver_notice(*interface, invited.invitation.driver);
+    } else {
+      wait_until_let_go(invited.connection.get(), invited.invitation.driver);
     }
   }
   Invited invited;

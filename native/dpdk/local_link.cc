@@ -1,6 +1,7 @@
 #include "local_link.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <bit>
@@ -9,6 +10,8 @@
 
 namespace drlnet::dpdk {
 namespace {
+
+constexpr int kPatienceMs = 200;  // with the other end of a link that is closed
 
 // Names of devices are unique in a process, over all its links and reconnects.
 std::string device_name(const std::string& driver) {
@@ -30,11 +33,17 @@ link::Host local_host(int end, uint32_t number) {
 
 void let_driver_notice(Interface& interface, LocalDriver driver) {
   if (driver != LocalDriver::memif) return;
-  constexpr uint64_t kPatienceNs = 200'000'000;
-  const uint64_t deadline = now_ns() + kPatienceNs;
+  const uint64_t deadline = now_ns() + kPatienceMs * 1'000'000;
   // Nothing tells when the driver has noticed but the state of the link.
   while (interface.port().link_up() && now_ns() < deadline) ::poll(nullptr, 0, 1);
   Environment::get().settle_interrupts();
+}
+
+void wait_until_let_go(int connection, LocalDriver driver) {
+  if (driver != LocalDriver::memif) return;
+  shutdown(connection, SHUT_WR);
+  pollfd other{connection, POLLIN, 0};
+  ::poll(&other, 1, kPatienceMs);  // what is readable is its end: servers send nothing now
 }
 
 std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::string& path,

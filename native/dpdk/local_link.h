@@ -23,6 +23,9 @@ link::Host local_host(int end, uint32_t number);
 // Before a link is closed whose other end has gone: memif's interrupt thread lets go of the shared
 // memory by itself, and closing the device at that moment would do it twice.
 void let_driver_notice(Interface& interface, LocalDriver driver);
+// Before a link is closed whose other end is still there: says so, and gives it time to stop
+// looking into memory that memif's interrupt thread will take away.
+void wait_until_let_go(int connection, LocalDriver driver);
 
 // Attaches the device of one end and makes it a host. Throws Error(transport).
 std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::string& path,

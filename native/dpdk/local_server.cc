@@ -28,7 +28,9 @@ struct LocalServerLink final : Link {
         memory(std::move(memory_)),
         client_wake(std::move(client_wake_)) {}
   ~LocalServerLink() override {
-    if (interface && hung_up(connection.get())) let_driver_notice(*interface, driver);
+    if (!interface || !hung_up(connection.get())) return;
+    shutdown(connection.get(), SHUT_WR);  // for wait_until_let_go(): nobody polls this end any more
+    let_driver_notice(*interface, driver);
   }
   LocalDriver driver;
   Descriptor connection;
