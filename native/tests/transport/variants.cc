@@ -7,6 +7,12 @@
 #include "base/random.h"
 #include "transport/veth.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+// Not ours: DPDK 22.11 lets go of AF_XDP's packet memory without libxdp's description of it.
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() { return "leak:xsk_umem__create\n"; }
+#endif
+
 namespace drlnet::test {
 namespace {
 
