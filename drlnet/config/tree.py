@@ -122,6 +122,9 @@ class ServerConfig:
     )
     sampler_options: dict[str, float] = setting_from(dict, "that sampler's own settings")
     insecure: bool = setting(False, "allow listening beyond this machine, unauthenticated")
+    metrics: str | None = setting(
+        None, "HOST:PORT where Prometheus reads the server's metrics; port 0 picks a free one"
+    )
     transport: str = setting(
         "udp", "what the processes of `drlnet run` talk over: udp, dpdk:local, dpdk:memif, ..."
     )
