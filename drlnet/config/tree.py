@@ -140,6 +140,7 @@ class RunConfig:
     max_env_steps: int | None = setting(None, "stop after so many steps of all actors", low=1)
     max_learner_steps: int | None = setting(None, "stop after so many learner steps", low=1)
     folder: str | None = setting(None, "the run's folder; none: runs/<env>-<time>-<seed>")
+    tensorboard: bool = setting(True, "keep TensorBoard's event files in the run's folder, too")
     serial: bool = setting(False, "everything in one process and reproducible bit by bit")
 
 

@@ -25,6 +25,8 @@ class RunFolder:
         self.config_path = path / "config.toml"
         self.facts_path = path / "facts.json"
         self.metrics_path = path / "metrics.jsonl"
+        self.latency_path = path / "latency.json"
+        self.tensorboard_path = path / "tensorboard"
         self.checkpoint_path = path / "checkpoint.safetensors"
         self.result_path = path / "result.json"
         # By create(): not taken over from who planned the run, nor a folder that was there.
@@ -104,9 +106,10 @@ class RunFolder:
         """The resolved config of the run."""
         return load_file(self.config_path)
 
-    def record(self, values: Mapping[str, Any]) -> None:
-        """Appends one reading to metrics.jsonl, with `time`, seconds since the epoch."""
-        line = json.dumps({"time": round(time.time(), 3), **values})
+    def record(self, values: Mapping[str, Any], time_s: float | None = None) -> None:
+        """Appends one reading to metrics.jsonl, with `time`, seconds since the epoch: now."""
+        when = time.time() if time_s is None else time_s
+        line = json.dumps({"time": round(when, 3), **values})
         try:
             with self.metrics_path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
