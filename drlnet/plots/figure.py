@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
+import numpy.typing as npt
 from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -21,6 +23,8 @@ from matplotlib.patches import Patch
 
 from drlnet.errors import ConfigError
 from drlnet.plots.style import MUTED, RC, WIDTH_INCHES, Look, decades, look, number
+
+Values = Sequence[float] | npt.NDArray[np.float64]
 
 SUFFIXES = (".svg", ".png")
 _PNG_DPI = 150
@@ -44,10 +48,10 @@ class Axis:
 class Line:
     """y over x. low and high, of the same length: a band around it, or bars from each point."""
 
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
+    x: Values
+    y: Values
+    low: Values | None = None
+    high: Values | None = None
     spread: str = "band"  # or "bars"
     steps: bool = False  # a value holds until the next one
 
