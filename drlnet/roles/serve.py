@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from drlnet import native
+from drlnet import __version__, native
 from drlnet.config import ServerConfig
 from drlnet.config.endpoint import Endpoint
 from drlnet.roles.stop import Stop
@@ -26,6 +26,7 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop) -> None:
         poll=config.poll,
         sampler=config.sampler or "",
         sampler_options=config.sampler_options,
+        version=__version__,
     )
     failures: list[BaseException] = []
 
