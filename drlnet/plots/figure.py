@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,15 @@ _MOST_POINTS = 60  # of a line whose points are marked
 
 @dataclass(frozen=True)
 class Axis:
-    """log: 10 or 2 for a logarithmic axis; low and high fix its ends where they are given."""
+    """log: 10 or 2 for a logarithmic axis; low and high fix its ends where they are given; words
+    makes a tick's label of its value.
+    """
 
     label: str = ""
     log: int = 0
     low: float | None = None
     high: float | None = None
+    words: Callable[[float], str] = number
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class Line:
     high: Values | None = None
     spread: str = "band"  # or "bars"
     steps: bool = False  # a value holds until the next one
+
+    @property
+    def has_points(self) -> bool:
+        """Whether its points are marked: there are few, and they are what was measured."""
+        return len(self.x) <= _MOST_POINTS and not self.steps
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,7 @@ class Figure:
         self._height_inches = rows * panel_inches
         self._looks: dict[str, Look] = {}
         self._bars: set[str] = set()
+        self._marked: set[str] = set()  # whose lines have points
         self._axes: list[tuple[Axes, str, Axis]] = []
         self._finished = False
         with matplotlib.rc_context(RC):
@@ -126,6 +135,8 @@ class Figure:
         with matplotlib.rc_context(RC):
             for subject, given in lines.items():
                 for line in [given] if isinstance(given, Line) else given:
+                    if line.has_points:
+                        self._marked.add(subject)
                     _draw_line(axes, line, self._look(subject))
             self._axis(axes, "x", x)
             self._axis(axes, "y", y)
@@ -223,9 +234,7 @@ class Figure:
         """Above the panels, where it hides nothing, in as many columns as there is room for."""
         if set(self._looks) <= {""}:
             return None
-        handles = [
-            _handle(subject, found, subject in self._bars) for subject, found in self._looks.items()
-        ]
+        handles = [self._handle(subject, found) for subject, found in self._looks.items()]
         room = WIDTH_INCHES * self._drawing.dpi * 0.99
         for columns in range(len(handles), 0, -1):
             legend = self._drawing.legend(
@@ -240,6 +249,22 @@ class Figure:
             legend.remove()
         return None
 
+    def _handle(self, subject: str, found: Look) -> Patch | Line2D:
+        if subject in self._bars:
+            return Patch(
+                facecolor=found.colour, edgecolor="white", hatch=found.hatch, label=subject
+            )
+        return Line2D(
+            [],
+            [],
+            color=found.colour,
+            linestyle=found.dashes,
+            linewidth=1.8,
+            marker=found.marker if subject in self._marked else "",
+            markersize=4,
+            label=subject,
+        )
+
 
 def check_suffix(path: Path) -> None:
     """Raises ConfigError unless the name says which of the formats it is to have."""
@@ -250,21 +275,6 @@ def check_suffix(path: Path) -> None:
         )
 
 
-def _handle(subject: str, found: Look, as_bar: bool) -> Patch | Line2D:
-    if as_bar:
-        return Patch(facecolor=found.colour, edgecolor="white", hatch=found.hatch, label=subject)
-    return Line2D(
-        [],
-        [],
-        color=found.colour,
-        linestyle=found.dashes,
-        linewidth=1.8,
-        marker=found.marker,
-        markersize=4,
-        label=subject,
-    )
-
-
 def _draw_line(axes: Axes, line: Line, found: Look) -> None:
     axes.plot(
         line.x,
@@ -272,7 +282,7 @@ def _draw_line(axes: Axes, line: Line, found: Look) -> None:
         color=found.colour,
         linestyle=found.dashes,
         linewidth=1.6,
-        marker=found.marker if len(line.x) <= _MOST_POINTS and not line.steps else "",
+        marker=found.marker if line.has_points else "",
         markersize=3.5,
         drawstyle="steps-post" if line.steps else "default",
     )
@@ -338,11 +348,13 @@ def _set_ticks(axes: Axes, name: str, axis: Axis) -> None:
     low, high = (axes.get_xlim if name == "x" else axes.get_ylim)()
     if axis.log:
         one.set_minor_locator(ticker.NullLocator())
-        subs = decades(low, high) if axis.log == 10 else (1.0,)
+        # Labels of x stand side by side: of a third of the width there is room for five or so.
+        pixels = axes.get_window_extent().width if name == "x" else 500
+        subs = decades(low, high, pixels / 55) if axis.log == 10 else (1.0,)
         one.set_major_locator(ticker.LogLocator(base=axis.log, subs=subs, numticks=11))
     if axis.log == 2:
         one.set_major_formatter(
             ticker.FuncFormatter(lambda value, _: f"$2^{{{math.log2(value):.0f}}}$")
         )
     else:
-        one.set_major_formatter(ticker.FuncFormatter(lambda value, _: number(value)))
+        one.set_major_formatter(ticker.FuncFormatter(lambda value, _: axis.words(value)))

@@ -12,11 +12,11 @@ from drlnet.errors import RunFolderError
 from drlnet.metrics.catalog import find
 from drlnet.plots.figure import Axis, Figure, Line
 from drlnet.plots.runs import Run, grouped
+from drlnet.plots.style import duration
 
 # Those that a run's loops wait for, in the order of the loop.
 _OPERATIONS = ("append", "sample", "update_priorities", "publish", "fetch")
 _PATTERN = "transport.<transport>.<op>.latency"
-_LEAST_SHARE = 1e-5
 
 
 def latency(runs: Sequence[Run]) -> Figure:
@@ -28,7 +28,7 @@ def latency(runs: Sequence[Run]) -> Figure:
     for label, members in grouped(runs).items():
         for run in members:
             for transport, operation, buckets in _histograms(run.latency):
-                subject = f"{label}, {transport}" if label else transport
+                subject = label if transport in label.split() else _joined(label, transport)
                 of_subject = counts.setdefault(operation, {}).setdefault(subject, Counter())
                 for us, count in buckets:
                     of_subject[us] += count
@@ -40,7 +40,7 @@ def latency(runs: Sequence[Run]) -> Figure:
             "needs none",
         )
     figure = Figure(
-        "Calls that took longer than a time",
+        "How many calls took longer than a time",
         panels=[operation.replace("_", " ") for operation in shown],
         columns=min(3, len(shown)),
         panel_inches=2.4,
@@ -50,10 +50,14 @@ def latency(runs: Sequence[Run]) -> Figure:
         figure.lines(
             operation.replace("_", " "),
             {subject: _slower(found) for subject, found in counts[operation].items()},
-            x=Axis("us", log=10),
-            y=Axis("share of calls" if index % 3 == 0 else "", log=10, low=_LEAST_SHARE, high=1.3),
+            x=Axis(log=10, words=duration),
+            y=Axis("share of calls" if index % 3 == 0 else "", log=10, high=1.3),
         )
     return figure
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
 
 
 def _histograms(

@@ -78,9 +78,16 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def decades(low: float, high: float) -> tuple[float, ...]:
-    """Which multiples of each power of 10 get a tick between two values: enough, not too many."""
+def duration(microseconds: float) -> str:
+    """A tick's label: 200 ns, 5 us, 1 ms, 10 s."""
+    for limit, scale, unit in ((1, 1e-3, "ns"), (1e3, 1, "us"), (1e6, 1e3, "ms")):
+        if microseconds < limit * 0.9995:
+            return f"{microseconds / scale:.4g} {unit}"
+    return f"{number(microseconds / 1e6)} s"
+
+
+def decades(low: float, high: float, most: float) -> tuple[float, ...]:
+    """Which multiples of each power of 10 get a tick between two values, for at most so many."""
     spanned = math.log10(high / low) if low > 0 and high > low else 1.0
-    if spanned > 3:
-        return (1.0,)
-    return (1.0, 3.0) if spanned > 1.7 else (1.0, 2.0, 5.0)
+    choices = ((1.0, 2.0, 5.0), (1.0, 3.0))
+    return next((choice for choice in choices if spanned * len(choice) <= most), (1.0,))
