@@ -70,24 +70,13 @@ def _named(reading: Reading, scope: str, mark: str) -> list[str]:
 
 def clients(reading: Reading) -> dict[str, dict[str, Any]]:
     """What each client reported: {"actor-0": {"env_steps": 10, "stage.env_s": 1.5}, ...}."""
-    known = set(peers(reading))
     found: dict[str, dict[str, Any]] = {}
     for key, value in reading.items():
-        if key.startswith("client."):
-            name, leaf = _split(key[len("client.") :], known)
-            if name and leaf:
-                found.setdefault(name, {})[leaf] = value
+        scope, _, rest = key.partition(".")
+        name, _, leaf = rest.partition(".")  # a client's name has no dots
+        if scope == "client" and name and leaf:
+            found.setdefault(name, {})[leaf] = value
     return found
-
-
-def _split(rest: str, known: set[str]) -> tuple[str, str]:
-    """(name, leaf) of "name.leaf": the longest name that is known, else up to the first dot."""
-    end = len(rest)
-    while (end := rest.rfind(".", 0, end)) > 0:
-        if rest[:end] in known:
-            return rest[:end], rest[end + 1 :]
-    name, _, leaf = rest.partition(".")
-    return name, leaf
 
 
 def number(value: Any) -> float:
