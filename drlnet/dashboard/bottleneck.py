@@ -201,7 +201,7 @@ RULES: tuple[Rule, ...] = (
         f"the server without the limiter (or {3 * LOST:.0%} are lost)",
         lambda f: f.lost_share >= (LOST if f.unexplained_wait >= NOTICED else 3 * LOST),
         lambda f: f"{_waiter(f)}: {small_percent(f.lost_share)} of the frames are lost on the way",
-        "look at the link (ip -s link) and its MTU; wire instead of radio, fewer hops",
+        "look at the link (ip -s link) and its MTU; wire instead of radio",
     ),
     Rule(
         "small_window",
@@ -214,7 +214,7 @@ RULES: tuple[Rule, ...] = (
             f"{_waiter(f)}: the window is too small ({percent(f.window_wait)} of the time nothing "
             f"more may be sent; credit {size(_smallest_credit(f))})"
         ),
-        "a larger receive buffer at the server: sysctl net.core.rmem_max=4194304; fewer clients",
+        "a larger buffer at the server (sysctl net.core.rmem_max); fewer clients",
     ),
     Rule(
         "server_cpu",
@@ -226,7 +226,7 @@ RULES: tuple[Rule, ...] = (
             f"{_waiter(f)}: the server is CPU-bound (busy {percent(f.server_busy)}, requests queue "
             f"{duration(f.queueing_us)} for {duration(f.handling_us)} of work)"
         ),
-        "a larger actor.flush_rows, fewer actors, dpdk:local on one machine, a core for the server",
+        "larger actor.flush_rows, fewer actors, --transport dpdk:local, more cores",
     ),
     Rule(
         "cores",
@@ -265,7 +265,7 @@ RULES: tuple[Rule, ...] = (
             f"learner waits {percent(f.learner_waits)} for samples: the way there and back is not "
             "hidden"
         ),
-        "raise replay.prefetch or replay.batch_size; a transport with less latency",
+        "raise replay.prefetch or replay.batch_size; --transport dpdk:local",
     ),
     Rule(
         "append_wait",
@@ -313,7 +313,7 @@ RULES: tuple[Rule, ...] = (
         f"the limiter holds actors {WAITS:.0%} of their time (inserts_limit)",
         lambda f: _waiting_for(f.actors, "inserts_limit"),
         _slow_learner,
-        "learner.device=cuda, a smaller net or batch; or lower replay.samples_per_insert",
+        "learner.device=cuda, a smaller net; lower replay.samples_per_insert",
     ),
     Rule(
         "environment_slow",
@@ -325,7 +325,7 @@ RULES: tuple[Rule, ...] = (
             f"{_starved(f)}: actors are too slow, the environment takes "
             f"{percent(f.stage(f.actors, 'env'))} of their time"
         ),
-        "more actors (--num-actors), env.vectorization=async; or raise replay.samples_per_insert",
+        "more --num-actors, env.vectorization=async; raise samples_per_insert",
     ),
     Rule(
         "actors_slow",
@@ -333,7 +333,7 @@ RULES: tuple[Rule, ...] = (
         "the limiter holds the learner (samples_limit)",
         lambda f: _waiting_for(f.learners, "samples_limit"),
         lambda f: f"{_starved(f)}: actors are too slow",
-        "more actors (--num-actors), a smaller net; or raise replay.samples_per_insert",
+        "more --num-actors, a smaller net; raise replay.samples_per_insert",
     ),
     Rule(
         "stale_params",
@@ -351,7 +351,7 @@ RULES: tuple[Rule, ...] = (
         lambda f: (
             f"the server is busy {percent(f.server_busy)} of the time: it has no room for more"
         ),
-        "larger batches and appends; dpdk:local on one machine, a core for the server",
+        "larger batches and appends; --transport dpdk:local",
     ),
     Rule(
         "learner_bound",

@@ -78,6 +78,10 @@ class ClientFigures:
             return GONE
         return SLOW if silent_s >= _SLOW_S else LIVE
 
+    def leave(self) -> None:
+        """The server no longer knows it."""
+        self.state = GONE
+
     @cached_property
     def _stage_seconds(self) -> dict[str, float]:
         keys = [key for key in self._own.after if key.startswith("stage.") and key.endswith("_s")]

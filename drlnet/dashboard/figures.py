@@ -83,6 +83,8 @@ class Figures:
             for name in found
         }
         self.gone = {name: client for name, client in gone if name not in self.clients}
+        for client in self.gone.values():
+            client.leave()
         self.tables = [TableFigures(name, window) for name in tables(window.after)]
         self.transports = transports(window.after)
 

@@ -99,7 +99,6 @@ def _steps(client: ClientFigures) -> float:
 
 
 def _state(client: ClientFigures) -> Text:
-    # Of those that the server no longer lists, nothing else is known.
     return Text(client.state, _STATES[client.state])
 
 

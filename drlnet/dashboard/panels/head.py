@@ -10,7 +10,7 @@ from drlnet.dashboard.scene import Scene
 from drlnet.dashboard.units import clock, count
 
 # What the longest lines of the rules take; tests hold them to it.
-FINDING_WIDTH, REMEDY_WIDTH = 150, 72
+FINDING_WIDTH, REMEDY_WIDTH = 150, 78
 _LEVELS = {"warning": "bold yellow", "fine": "green", "idle": "bold"}
 _INDENT = 2
 _PLAIN = Console(width=80, file=None)

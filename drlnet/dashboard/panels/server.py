@@ -59,4 +59,4 @@ def _columns(window: Window) -> list[Column[str]]:
 
 def sizes(scene: Scene) -> range:
     """Two lines, and a table of the transports."""
-    return range(3, 4 + max(1, len(scene.figures.transports)))
+    return range(3 + min(3, len(scene.figures.transports)), 4 + len(scene.figures.transports))
