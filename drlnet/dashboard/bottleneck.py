@@ -33,6 +33,7 @@ Level = Literal["idle", "fine", "warning"]
 WAITS = 0.2  # a learner or an actor waits
 NOTICED = 0.1  # the same where there is other evidence
 BUSY = 0.85  # the server's loop, or all cores together
+EVALUATES = 0.3  # or publishes: the learner
 LEARNS = 0.7  # the learner sets the pace
 # Other limits.
 LOST = 0.01  # of the frames
@@ -278,8 +279,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "evaluation",
         "warning",
-        f"evaluation takes {WAITS:.0%} of the learner's time",
-        lambda f: f.stage(f.learners, "evaluate") >= WAITS,
+        f"evaluation takes {EVALUATES:.0%} of the learner's time",
+        lambda f: f.stage(f.learners, "evaluate") >= EVALUATES,
         lambda f: (
             f"learner spends {percent(f.stage(f.learners, 'evaluate'))} of its time on evaluation"
         ),
@@ -288,8 +289,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "publishing",
         "warning",
-        f"publishing params takes {WAITS:.0%} of the learner's time",
-        lambda f: f.stage(f.learners, "publish") >= WAITS,
+        f"publishing params takes {EVALUATES:.0%} of the learner's time",
+        lambda f: f.stage(f.learners, "publish") >= EVALUATES,
         lambda f: (
             f"learner spends {percent(f.stage(f.learners, 'publish'))} of its time on publishing "
             "params"

@@ -216,9 +216,11 @@ class Figures:
 
         Without those that had arrived after all: they were late, not lost.
         """
-        frames = add(client.grew_of("frames_sent", "frames_received") for client in self._all)
-        again = add(client.grew_of("retransmissions", "repulls") for client in self._all)
-        late = add(client.duplicates for client in self._all)
+        # A request that the limiter holds is repeated to keep it alive.
+        free = [client for client in self._all if not client.waiting_for]
+        frames = add(client.grew_of("frames_sent", "frames_received") for client in free)
+        again = add(client.grew_of("retransmissions", "repulls") for client in free)
+        late = add(client.duplicates for client in free)
         return max(0.0, again - _or_zero(late)) / frames if frames > 0 else math.nan
 
     @cached_property

@@ -40,6 +40,8 @@ def duration(microseconds: float) -> str:
     """At most seven characters in the unit that suits: "12.3 us", "456 ms", "1.23 s"."""
     if math.isnan(microseconds):
         return "-"
+    if microseconds == 0:
+        return "0 us"
     if microseconds < 999.5:
         return f"{three(microseconds)} us"
     if microseconds < 999.5e3:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,17 +123,18 @@ def draw_histogram(scene: Scene, width: int, height: int) -> list[Text]:
     return lines
 
 
-def _bins(buckets: Any, most: int) -> list[tuple[float, float, int]]:
-    """(from, to, how many): ranges by equal factors, a power of two, at most so many."""
-    least_us = min(us for us, n in buckets if n)
-    largest_us = max(us for us, n in buckets if n)
-    first = math.floor(math.log2(max(least_us, 1e-3)))
-    powers = math.floor(math.log2(max(largest_us, 1e-3))) - first + 1
-    step = math.ceil(powers / max(1, most))
-    counts = [0] * math.ceil(powers / step)
-    for us, n in buckets:
-        counts[(math.floor(math.log2(max(us, 1e-3))) - first) // step] += n
+def _bins(buckets: Sequence[tuple[float, int]], most: int) -> list[tuple[float, float, int]]:
+    """(from, to, how many): ranges by equal factors, as narrow as `most` of them allow."""
+    exponents = [(math.log2(max(us, 1e-3)), n) for us, n in buckets if n]
+    least, largest = min(e for e, _ in exponents), max(e for e, _ in exponents)
+    for step in (0.25, 0.5, *range(1, 64)):
+        first = math.floor(least / step)
+        counts = [0] * (math.floor(largest / step) - first + 1)
+        if len(counts) <= max(1, most):
+            break
+    for exponent, n in exponents:
+        counts[math.floor(exponent / step) - first] += n
     return [
-        (2.0 ** (first + i * step), 2.0 ** (first + (i + 1) * step), n)
+        (2.0 ** ((first + i) * step), 2.0 ** ((first + i + 1) * step), n)
         for i, n in enumerate(counts)
     ]
