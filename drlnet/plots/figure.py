@@ -325,8 +325,8 @@ def _draw_mark(axes: Axes, mark: Mark) -> None:
         turn: dict[str, Any] = {"ha": "center", "va": "bottom", "xytext": (0, 2)}
     else:
         axes.axhline(mark.at, color=MUTED, linestyle=(0, (4, 3)), linewidth=0.9, zorder=1.5)
-        place, transform = (1.0, mark.at), axes.get_yaxis_transform()
-        turn = {"ha": "right", "va": "bottom", "xytext": (0, 2)}
+        place, transform = (0.0, mark.at), axes.get_yaxis_transform()
+        turn = {"ha": "left", "va": "bottom", "xytext": (3, 2)}
     axes.annotate(
         mark.label,
         place,
