@@ -109,6 +109,11 @@ def _check_evaluation(config: Config) -> None:
 def _check_listen(config: Config) -> None:
     metrics = config.server.metrics
     endpoint = Endpoint.parse(metrics) if metrics is not None else None
+    if endpoint is not None and config.run.serial:
+        raise ConfigError(
+            "server.metrics with run.serial: its server answers nobody but its own process",
+            "leave one of them out; the run's folder holds the metrics",
+        )
     if config.server.insecure:
         return
     from drlnet import native

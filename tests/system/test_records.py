@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -76,6 +78,16 @@ def test_plot_refuses_in_two_lines(run_dir: Path, tmp_path: Path) -> None:
         assert ended.popen.returncode == code, ended.text()
         assert len(ended.err.decode().splitlines()) == 2
         assert not ended.out
+
+
+def test_no_other_command_pays_for_it() -> None:
+    code = "import sys, drlnet.cli.main, drlnet.roles.serve; print(*sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = set(ended.stdout.split())
+    assert "drlnet.cli.plot" in loaded
+    assert not {"matplotlib", "prometheus_client", "tensorboardX", "torch"} & loaded
 
 
 def test_prometheus_reads_a_server(tmp_path: Path) -> None:
