@@ -118,8 +118,8 @@ class ClientFigures:
         share = self.stages.get(_WAITING.get(self.role, ""), math.nan)
         if math.isnan(share) and self.waiting_for and self._server.seconds > 0:
             share = capped(self.peer("waiting_s") / self._server.seconds)
-        if math.isnan(share) and self.role == "learner":
-            share = self.latest("sample_wait_share")
+        if math.isnan(share) and not self._stage_seconds:
+            share = self.latest("sample_wait_share")  # a learner that tells no stages
         return share
 
     @cached_property
