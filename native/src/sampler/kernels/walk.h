@@ -51,8 +51,17 @@ template <typename Node>
                                             : Node::scan(below.sums + first, below.before + first);
 }
 
+// Stores the masses and sums the leaves over which they lie.
 template <typename Node>
-void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, size_t count) {
+void set_leaves(const TreeArrays& tree, const uint32_t* leaves, const float* masses, size_t count) {
+  double* sums = tree.levels[0].sums;
+  if (tree.levels[0].nodes <= count) {
+    for (size_t i = 0; i < count; ++i) tree.leaves[leaves[i]] = masses[i];
+    for (uint32_t node = 0; node < tree.levels[0].nodes; ++node) {
+      sums[node] = Node::sum(tree.leaves + size_t{node} * kFan);
+    }
+    return;
+  }
   // First all masses of a block, then the sums over them: a vector that is loaded right after one
   // of its elements was stored would wait for the store.
   for (size_t begin = 0; begin < count; begin += kBlock) {
@@ -64,9 +73,16 @@ void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, si
     for (size_t i = begin; i < end; ++i) tree.leaves[leaves[i]] = masses[i];
     for (size_t i = begin; i < end; ++i) {
       const uint32_t node = leaves[i] / kFan;
-      tree.levels[0].sums[node] = Node::sum(tree.leaves + size_t{node} * kFan);
+      sums[node] = Node::sum(tree.leaves + size_t{node} * kFan);
     }
   }
+}
+
+// On every level one sum for each change, or, where there are fewer nodes than changes, all of
+// them.
+template <typename Node>
+void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, size_t count) {
+  set_leaves<Node>(tree, leaves, masses, count);
   uint32_t level = 0;
   for (; level + 1 < tree.height && tree.levels[level + 1].nodes > count; ++level) {
     const TreeArrays::Level& below = tree.levels[level];
@@ -81,7 +97,6 @@ void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, si
       sum_family<Node>(tree, level, leaves[i] >> shift);
     }
   }
-  // From where there are fewer nodes than changes, all of them.
   for (; level + 1 < tree.height; ++level) {
     const uint32_t nodes = tree.levels[level + 1].nodes;
     for (uint32_t node = 0; node < nodes; ++node) sum_family<Node>(tree, level, node);
