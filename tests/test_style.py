@@ -81,7 +81,7 @@ def test_only_native_imports_the_extension(path: Path) -> None:
 
 @pytest.mark.parametrize("path", python_files(), ids=relative)
 def test_nothing_is_called_done(path: Path) -> None:
-    # terminated or truncated: "done" does not say which. Meter.done() is a verb about work.
+    # terminated or truncated: "done" does not say which.
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.Name):

@@ -15,6 +15,8 @@ from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import Rows, make_envs, ticks
 from drlnet.errors import ConfigError, ReplayTimeout
+from drlnet.metrics.process import process_figures
+from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import unpack
 from drlnet.policies import EpsilonGreedy, epsilon_ladder
 from drlnet.roles.seeds import role_sequence
@@ -60,18 +62,20 @@ class Actor:
 
     def __init__(self, config: Config, client: Client, index: int):
         self._config, self._client, self._index = config, client, index
+        self._stages = Stages("env", "policy", "append", "fetch")
         self._algo = find_algo(config.algo.name)
         self._make_envs()
         self._table = open_table(client, config, self._spaces)
         self._net = self._algo.make_net(config.algo, self._spaces)
         self._params_version = 0
+        self._policy_lag = 0  # versions, when it last looked and before it took the newest
         self._env_steps = 0
         self._ticks = 0
         self._playing = False
         self.items_added = 0
         self._crashes: list[float] = []
         self._returns = Returns(config.actor.envs_per_actor)
-        self._reported_at, self._reported_steps = time.monotonic(), 0
+        self._rates = Rates()
 
     @property
     def spent(self) -> bool:
@@ -129,23 +133,27 @@ class Actor:
 
     def tick(self) -> None:
         """One step of every environment."""
+        self._stages.ended("other")
         try:
             step = self._envs.step(self._action)
         except Exception as error:  # an environment is someone else's code
             return self._restart(error)
+        self._stages.ended("env")
         for rows in ticks(step):
             self._action = self._record(rows)
             self._returns.push(rows)
         self._ticks += 1
         if self._ticks % self._config.actor.fetch_period_steps == 0:
             self._fetch()
-        if time.monotonic() - self._reported_at >= self._config.learner.report_interval_s:
+        if self._rates.due(self._config.learner.report_interval_s):
             self._report()
         return None
 
     def flush(self) -> None:
         """Waits until the server holds all that was appended."""
+        self._stages.ended("other")
         self._writer.flush()
+        self._stages.ended("append")
 
     def close(self) -> None:
         """Releases the streams, closes the environments; what was not flushed is dropped."""
@@ -158,16 +166,21 @@ class Actor:
 
     def _record(self, rows: Rows) -> npt.NDArray[np.int64]:
         """Acts on rows and appends them, with the items whose futures they complete."""
-        streams = self._writer.ordinals
+        streams, stages = self._writer.ordinals, self._stages
         action, state, extras = self._policy.act(rows.obs, rows.first, streams, self._state)
         if rows.mask is None:  # final rows of some: the others have not moved, nor has their state
             self._state = state
+        stages.ended("policy")
         columns = self._algo.row(rows, action)
+        stages.ended("other")
         steps = self._writer.append(columns, rows.first, rows.last, rows.mask)
+        stages.ended("append")
         ready = self._errors.push(columns, rows.last, steps, extras["q"], rows.mask)
+        stages.ended("other")
         if len(ready.steps):
             self._writer.add_items(ready.streams, ready.steps, ready.priorities)
             self.items_added += len(ready.steps)
+            stages.ended("append")
         stored = steps >= 0
         self._env_steps += int(np.count_nonzero(stored & ~rows.last))
         return action
@@ -200,30 +213,38 @@ class Actor:
         )
 
     def _fetch(self) -> bool:
+        self._stages.ended("other")
         newer = self._client.fetch(newer_than=self._params_version)
-        if newer is None:
-            return False
-        self._params_version, blob = newer
-        source = f"version {self._params_version} at {self._client.address}"
-        self._net.load_state_dict(unpack(blob, self._net.architecture, source))
-        return True
+        if newer is not None:
+            version, blob = newer
+            source = f"version {version} at {self._client.address}"
+            self._net.load_state_dict(unpack(blob, self._net.architecture, source))
+            # There is no lag in having none yet.
+            self._policy_lag = version - (self._params_version or version)
+            self._params_version = version
+        else:
+            self._policy_lag = 0
+        self._stages.ended("fetch")
+        return newer is not None
 
     def _report(self) -> None:
-        now = time.monotonic()
-        rate = (self._env_steps - self._reported_steps) / max(1e-9, now - self._reported_at)
+        per_s = self._rates.read(env_steps=self._env_steps)
         self._client.report(
             {
+                "role": "actor",
                 "env_steps": self._env_steps,
-                "env_steps_per_s": rate,
+                "env_steps_per_s": per_s["env_steps"],
                 "episodes": self._returns.episodes,
                 "return_mean": self._returns.mean,
                 "return_last": self._returns.last,
                 "epsilon_min": float(self._policy.epsilons.min()),
                 "params_version": self._params_version,
+                "policy_lag": self._policy_lag,
                 "env_crashes": len(self._crashes),
+                **self._stages.read(),
+                **process_figures(),
             }
         )
-        self._reported_at, self._reported_steps = now, self._env_steps
 
 
 class Returns:

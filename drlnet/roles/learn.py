@@ -17,7 +17,9 @@ from drlnet.client import Batch, Client, Table, importance_weights
 from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.errors import DrlnetError
+from drlnet.metrics.process import gpu_figures, process_figures
 from drlnet.metrics.run_folder import RunFolder
+from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import pack, save
 from drlnet.roles.gate import Gate
 from drlnet.roles.seeds import role_seed
@@ -77,6 +79,7 @@ class Learning:
     def __init__(self, config: Config, client: Client, run: RunFolder):
         self._config, self._client, self._run = config, client, run
         self._started = time.monotonic()
+        self._stages = Stages("sample", "learn", "update", "publish", "evaluate")
         spaces = find_spaces(config.env.id, config.env.kwargs, config.env.vectorization)
         algo = find_algo(config.algo.name)
         seed = role_seed(config.run.seed, "learner")
@@ -87,16 +90,19 @@ class Learning:
         self._looked_at = self._env_steps = 0
         self._loss = torch.tensor(math.nan)
         self._params_version = 0
-        self._meter = Meter()
+        self._stages.ended("other")
+        self._rates = Rates()
         self._publish()  # actors wait for the first params
 
     def step(self, batch: Batch, update_priorities: UpdatePriorities) -> None:
         """Learns from one batch; publishes, looks at the goal and reports when it is time to."""
-        config, meter = self._config, self._meter
-        meter.came()
+        config, stages = self._config, self._stages
+        stages.ended("sample")
         weights = importance_weights(batch, self._importance_exponent())
         loss, priorities = self._learner.learn(batch, weights)
+        stages.ended("learn")
         update_priorities(batch.keys, priorities)
+        stages.ended("update")
         self._env_steps = batch.env_steps
         steps = self._learner.steps
         if steps % config.learner.publish_period == 0:
@@ -104,9 +110,9 @@ class Learning:
         if steps % config.learner.eval_period == 0:
             self._look()
         self._loss = loss
-        if meter.due(config.learner.report_interval_s):
+        if self._rates.due(config.learner.report_interval_s):
             self._report()
-        meter.done()
+        stages.ended("other")
 
     def finished(self, interrupted: bool) -> bool:
         """Whether the goal or a budget is reached, or someone asked to stop."""
@@ -150,6 +156,7 @@ class Learning:
         self._looked_at = self._learner.steps
         if self._gate.look(self._learner.online, self._looked_at):
             self._stopped = "goal"
+        self._stages.ended("evaluate")
 
     def _importance_exponent(self) -> float:
         """beta: from its start to its end over its annealing; without one it stays at the start."""
@@ -164,58 +171,35 @@ class Learning:
         self._params_version = self._client.publish(
             pack(net.state_dict(), net.architecture, self._facts(self._learner.steps))
         )
+        self._stages.ended("publish")
 
     def _facts(self, learner_steps: int) -> dict[str, str]:
         return {"env": self._config.env.id, "learner_steps": str(learner_steps)}
 
     def _report(self) -> None:
-        rate, wait_share = self._meter.read()
+        steps, stages = self._learner.steps, self._stages.read()
+        per_s = self._rates.read(steps=steps, sample_s=stages["stage.sample_s"])
         values: dict[str, float | int | str] = {
-            "learner_steps": self._learner.steps,
-            "learner_steps_per_s": rate,
+            "role": "learner",
+            "learner_steps": steps,
+            "learner_steps_per_s": per_s["steps"],
             "env_steps": self._env_steps,
             "loss": float(self._loss),
             "q_mean": self._learner.q_mean,
             "eval_return": self._gate.last_mean,
             "eval_return_best": self._gate.best_mean,
             "importance_exponent": self._importance_exponent(),
-            "sample_wait_share": wait_share,
+            "sample_wait_share": per_s["sample_s"],
             "params_version": self._params_version,
+            "batch_size": self._config.replay.batch_size,
+            **stages,
+            **process_figures(),
+            **gpu_figures(self._config.learner.device),
         }
         self._client.report(values)
         self._run.record(
             {
                 key: value if not isinstance(value, float) or math.isfinite(value) else None
-                for key, value in {"role": "learner", **values}.items()
+                for key, value in values.items()
             }
         )
-
-
-class Meter:
-    """Learner steps per second, and the share of the time that went into waiting for batches."""
-
-    def __init__(self) -> None:
-        self._read_at = self._done_at = time.monotonic()
-        self._waited_s = 0.0
-        self._steps = 0
-
-    def came(self) -> None:
-        """A batch came: what passed since the last one was done went into waiting."""
-        self._waited_s += time.monotonic() - self._done_at
-
-    def done(self) -> None:
-        """A batch was learned from."""
-        self._steps += 1
-        self._done_at = time.monotonic()
-
-    def due(self, interval_s: float) -> bool:
-        """Whether the last reading is that old."""
-        return time.monotonic() - self._read_at >= interval_s
-
-    def read(self) -> tuple[float, float]:
-        """(steps per second, wait share) since the last reading."""
-        now = time.monotonic()
-        elapsed = max(1e-9, now - self._read_at)
-        reading = self._steps / elapsed, self._waited_s / elapsed
-        self._read_at, self._waited_s, self._steps = now, 0.0, 0
-        return reading

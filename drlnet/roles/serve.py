@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from drlnet import native
+from drlnet import __version__, native
 from drlnet.config import ServerConfig
 from drlnet.roles.stop import Stop
 
@@ -21,6 +21,7 @@ def serve(config: ServerConfig, on_ready: Callable[[list[str]], None], stop: Sto
         poll=config.poll,
         sampler=config.sampler or "",
         sampler_options=config.sampler_options,
+        version=__version__,
     )
     failures: list[BaseException] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -117,6 +118,33 @@ def test_a_crash_breaks_the_streams_and_goes_on() -> None:
     for stream in table.streams:
         assert stream.rows[0].first
     assert all(table.state(*place) == "live" for place in table.items)
+
+
+def test_reports_its_stages_and_its_process() -> None:
+    actor, client = started(config(longest=5))
+    for _ in range(30):
+        actor.tick()
+    actor.close()
+    said = client.reports[-1]
+    assert said["role"] == "actor" and said["pid"] == os.getpid() and said["resident_bytes"] > 0
+    stages = {name: value for name, value in said.items() if name.startswith("stage.")}
+    assert set(stages) == {
+        f"stage.{name}_s" for name in ("env", "policy", "append", "fetch", "other")
+    }
+    assert min(stages["stage.env_s"], stages["stage.policy_s"], stages["stage.append_s"]) > 0
+
+
+def test_policy_lag_counts_versions_not_seen() -> None:
+    actor, client = started(config())
+    lags = []
+    for published in (0, 3, 0):
+        for _ in range(published):
+            publish(client, config())
+        for _ in range(5):  # one look
+            actor.tick()
+        actor._report()
+        lags.append((client.reports[-1]["policy_lag"], client.reports[-1]["params_version"]))
+    assert lags == [(0, 1), (3, 4), (0, 4)]
 
 
 def test_same_leases_same_rows() -> None:

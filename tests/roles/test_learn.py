@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +161,26 @@ def test_reports_and_records(tmp_path: Path) -> None:
     last = json.loads(lines[-1])
     assert last["role"] == "learner" and last["learner_steps"] == 3 and last["loss"] >= 0
     assert last["eval_return"] is None  # NaN is no JSON
+
+
+def test_stages_add_up_to_the_time_since_start(tmp_path: Path) -> None:
+    before = time.perf_counter()
+    begun, client = learning(config(tmp_path / "r", "learner.report_interval_s=1e9"))
+    made = time.perf_counter()
+    steps(begun, 10)
+    least = time.perf_counter() - made
+    begun._report()
+    most = time.perf_counter() - before
+    said = client.reports[-1]
+    stages = {name: value for name, value in said.items() if name.startswith("stage.")}
+    names = ("sample", "learn", "update", "publish", "evaluate", "other")
+    assert set(stages) == {f"stage.{name}_s" for name in names}
+    assert all(seconds > 0 for seconds in stages.values())
+    assert least <= sum(stages.values()) <= most
+    assert 10 / most <= said["learner_steps_per_s"] <= 10 / least
+    waited_s = stages["stage.sample_s"]
+    assert waited_s / most <= said["sample_wait_share"] <= waited_s / least
+    assert said["batch_size"] == 16 and said["pid"] == os.getpid()
 
 
 def test_importance_exponent_is_annealed(tmp_path: Path) -> None:

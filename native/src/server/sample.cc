@@ -24,7 +24,7 @@ class SampleReply final : public ReplySource {
 
 uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot) {
   if (const Wait wait = table.may_sample(batch); wait != Wait::none) {
-    return static_cast<uint16_t>(wait);
+    return hold(slot, table, wait);
   }
   if (!slot.source) slot.source = std::make_unique<SampleReply>();
   auto& reply = static_cast<SampleReply&>(*slot.source);  // the sample lane has no other kind
@@ -45,7 +45,11 @@ uint16_t Server::sample(Peer&, Slot& slot, std::span<const std::byte> body) {
   if (table->layout().total_bytes(request.batch) > kMaxSampleBytes) {
     return refuse(slot, Status::config, "a batch of over 2 GiB", "ask for fewer items");
   }
-  return answer_sample(*table, request.batch, slot);
+  const uint16_t wait = answer_sample(*table, request.batch, slot);
+  if (wait == 0) {
+    table->look_at(static_cast<SampleReply&>(*slot.source).drawn, sessions_.clock_ns());
+  }
+  return wait;
 }
 
 }  // namespace drlnet

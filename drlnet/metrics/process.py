@@ -1,0 +1,69 @@
+"""What this process takes of its machine, read from the system itself."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+def process_figures() -> dict[str, int | float]:
+    """pid; cpu_s, of all its threads; resident_bytes; threads. Of this process, not its children's.
+
+    Source: proc(5), /proc/self/statm and /proc/self/task.
+    """
+    resident_pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return {
+        "pid": os.getpid(),
+        "cpu_s": time.process_time(),
+        "resident_bytes": int(resident_pages) * os.sysconf("SC_PAGE_SIZE"),
+        "threads": len(list(Path("/proc/self/task").iterdir())),
+    }
+
+
+def gpu_figures(device: str) -> dict[str, int | float]:
+    """gpu_memory_bytes, that this process holds; gpu_utilization, 0 to 1, of the whole GPU.
+
+    device: torch's name of it. Empty for one that is no NVIDIA GPU; without utilization where the
+    driver does not tell it.
+    """
+    import torch
+
+    if torch.device(device).type != "cuda":
+        return {}
+    figures: dict[str, int | float] = {"gpu_memory_bytes": torch.cuda.memory_reserved(device)}
+    utilization = _utilization(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
+    return figures if utilization is None else {**figures, "gpu_utilization": utilization}
+
+
+class _Utilization(ctypes.Structure):
+    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))  # percent of the time
+
+
+def _utilization(uuid: str) -> float | None:
+    """The share of the driver's last sampling interval in which the GPU ran a kernel.
+
+    Source: NVML API reference, nvmlDeviceGetUtilizationRates. Every call returns 0 for success.
+    """
+    nvml = _nvml()
+    handle, rates = ctypes.c_void_p(), _Utilization()
+    if (
+        nvml is None
+        or nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle)) != 0
+        or nvml.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(rates)) != 0
+    ):
+        return None
+    return float(rates.gpu) / 100
+
+
+@cache
+def _nvml() -> Any:
+    """The driver's management library, or None."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    return library if library.nvmlInit_v2() == 0 else None

@@ -1,0 +1,70 @@
+"""What a process says of itself, against what it does."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from drlnet.metrics import process
+from drlnet.metrics.process import gpu_figures, process_figures
+
+
+def test_figures_follow_what_the_process_does() -> None:
+    before = process_figures()
+    held = bytearray(b"x") * 64_000_000
+    ends = time.process_time() + 0.05
+    while time.process_time() < ends:
+        pass
+    waiting = threading.Event()
+    thread = threading.Thread(target=waiting.wait)
+    thread.start()
+    after = process_figures()
+    waiting.set()
+    thread.join()
+    assert before["pid"] == os.getpid()
+    assert after["threads"] == before["threads"] + 1
+    assert after["cpu_s"] - before["cpu_s"] >= 0.05
+    assert after["resident_bytes"] - before["resident_bytes"] > len(held) * 0.9
+
+
+def test_a_processor_is_no_gpu() -> None:
+    assert gpu_figures("cpu") == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(0, {"gpu_memory_bytes": 123, "gpu_utilization": 0.37}), (999, {"gpu_memory_bytes": 123})],
+)
+def test_a_gpu_by_its_driver(
+    monkeypatch: pytest.MonkeyPatch, status: int, expected: dict[str, float]
+) -> None:
+    asked: list[bytes] = []
+
+    class Driver:
+        """As NVML's functions: results through pointers, 0 for success."""
+
+        def nvmlDeviceGetHandleByUUID(self, uuid: bytes, handle: Any) -> int:
+            asked.append(uuid)
+            ctypes.cast(handle, ctypes.POINTER(ctypes.c_void_p))[0] = 77
+            return 0
+
+        def nvmlDeviceGetUtilizationRates(self, handle: Any, rates: Any) -> int:
+            assert handle.value == 77
+            percent = ctypes.cast(rates, ctypes.POINTER(ctypes.c_uint))
+            percent[0], percent[1] = 37, 5
+            return status
+
+    monkeypatch.setattr(process, "_nvml", Driver)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 123)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda _device: SimpleNamespace(uuid="a-b")
+    )
+    assert gpu_figures("cuda:0") == expected
+    assert asked == [b"GPU-a-b"]
