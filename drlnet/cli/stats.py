@@ -1,10 +1,14 @@
-"""`drlnet stats`: a server's throughput and latency."""
+"""`drlnet stats`: watches a server, and says where the bottleneck is."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Protocol, TextIO
 
 import typer
 
@@ -13,7 +17,7 @@ from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
     from drlnet.client import Client
-    from drlnet.dashboard import StatsView
+    from drlnet.dashboard import Reading
     from drlnet.launch.signals import Stop
 
 IntervalOption = Annotated[
@@ -22,8 +26,44 @@ IntervalOption = Annotated[
 CountOption = Annotated[
     int | None, typer.Option("--count", metavar="N", min=1, help="stop after so many readings")
 ]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="one reading as a line of JSON", rich_help_panel="Output"),
+]
+FollowOption = Annotated[
+    bool,
+    typer.Option(
+        "--follow",
+        help="with --json: a line per interval, with rates and the bottleneck",
+        rich_help_panel="Output",
+    ),
+]
+OnceOption = Annotated[
+    bool,
+    typer.Option("--once", help="plain tables of one interval, and exit", rich_help_panel="Output"),
+]
+CsvOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        help="a header and a line of the main figures per interval; added to any other output",
+        rich_help_panel="Output",
+    ),
+]
 
-_ANSWER_DEADLINE_S = 5.0
+_FIRST_DEADLINE_S = 5.0
+_ANSWER_DEADLINE_S = 2.0  # once it is watched: then it says soon that nothing answers
+
+
+class Sink(Protocol):
+    """Where readings go."""
+
+    def show(self, reading: Reading, time_s: float) -> None:
+        """A reading, and when it was taken."""
+
+    def gone(self, why: str) -> None:
+        """There was no answer."""
 
 
 def stats(
@@ -31,12 +71,16 @@ def stats(
     interval: IntervalOption = 1.0,
     count: CountOption = None,
     eal: options.EalOption = None,
-    json: options.JsonOption = False,
+    json: JsonOption = False,
+    follow: FollowOption = False,
+    once: OnceOption = False,
+    csv: CsvOption = None,
     debug: options.DebugOption = False,
 ) -> None:
-    """Watch a server: operations per second, latency, tables, and what each client reports.
+    """Watch a server: which stage is the bottleneck, throughput, latency, replay, every client.
 
-    Live on a terminal, plain tables elsewhere. Ctrl-C ends it; the server does not notice.
+    Full screen on a terminal (h lists the keys), a line per interval elsewhere. When the server
+    goes away it says so and waits for it. Ctrl-C or q ends it; the server does not notice.
 
     [bold]Examples[/bold]
 
@@ -44,33 +88,111 @@ def stats(
 
     drlnet stats --server udp://10.0.0.2:7447 --interval 0.5
 
+    drlnet stats --once                  [dim]# plain tables[/dim]
+
     drlnet stats --json | jq .           [dim]# one reading, for scripts[/dim]
+
+    drlnet stats --json --follow --csv figures.csv
     """
-    from drlnet.client import Client
-    from drlnet.dashboard import StatsView, as_json
+    _check(json, follow, once)
+    patient = follow or not (once or json)
+    if not patient:
+        count = 2 if once else 1  # the tables show their difference
+    with until_stopped() as stop, ExitStack() as stack:
+        readings = _Readings(server, stop, interval, count, patient)
+        readings.connect(_FIRST_DEADLINE_S)  # what is wrong from the start ends the command
+        sinks: list[Sink] = [_csv(csv, stack)] if csv is not None else []
+        sinks.append(_sink(server, stop, stack, json, follow, once))
+        for time_s, reading in readings:
+            for sink in sinks:
+                if isinstance(reading, str):
+                    sink.gone(reading)
+                else:
+                    sink.show(reading, time_s)
 
-    with (
-        until_stopped() as stop,
-        stop.interrupts(),
-        Client(server, name="stats", timeout=_ANSWER_DEADLINE_S) as client,
-    ):
-        if json:
-            print(as_json(client.stats()), flush=True)
-            return
-        with StatsView(server, file=sys.stdout) as view:
-            _watch(client, view, stop, interval, count)
+
+def _check(json: bool, follow: bool, once: bool) -> None:
+    from drlnet.errors import ConfigError
+
+    if follow and not json:
+        raise ConfigError("--follow goes with --json", "add --json, or leave --follow out")
+    if once and json:
+        raise ConfigError("--once prints tables, --json prints JSON", "choose one of them")
 
 
-def _watch(client: Client, view: StatsView, stop: Stop, interval: float, count: int | None) -> None:
-    from drlnet.errors import ReplayTimeout, SessionLost, TransportError
+def _sink(server: str, stop: Stop, stack: ExitStack, json: bool, follow: bool, once: bool) -> Sink:
+    from drlnet.dashboard import JsonLines, Lines, Screen, Tables
 
-    shown = 0
-    while not stop.is_set():
-        try:
-            view.show(client.stats(), time.monotonic())
-        except (TransportError, ReplayTimeout, SessionLost) as error:
-            view.gone(error.cause)  # and goes on asking: it may come back
-        shown += 1
-        if count is not None and shown >= count:
-            return
-        stop.wait(interval)
+    if json:
+        return JsonLines(sys.stdout, bare=not follow)
+    if once:
+        tables = Tables(server, sys.stdout)
+        stack.callback(tables.close)
+        return tables
+    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in {"dumb", "unknown"}:
+        return Lines(server, sys.stdout)
+    keys = sys.stdin if sys.stdin.isatty() else None
+    screen = Screen(server, stop.end, keys=keys, file=sys.stdout)
+    stop.before_abort = screen.give_back
+    return stack.enter_context(screen)
+
+
+def _csv(path: Path, stack: ExitStack) -> Sink:
+    from drlnet.dashboard import Csv
+    from drlnet.errors import ConfigError
+
+    try:
+        file: TextIO = stack.enter_context(path.open("w", encoding="utf-8", newline=""))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {path}: {error.strerror}", "choose another path"
+        ) from error
+    return Csv(file)
+
+
+class _Readings:
+    """Readings of a server at intervals, or why there was none; it may go away and come back."""
+
+    def __init__(
+        self, server: str, stop: Stop, interval: float, count: int | None, patient: bool
+    ) -> None:
+        self._server, self._stop = server, stop
+        self._interval, self._count, self._patient = interval, count, patient
+        self._client: Client | None = None
+
+    def connect(self, deadline_s: float) -> Client:
+        """Opens the session. Raises what the client raises."""
+        from drlnet.client import Client
+
+        with self._stop.interrupts():
+            self._client = Client(self._server, name="stats", timeout=deadline_s)
+        return self._client
+
+    def __iter__(self) -> Iterator[tuple[float, Reading | str]]:
+        from drlnet.errors import ReplayTimeout, SessionLost, TransportError
+
+        taken = 0
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                reading: Reading | str = self._read()
+            except (TransportError, ReplayTimeout, SessionLost) as error:
+                if not self._patient:
+                    raise
+                reading, self._client = error.cause, None
+            yield time.monotonic(), reading
+            taken += 1
+            if taken == self._count:
+                return
+            self._stop.wait(max(0.0, began + self._interval - time.monotonic()))
+
+    def _read(self) -> Reading:
+        from drlnet import native
+
+        client = self._client or self.connect(_ANSWER_DEADLINE_S)
+        with self._stop.interrupts():
+            reading: dict[str, object] = dict(client.stats())
+        if native.is_loopback(self._server):
+            # Only then are the server's and its clients' cores ours.
+            reading["host.cores"] = len(os.sched_getaffinity(0))
+        return reading

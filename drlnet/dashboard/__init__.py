@@ -1,6 +1,19 @@
-"""Draws what metrics hold: flat dicts of readings in, lines or live views out."""
+"""Draws what metrics hold: flat dicts of readings in, lines, pictures or live views out."""
 
+from drlnet.dashboard.picture import picture
+from drlnet.dashboard.plain import Csv, JsonLines, Lines, Tables, as_json
 from drlnet.dashboard.progress import ProgressView
-from drlnet.dashboard.stats import StatsView, as_json
+from drlnet.dashboard.reading import Reading
+from drlnet.dashboard.screen import Screen
 
-__all__ = ["ProgressView", "StatsView", "as_json"]
+__all__ = [
+    "Csv",
+    "JsonLines",
+    "Lines",
+    "ProgressView",
+    "Reading",
+    "Screen",
+    "Tables",
+    "as_json",
+    "picture",
+]

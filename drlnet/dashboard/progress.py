@@ -14,19 +14,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from drlnet.dashboard.reading import (
-    Histogram,
-    clients,
-    clock,
-    compact,
-    count,
-    duration,
-    mean,
-    number,
-    short,
-    sparkline,
-    total,
-)
+from drlnet.dashboard.reading import Histogram, clients, mean, number, total
+from drlnet.dashboard.units import clock, compact, count, duration, short, sparkline
 from drlnet.dashboard.view import View
 
 _LINE_INTERVAL_S = 5.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 Reading = Mapping[str, Any]
@@ -13,17 +13,63 @@ Reading = Mapping[str, Any]
 class Histogram(Protocol):
     """A histogram of durations, as the client reads it."""
 
-    count: int
-    mean_us: float
-    max_us: float
+    @property
+    def count(self) -> int:
+        """How many were recorded."""
+
+    @property
+    def mean_us(self) -> float:
+        """Their mean."""
+
+    @property
+    def max_us(self) -> float:
+        """The longest."""
+
+    @property
+    def buckets(self) -> Sequence[tuple[float, int]]:
+        """(middle of a bucket in us, how many fell into it), ascending, without empty ones."""
 
     def percentile_us(self, q: float) -> float:
         """The duration under which a share q lies."""
-        ...
+
+    def since(self, earlier: Any) -> Any:
+        """What was recorded since an earlier reading of the same histogram."""
+
+    def merged(self, other: Any) -> Any:
+        """Both together."""
+
+
+def peers(reading: Reading) -> list[str]:
+    """The clients that the server is in session with."""
+    return _named(reading, "peer.", ".transport")
+
+
+def tables(reading: Reading) -> list[str]:
+    """The server's tables."""
+    return _named(reading, "table.", ".capacity")
+
+
+def transports(reading: Reading) -> list[str]:
+    """What carries frames at the server: "udp", "dpdk:local", ..."""
+    return _named(reading, "transport.", ".clients")
+
+
+def operations(reading: Reading) -> list[str]:
+    """The kinds of requests that the server has answered."""
+    return _named(reading, "server.", ".handling")
+
+
+def _named(reading: Reading, scope: str, mark: str) -> list[str]:
+    # By a key that each of them has: a name may itself hold dots.
+    return [
+        key[len(scope) : -len(mark)]
+        for key in reading
+        if key.startswith(scope) and key.endswith(mark)
+    ]
 
 
 def clients(reading: Reading) -> dict[str, dict[str, Any]]:
-    """What each client reported: {"actor-0": {"env_steps": 10, ...}, ...}."""
+    """What each client reported: {"actor-0": {"env_steps": 10, "stage.env_s": 1.5}, ...}."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in reading.items():
         scope, _, rest = key.partition(".")
@@ -40,83 +86,28 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def total(parts: Iterable[Mapping[str, Any]], key: str) -> float:
-    """The sum of one figure over clients, of those that report it; NaN when none does."""
-    values = [number(part.get(key)) for part in parts]
+def add(values: Iterable[float]) -> float:
+    """The sum of those that are known; NaN when none is."""
     known = [value for value in values if not math.isnan(value)]
     return sum(known) if known else math.nan
 
 
-def mean(parts: Iterable[Mapping[str, Any]], key: str) -> float:
-    """The mean of one figure over the clients that report it; NaN when none does."""
-    values = [number(part.get(key)) for part in parts]
+def average(values: Iterable[float]) -> float:
+    """The mean of those that are known; NaN when none is."""
     known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else math.nan
 
 
-def rates(before: Reading, after: Reading, seconds: float) -> dict[str, float]:
-    """Per second, every counter that grew between two readings; histograms by their counts."""
-    found = {}
-    for key, value in after.items():
-        earlier = before.get(key)
-        if isinstance(value, Histogram):
-            now, then = float(value.count), number(getattr(earlier, "count", None))
-        else:
-            now, then = number(value), number(earlier)
-        if seconds > 0 and now > then:
-            found[key] = (now - then) / seconds
-    return found
+def capped(share: float) -> float:
+    """A share of time that was measured a little too long, or of several requests at once."""
+    return share if math.isnan(share) else min(1.0, share)
 
 
-def count(value: float) -> str:
-    """12345.6 as "12,346"; "-" for NaN."""
-    return "-" if math.isnan(value) else f"{value:,.0f}"
+def total(parts: Iterable[Mapping[str, Any]], key: str) -> float:
+    """The sum of one figure over clients, of those that report it; NaN when none does."""
+    return add(number(part.get(key)) for part in parts)
 
 
-def short(value: float, digits: int = 1) -> str:
-    """3.14159 as "3.1"; "-" for NaN."""
-    return "-" if math.isnan(value) else f"{value:,.{digits}f}"
-
-
-def compact(value: float) -> str:
-    """A count in at most six characters: "1,234", "12.3k", "4.56M"; "-" for NaN."""
-    if math.isnan(value):
-        return "-"
-    for limit, scale, unit in ((10e3, 1, ""), (10e6, 1e3, "k"), (10e9, 1e6, "M")):
-        if value < limit:
-            scaled = value / scale
-            whole = unit == "" and (scaled >= 100 or scaled == int(scaled))
-            return f"{scaled:,.0f}" if whole else f"{scaled:,.1f}{unit}"
-    return f"{value / 1e9:,.1f}G"
-
-
-def duration(microseconds: float) -> str:
-    """A duration in the unit that suits it: "12.3 us", "4.56 ms", "1.23 s"."""
-    if math.isnan(microseconds):
-        return "-"
-    if microseconds < 1e3:
-        return f"{microseconds:.1f} us"
-    if microseconds < 1e6:
-        return f"{microseconds / 1e3:.2f} ms"
-    return f"{microseconds / 1e6:.2f} s"
-
-
-def clock(seconds: float) -> str:
-    """83 as "1:23"; "-" for NaN."""
-    if math.isnan(seconds):
-        return "-"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}:{rest:02}"
-
-
-_BARS = "▁▂▃▄▅▆▇█"
-
-
-def sparkline(values: Iterable[float], width: int) -> str:
-    """The last `width` values as a row of bars between their least and largest."""
-    shown = [value for value in values if math.isfinite(value)][-width:]
-    if not shown:
-        return ""
-    low, high = min(shown), max(shown)
-    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(_BARS[int((value - low) * scale)] for value in shown)
+def mean(parts: Iterable[Mapping[str, Any]], key: str) -> float:
+    """The mean of one figure over the clients that report it; NaN when none does."""
+    return average(number(part.get(key)) for part in parts)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
@@ -25,6 +26,8 @@ class Stop:
         self.signal: int | None = None
         self._set = False
         self._raises = False
+        self._ending = False  # end() was called, and its interruption is under way
+        self.before_abort: Callable[[], None] = lambda: None  # even a second signal waits for it
         self._saved: list[tuple[int, Any]] = []
         self._read_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
@@ -44,10 +47,14 @@ class Stop:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.signal is not None:
+        if self._ending:
+            self._ending = False
+        elif self.signal is not None:
+            self.before_abort()
             os._exit(128 + number)
-        self.signal = number
-        self.set()
+        else:
+            self.signal = number
+            self.set()
         if self._raises:
             raise KeyboardInterrupt
 
@@ -56,6 +63,12 @@ class Stop:
         if not self._set:
             self._set = True
             os.write(self._write_fd, b"x")
+
+    def end(self) -> None:
+        """Asks for the end without a signal, from any thread; ends calls within interrupts()."""
+        self._ending = True
+        self.set()
+        _thread.interrupt_main()
 
     def is_set(self) -> bool:
         """True once the end was asked for."""

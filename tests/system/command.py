@@ -52,7 +52,8 @@ class Command:
         self.out, self.err = b"", b""
         self._open = {self.popen.stdout, self.popen.stderr}
 
-    def _read(self, timeout: float) -> None:
+    def read(self, timeout: float) -> None:
+        """Takes what it says within so many seconds; returns at the first bytes."""
         ready, _, _ = select.select(list(self._open), [], [], max(0.0, timeout))
         for pipe in ready:
             data = os.read(pipe.fileno(), 65536)
@@ -72,7 +73,7 @@ class Command:
                     return line
             left = deadline - time.monotonic()
             assert left > 0 and self._open, f"no {pattern!r} in:\n{self.text()}"
-            self._read(left)
+            self.read(left)
 
     def end(self, number: int | None = None, deadline_s: float = DEADLINE_S) -> int:
         """Its exit code, after a signal if one is given."""
@@ -82,7 +83,7 @@ class Command:
         while self._open:
             left = deadline - time.monotonic()
             assert left > 0, f"still running after {deadline_s} s:\n{self.text()}"
-            self._read(left)
+            self.read(left)
         return self.popen.wait(max(0.1, deadline - time.monotonic()))
 
     def text(self) -> str:

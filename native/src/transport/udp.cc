@@ -5,6 +5,16 @@
 #include "base/error.h"
 
 namespace drlnet::udp {
+namespace {
+
+Options options_of(const std::string& rest) {
+  Options options;
+  const HostPort wanted = parse_address(rest);
+  if (wanted.buffer_bytes != 0) options.buffer_bytes = wanted.buffer_bytes;
+  return options;
+}
+
+}  // namespace
 
 UdpTransport::UdpTransport(Socket socket, bool connected)
     : socket_(std::move(socket)),
@@ -40,11 +50,11 @@ TransportCounters UdpTransport::counters() const {
 }
 
 std::unique_ptr<Transport> listen(const std::string& rest) {
-  return UdpTransport::listen(rest, {});
+  return UdpTransport::listen(rest, options_of(rest));
 }
 
 Connected connect(const std::string& rest) {
-  auto transport = UdpTransport::connect(rest, {});
+  auto transport = UdpTransport::connect(rest, options_of(rest));
   const Endpoint server = transport->peer();
   return {std::move(transport), server};
 }

@@ -1,5 +1,6 @@
 // Kernel UDP over IPv4 and IPv6, in bursts: sendmmsg and recvmmsg, with segmentation offload (GSO)
-// and receive offload (GRO) where the kernel has them. Addresses: "HOST[:PORT]", "[V6][:PORT]".
+// and receive offload (GRO) where the kernel has them. Addresses: "HOST[:PORT]", "[V6][:PORT]",
+// and behind it perhaps ",buffer=BYTES".
 #pragma once
 
 #include <netinet/in.h>

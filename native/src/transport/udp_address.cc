@@ -15,7 +15,10 @@ namespace drlnet::udp {
 namespace {
 
 constexpr const char* kForms =
-    "Write udp://HOST:PORT, for example udp://127.0.0.1:7447 or udp://[::1]:7447.";
+    "Write udp://HOST:PORT, for example udp://127.0.0.1:7447 or udp://[::1]:7447; behind it "
+    "perhaps "
+    ",buffer=BYTES.";
+constexpr int kLeastBufferBytes = 4096, kMostBufferBytes = 1 << 30;
 
 [[noreturn]] void throw_malformed(const std::string& text, const std::string& reason) {
   throw Error(Status::transport, "udp://" + text + ": " + reason, kForms);
@@ -30,11 +33,30 @@ uint16_t parse_port(const std::string& text, std::string_view digits) {
   return port;
 }
 
+int parse_buffer(const std::string& text, std::string_view setting) {
+  constexpr std::string_view kName = "buffer=";
+  if (!setting.starts_with(kName)) {
+    throw_malformed(text, "\"" + std::string(setting) + "\" is no setting");
+  }
+  setting.remove_prefix(kName.size());
+  int bytes = 0;
+  const auto [end, error] = std::from_chars(setting.begin(), setting.end(), bytes);
+  if (error != std::errc{} || end != setting.end() || bytes < kLeastBufferBytes ||
+      bytes > kMostBufferBytes) {
+    throw_malformed(text, "\"" + std::string(setting) + "\" is no buffer (4096 to 1073741824)");
+  }
+  return bytes;
+}
+
 }  // namespace
 
 HostPort parse_address(const std::string& text) {
   HostPort result;
   std::string_view rest = text;
+  if (const size_t comma = rest.find(','); comma != std::string_view::npos) {
+    result.buffer_bytes = parse_buffer(text, rest.substr(comma + 1));
+    rest = rest.substr(0, comma);
+  }
   if (rest.starts_with('[')) {
     const size_t close = rest.find(']');
     if (close == std::string_view::npos) throw_malformed(text, "\"[\" without \"]\"");

@@ -36,8 +36,10 @@ SocketAddress from_endpoint(const Endpoint& endpoint);
 struct HostPort {
   std::string host;
   uint16_t port = kDefaultPort;
+  int buffer_bytes = 0;  // of the socket in each direction; 0: what suits most
 };
-// "HOST", "HOST:PORT" or "[V6]:PORT". Throws Error(transport).
+// "HOST", "HOST:PORT" or "[V6]:PORT", and behind it perhaps ",buffer=BYTES". Throws
+// Error(transport).
 HostPort parse_address(const std::string& text);
 
 // Everything that such an address stands for, in the resolver's order; never

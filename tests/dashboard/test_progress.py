@@ -1,39 +1,27 @@
-"""The views: readings in, lines that fit 80 columns out."""
+"""The progress of a run, and how figures are written."""
 
 from __future__ import annotations
 
 import io
-import json
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from dashboard.readings import spread
 from rich.console import Console
 
-from drlnet.dashboard import ProgressView, StatsView, as_json
-from drlnet.dashboard import reading as read
-
-
-@dataclass
-class FakeHistogram:
-    count: int = 10
-    mean_us: float = 5.0
-    max_us: float = 123_456.0
-
-    def percentile_us(self, q: float) -> float:
-        return 1000.0 * q
+from drlnet.dashboard import ProgressView, units
 
 
 def reading(steps: int) -> dict[str, Any]:
     return {
         "server.uptime_s": 83.0,
         "server.clients": 3,
-        "server.append.handling": FakeHistogram(count=steps),
-        "server.append.queueing": FakeHistogram(count=steps),
-        "server.update_priorities.handling": FakeHistogram(count=123_456_789),
-        "server.update_priorities.queueing": FakeHistogram(),
-        "server.lease.handling": FakeHistogram(count=0),
+        "server.append.handling": spread(3.0, steps),
+        "server.append.queueing": spread(3.0, steps),
+        "server.update_priorities.handling": spread(3.0, 1000),
+        "server.update_priorities.queueing": spread(1.0, 10),
+        "server.lease.handling": spread(1.0, 0),
         "table.replay.live_items": 49_000,
         "table.replay.capacity": 50_000,
         "table.replay.env_steps": steps,
@@ -54,19 +42,6 @@ def text_of(what: Any, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width, record=True)
     console.print(what)
     return console.export_text()
-
-
-def test_stats_fit_80_columns_and_show_rates() -> None:
-    view = StatsView("udp://127.0.0.1:7447", file=io.StringIO())
-    before, after = reading(1_000), reading(3_000)
-    text = text_of(view.render(after, read.rates(before, after, 2.0)))
-    assert max(map(len, text.splitlines())) <= 80
-    assert "…" not in text
-    assert "append" in text
-    assert "1,000" in text  # appends per second
-    assert "lease" not in text  # nothing happened
-    assert "update priorities" in text
-    assert "learner" in text
 
 
 def test_progress_panel_fits_80_columns() -> None:
@@ -90,40 +65,51 @@ def test_progress_lines_go_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in file.getvalue()
 
 
-def test_a_server_that_is_gone_is_said() -> None:
-    file = io.StringIO()
-    with StatsView("udp://x:1", file=file) as view:
-        view.show(reading(1), 1.0)
-        view.gone("no answer within 5 s")
-    assert "udp://x:1 does not answer: no answer within 5 s" in file.getvalue()
-
-
-def test_json_has_percentiles_and_no_nan() -> None:
-    values = json.loads(as_json(reading(10)))
-    assert values["server.append.handling"]["p99_us"] == 990.0
-    assert values["client.actor-1.return_mean"] is None
-
-
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         (0, "0"),
         (12.34, "12.3"),
+        (99.96, "100"),
         (1234, "1,234"),
+        (9999.7, "10.0k"),
         (12_345, "12.3k"),
-        (123_456_789, "123.5M"),
+        (999_960, "1.00M"),
+        (123_456_789, "123M"),
         (math.nan, "-"),
         (5e10, "50.0G"),
     ],
 )
 def test_compact(value: float, expected: str) -> None:
-    assert read.compact(value) == expected
+    assert units.compact(value) == expected
 
 
-def test_durations_and_sparklines() -> None:
-    assert read.duration(12.34) == "12.3 us"
-    assert read.duration(4_560) == "4.56 ms"
-    assert read.duration(1.23e6) == "1.23 s"
-    assert read.sparkline([1, 2, 3, math.nan], 8) == "▁▄█"
-    assert read.sparkline([], 8) == ""
-    assert read.clock(83) == "1:23"
+def test_no_figure_is_wider_than_its_column() -> None:
+    for exponent in range(-30, 150):
+        for digit in (1.0, 9.994, 9.996, 4.4444):
+            value = digit * 10 ** (exponent / 10)
+            assert len(units.compact(value)) <= (5 if value < 1e15 else 99), value
+            if value < 999e6:  # 999 s
+                assert len(units.duration(value)) <= 7, value
+            if value < 999e12:
+                assert len(units.size(value)) <= 7, value
+
+
+def test_durations_sizes_and_shares() -> None:
+    assert units.duration(12.34) == "12.3 us"
+    assert units.duration(4_560) == "4.56 ms"
+    assert units.duration(1.23e6) == "1.23 s"
+    assert units.size(1.5e6) == "1.50 MB"
+    assert units.size(12) == "12 B"
+    assert units.percent(0.384) == "38%"
+    assert units.small_percent(0.0123) == "1.2%"
+    assert units.clock(83) == "1:23"
+    assert units.clock(4000) == "1:06:40"
+
+
+def test_sparklines_and_graphs() -> None:
+    assert units.sparkline([1, 2, 3, math.nan], 8) == "▁▄█"
+    assert units.sparkline([], 8) == ""
+    assert units.graph([0, 4, 8, math.nan], 6, 1) == ["   ▄█ "]
+    assert units.graph([4, 8, 16], 3, 2) == ["  █", "▄██"]
+    assert units.graph([], 4, 1) == ["    "]

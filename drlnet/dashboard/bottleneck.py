@@ -1,0 +1,373 @@
+"""Names the bottleneck: the rules, in the order in which they are asked. The first that holds wins.
+
+A rule goes from the evidence (shares of the last window) to the culprit to what helps. The order
+matters: first whether anything runs at all, then what makes waiting for the server long (the
+narrowest cause first), then which side the limiter holds, and last who works without a pause.
+A figure that nobody tells is NaN, and no comparison with it holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from drlnet.dashboard.client_figures import LIVE, ClientFigures
+from drlnet.dashboard.figures import Figures
+from drlnet.dashboard.reading import average
+from drlnet.dashboard.units import (
+    clock,
+    compact,
+    count,
+    duration,
+    percent,
+    short,
+    size,
+    small_percent,
+)
+
+Level = Literal["idle", "fine", "warning"]
+
+# Shares of time from which on something counts.
+WAITS = 0.2  # a learner or an actor waits
+NOTICED = 0.1  # the same where there is other evidence
+BUSY = 0.85  # the server's loop, or all cores together
+EVALUATES = 0.3  # or publishes: the learner
+LEARNS = 0.7  # the learner sets the pace
+# Other limits.
+LOST = 0.01  # of the frames
+CROWDED = 4.0  # queueing, in times of handling
+BULKY_BYTES = 256e3  # of a batch
+STALE_VERSIONS = 10.0  # by which actors' params are behind
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule says of a window."""
+
+    name: str
+    level: Level
+    line: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """when: the condition in words; holds: the same as code; says: evidence and culprit."""
+
+    name: str
+    level: Level
+    when: str
+    holds: Callable[[Figures], bool]
+    says: Callable[[Figures], str]
+    remedy: str
+
+    def finding(self, figures: Figures) -> Finding:
+        """What it says of these figures."""
+        return Finding(self.name, self.level, self.says(figures), self.remedy)
+
+
+def find_bottleneck(figures: Figures) -> Finding:
+    """The first rule that holds; the last one always does."""
+    return next(rule for rule in RULES if rule.holds(figures)).finding(figures)
+
+
+# Evidence.
+
+
+def _traffic(f: Figures) -> bool:
+    return f.env_steps_per_s > 0 or f.draws_per_s > 0
+
+
+def _waiting_for(who: list[ClientFigures], reason: str) -> bool:
+    """Most of their waiting is the limiter's doing, for that reason."""
+    return any(client.held(reason) >= WAITS or client.waiting_for == reason for client in who)
+
+
+def _server_is_slow(f: Figures) -> bool:
+    # A loop that is busy without using its core waits for one: that is another rule's.
+    has_core = not f.server_cpu < 0.7 * f.server_busy
+    crowded = f.queueing_us >= CROWDED * f.handling_us and f.server_busy >= 0.5
+    return has_core and (f.server_busy >= BUSY or crowded)
+
+
+def _silent(f: Figures) -> list[ClientFigures]:
+    return [
+        learner
+        for learner in f.clients.values()
+        if learner.role == "learner" and learner.state != LIVE
+    ]
+
+
+def _waiter(f: Figures) -> str:
+    """Who waits for the server, and how long: the beginning of a line."""
+    learner, actors = f.learner_waits, f.actors_wait
+    if not (learner >= NOTICED or actors >= NOTICED):
+        return "frames are repeated"
+    if math.isnan(actors) or learner >= actors:
+        return f"learner waits {percent(learner)} for samples"
+    return f"actors wait {percent(actors)} to append"
+
+
+def _smallest_credit(f: Figures) -> float:
+    known = [client.latest("credit_bytes") for client in f.clients.values()]
+    return min((value for value in known if not math.isnan(value)), default=math.nan)
+
+
+def _slow_learner(f: Figures) -> str:
+    held, learns = f.held(f.actors, "inserts_limit"), f.stage(f.learners, "learn")
+    pace = "" if math.isnan(learns) else f", it learns {percent(learns)} of its time"
+    return f"actors are held {percent(held)} by the limiter: the learner is too slow{pace}"
+
+
+def _starved(f: Figures) -> str:
+    waits = f.held(f.learners, "samples_limit")
+    waits = waits if math.isnan(f.learner_waits) else f.learner_waits
+    return f"learner waits {percent(waits)} for samples (samples_limit)"
+
+
+def _warm_up(f: Figures) -> str:
+    items = [table.latest("live_items") for table in f.tables]
+    held = max((value for value in items if not math.isnan(value)), default=0.0)
+    more = compact(f.items_per_s)
+    return f"warm-up: learner waits for min_size, {count(held)} items so far, {more}/s more"
+
+
+def _learner_pace(f: Figures) -> str:
+    utilization = average(learner.latest("gpu_utilization") for learner in f.learners)
+    gpu = "" if math.isnan(utilization) else f", its GPU is used {percent(utilization)}"
+    return (
+        f"learner learns {percent(f.stage(f.learners, 'learn'))} of its time{gpu}: it sets the pace"
+    )
+
+
+def _balanced(f: Figures) -> str:
+    if f.window.before is None:
+        return "measuring: a second reading is under way"
+    shares = [
+        ("learner waits", f.learner_waits),
+        ("actors wait", f.actors_wait),
+        ("server busy", f.server_busy),
+    ]
+    known = ", ".join(f"{name} {percent(share)}" for name, share in shares if not math.isnan(share))
+    return f"no stage holds the others up{': ' if known else ''}{known}"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "measuring",
+        "idle",
+        "there is only one reading so far",
+        lambda f: f.window.before is None,
+        _balanced,
+        "",
+    ),
+    Rule(
+        "nothing_runs",
+        "idle",
+        "no learner, no actor, no requests for rows or batches",
+        lambda f: not f.learners and not f.actors and not _traffic(f),
+        lambda f: "nothing runs: no learner and no actor is connected",
+        "drlnet learn ENV and drlnet actor ENV with this --server",
+    ),
+    Rule(
+        "no_learner",
+        "warning",
+        "actors, but no learner, and nothing is drawn",
+        lambda f: bool(f.actors) and not f.learners and not f.draws_per_s > 0 and not _silent(f),
+        lambda f: "no learner is connected: nothing is learned from what actors play",
+        "drlnet learn ENV with this --server",
+    ),
+    Rule(
+        "no_actors",
+        "warning",
+        "a learner, but no actor, and no steps come",
+        lambda f: bool(f.learners) and not f.actors and not f.env_steps_per_s > 0,
+        lambda f: "no actor is connected: no experience comes in",
+        "drlnet actor ENV with this --server",
+    ),
+    Rule(
+        "warm_up",
+        "idle",
+        "the learner waits for min_size",
+        lambda f: _waiting_for(f.learners, "min_size"),
+        _warm_up,
+        "it passes by itself; else lower replay.min_size or start more actors",
+    ),
+    Rule(
+        "packet_loss",
+        "warning",
+        f"{LOST:.0%} of the frames or more are lost, and learner or actors wait {NOTICED:.0%} for "
+        f"the server without the limiter (or {3 * LOST:.0%} are lost)",
+        lambda f: f.lost_share >= (LOST if f.unexplained_wait >= NOTICED else 3 * LOST),
+        lambda f: f"{_waiter(f)}: {small_percent(f.lost_share)} of the frames are lost on the way",
+        "look at the link (ip -s link) and its MTU; wire instead of radio",
+    ),
+    Rule(
+        "small_window",
+        "warning",
+        f"a client waits {WAITS:.0%} of its time for credit or window, and the server is not slow",
+        lambda f: (
+            f.window_wait >= WAITS and f.unexplained_wait >= NOTICED and not _server_is_slow(f)
+        ),
+        lambda f: (
+            f"{_waiter(f)}: the window is too small ({percent(f.window_wait)} of the time nothing "
+            f"more may be sent; credit {size(_smallest_credit(f))})"
+        ),
+        "a larger buffer at the server (sysctl net.core.rmem_max); fewer clients",
+    ),
+    Rule(
+        "server_cpu",
+        "warning",
+        f"learner or actors wait {WAITS:.0%} without the limiter, the server's loop is busy "
+        f"{BUSY:.0%} of the time or requests queue {CROWDED:g} times as long as they are handled",
+        lambda f: f.unexplained_wait >= WAITS and _server_is_slow(f),
+        lambda f: (
+            f"{_waiter(f)}: the server is CPU-bound (busy {percent(f.server_busy)}, requests queue "
+            f"{duration(f.queueing_us)} for {duration(f.handling_us)} of work)"
+        ),
+        "larger actor.flush_rows, fewer actors, --transport dpdk:local, more cores",
+    ),
+    Rule(
+        "cores",
+        "warning",
+        f"learner or actors wait {WAITS:.0%} without the limiter, and all processes of this "
+        f"machine use {BUSY:.0%} of its cores",
+        lambda f: f.unexplained_wait >= WAITS and f.cores_used >= BUSY * f.cores,
+        lambda f: (
+            f"{_waiter(f)}: {len(f.clients) + 1} processes share {count(f.cores)} cores and use "
+            f"{short(f.cores_used)} of them"
+        ),
+        "fewer actors, torch_threads=1, --poll block, or more cores",
+    ),
+    Rule(
+        "bytes",
+        "warning",
+        f"learner waits {WAITS:.0%} without the limiter, a batch is {size(BULKY_BYTES)} or more, "
+        "and no rule above holds",
+        lambda f: (
+            f.unexplained_wait >= WAITS
+            and f.learner_waits >= WAITS
+            and f.batch_bytes >= BULKY_BYTES
+        ),
+        lambda f: (
+            f"learner waits {percent(f.learner_waits)} for samples: {size(f.batch_bytes)} a batch, "
+            f"{size(f.sent_bytes_per_s)}/s is what the way here carries"
+        ),
+        "uint8 observations, a smaller batch, jumbo frames (MTU 9000), dpdk",
+    ),
+    Rule(
+        "round_trip",
+        "warning",
+        f"learner waits {WAITS:.0%} without the limiter, and no rule above holds",
+        lambda f: f.unexplained_wait >= WAITS and f.learner_waits >= WAITS,
+        lambda f: (
+            f"learner waits {percent(f.learner_waits)} for samples: the way there and back is not "
+            "hidden"
+        ),
+        "raise replay.prefetch or replay.batch_size; --transport dpdk:local",
+    ),
+    Rule(
+        "append_wait",
+        "warning",
+        f"actors wait {WAITS:.0%} to append without the limiter, and no rule above holds",
+        lambda f: f.unexplained_wait >= WAITS,
+        lambda f: f"actors wait {percent(f.actors_wait)} to append: the server answers late",
+        "a larger actor.flush_rows; a transport with less latency",
+    ),
+    Rule(
+        "evaluation",
+        "warning",
+        f"evaluation takes {EVALUATES:.0%} of the learner's time",
+        lambda f: f.stage(f.learners, "evaluate") >= EVALUATES,
+        lambda f: (
+            f"learner spends {percent(f.stage(f.learners, 'evaluate'))} of its time on evaluation"
+        ),
+        "raise learner.eval_period, or lower eval.gate_episodes",
+    ),
+    Rule(
+        "publishing",
+        "warning",
+        f"publishing params takes {EVALUATES:.0%} of the learner's time",
+        lambda f: f.stage(f.learners, "publish") >= EVALUATES,
+        lambda f: (
+            f"learner spends {percent(f.stage(f.learners, 'publish'))} of its time on publishing "
+            "params"
+        ),
+        "raise learner.publish_period",
+    ),
+    Rule(
+        "learner_silent",
+        "warning",
+        f"the limiter holds actors {WAITS:.0%} of their time, and the learner is silent",
+        lambda f: _waiting_for(f.actors, "inserts_limit") and bool(_silent(f)),
+        lambda f: (
+            f"actors are held {percent(f.held(f.actors, 'inserts_limit'))} by the limiter: the "
+            f"learner has been silent for {clock(_silent(f)[0].peer('silent_s'))}"
+        ),
+        "see whether the learner still runs; without it actors wait for ever",
+    ),
+    Rule(
+        "learner_slow",
+        "warning",
+        f"the limiter holds actors {WAITS:.0%} of their time (inserts_limit)",
+        lambda f: _waiting_for(f.actors, "inserts_limit"),
+        _slow_learner,
+        "learner.device=cuda, a smaller net; lower replay.samples_per_insert",
+    ),
+    Rule(
+        "environment_slow",
+        "warning",
+        "the limiter holds the learner (samples_limit), and actors spend half of their time or "
+        "more in the environment",
+        lambda f: _waiting_for(f.learners, "samples_limit") and f.stage(f.actors, "env") >= 0.5,
+        lambda f: (
+            f"{_starved(f)}: actors are too slow, the environment takes "
+            f"{percent(f.stage(f.actors, 'env'))} of their time"
+        ),
+        "more --num-actors, env.vectorization=async; raise samples_per_insert",
+    ),
+    Rule(
+        "actors_slow",
+        "warning",
+        "the limiter holds the learner (samples_limit)",
+        lambda f: _waiting_for(f.learners, "samples_limit"),
+        lambda f: f"{_starved(f)}: actors are too slow",
+        "more --num-actors, a smaller net; raise replay.samples_per_insert",
+    ),
+    Rule(
+        "stale_params",
+        "warning",
+        f"actors' params are {STALE_VERSIONS:g} versions or more behind",
+        lambda f: f.policy_lag >= STALE_VERSIONS,
+        lambda f: f"actors play with params {short(f.policy_lag, 0)} versions old",
+        "lower actor.fetch_period_steps, or raise learner.publish_period",
+    ),
+    Rule(
+        "server_busy",
+        "warning",
+        f"the server's loop is busy {BUSY:.0%} of the time",
+        lambda f: f.server_busy >= BUSY,
+        lambda f: (
+            f"the server is busy {percent(f.server_busy)} of the time: it has no room for more"
+        ),
+        "larger batches and appends; --transport dpdk:local",
+    ),
+    Rule(
+        "learner_bound",
+        "fine",
+        f"the learner learns {LEARNS:.0%} of its time: nothing else holds it up",
+        lambda f: f.stage(f.learners, "learn") >= LEARNS,
+        _learner_pace,
+        "to go faster: learner.device=cuda, a smaller net or batch",
+    ),
+    Rule(
+        "balanced",
+        "fine",
+        "none of these",
+        lambda f: True,
+        _balanced,
+        "",
+    ),
+)

@@ -1,0 +1,71 @@
+"""What a view remembers: readings of the last seconds, trends, and clients that have just left."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from drlnet.dashboard.client_figures import ClientFigures
+from drlnet.dashboard.figures import Figures
+from drlnet.dashboard.reading import Reading
+from drlnet.dashboard.window import Window
+
+WINDOW_S = 3.0  # clients report every second or so: a shorter window would miss some
+_TREND_LENGTH = 512  # wider than any terminal
+_REMEMBER_S = 15.0  # a client that has left
+
+# The figures that are drawn over time, by the names that Figures has for them.
+TRENDS = (
+    "env_steps_per_s",
+    "items_per_s",
+    "draws_per_s",
+    "learner_steps_per_s",
+    "received_bytes_per_s",
+    "sent_bytes_per_s",
+)
+
+
+class History:
+    """Takes readings as they come, and makes figures of the newest window."""
+
+    def __init__(self) -> None:
+        self._readings: deque[tuple[float, Reading]] = deque()
+        self._clients: dict[str, tuple[float, ClientFigures]] = {}
+        self.trends: dict[str, deque[float]] = {
+            name: deque(maxlen=_TREND_LENGTH) for name in TRENDS
+        }
+
+    def push(self, reading: Reading, time_s: float) -> Figures:
+        """The figures of the window that ends with this reading, taken at that time.
+
+        It begins with the newest reading that is WINDOW_S older, or with the oldest there is.
+        """
+        readings = self._readings
+        while len(readings) > 1 and time_s - readings[1][0] >= WINDOW_S:
+            readings.popleft()
+        if readings and reading.get("server.uptime_s", 0) < readings[-1][1].get(
+            "server.uptime_s", 0
+        ):
+            readings.clear()  # another server of the same address: its counters began anew
+        window = Window(None, reading, 0.0)
+        if readings:
+            window = Window(readings[0][1], reading, time_s - readings[0][0])
+        readings.append((time_s, reading))
+        figures = Figures(window, self._left(time_s))
+        for name, client in figures.clients.items():
+            self._clients[name] = (time_s, client)
+        for name, trend in self.trends.items():
+            trend.append(getattr(figures, name))
+        return figures
+
+    def gap(self) -> None:
+        """The server did not answer: what comes next is no continuation."""
+        self._readings.clear()
+        for trend in self.trends.values():
+            trend.append(math.nan)
+
+    def _left(self, time_s: float) -> list[tuple[str, ClientFigures]]:
+        seen = self._clients
+        for name in [name for name, (last, _) in seen.items() if time_s - last > _REMEMBER_S]:
+            del seen[name]
+        return [(name, client) for name, (_, client) in seen.items()]

@@ -1,0 +1,1 @@
+"""The panels, a file each: how many lines it may have, and draw(scene, width, height)."""

@@ -1,0 +1,99 @@
+"""A terminal that is taken over and given back: its screen, its cursor, its keys.
+
+Threading: any thread; one at a time draws or changes hands.
+"""
+
+from __future__ import annotations
+
+import os
+import termios
+import threading
+import tty
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TextIO
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+_FALLBACK_SIZE = (80, 24)  # of a terminal that does not know its own
+_LOCK_DEADLINE_S = 1.0
+# What a terminal that was closed answers: there is nothing left to give back.
+_HUNG_UP = (OSError, termios.error)
+
+
+class Terminal:
+    """keys: where they are read, None to read none; file: what is drawn on."""
+
+    def __init__(self, keys: TextIO | None, file: TextIO) -> None:
+        self._file = file
+        self._keys_fd = None if keys is None else keys.fileno()
+        self._console = Console(file=file, highlight=False)
+        self._live: Live | None = None
+        self._modes: list[Any] = []  # of the keyboard, as they were
+        self._lock = threading.RLock()
+
+    @property
+    def keys_fd(self) -> int | None:
+        """Readable when a key was pressed."""
+        return self._keys_fd
+
+    def take(self) -> None:
+        """Switches to a screen of its own, without cursor; keys come singly and are not echoed."""
+        with self._lock:
+            if self._live is not None:
+                return
+            if self._keys_fd is not None:
+                self._modes = termios.tcgetattr(self._keys_fd)
+                tty.setcbreak(self._keys_fd, termios.TCSANOW)
+            self._live = Live(
+                console=self._console,
+                screen=True,
+                auto_refresh=False,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+
+    def take_again(self) -> None:
+        """The same for one who may have lost it without a chance to give it back (SIGSTOP)."""
+        with self._lock:
+            if self._live is not None:
+                self.give_back()
+                self.take()
+
+    def give_back(self) -> None:
+        """Everything as it was. Also in a signal's handler, whatever another thread is about."""
+        locked = self._lock.acquire(timeout=_LOCK_DEADLINE_S)
+        try:
+            live, self._live = self._live, None
+            if live is None:
+                return
+            with suppress(*_HUNG_UP):
+                live.stop()
+            if self._keys_fd is not None:
+                with suppress(*_HUNG_UP):
+                    termios.tcsetattr(self._keys_fd, termios.TCSANOW, self._modes)
+        finally:
+            if locked:
+                self._lock.release()
+
+    def read_keys(self) -> bytes | None:
+        """The keys that were pressed; None once the terminal is closed."""
+        assert self._keys_fd is not None, "no keys are read"
+        try:
+            return os.read(self._keys_fd, 64) or None
+        except OSError:  # EIO: it is closed
+            self._keys_fd = None
+            return None
+
+    def draw(self, picture: Callable[[int, int], RenderableType]) -> None:
+        """Draws picture(width, height), unless the terminal was given back."""
+        with self._lock:
+            if self._live is None:
+                return
+            width, height = os.get_terminal_size(self._file.fileno())
+            if not width or not height:
+                width, height = _FALLBACK_SIZE
+            self._console.size = width, height  # COLUMNS, if set, would never change
+            self._live.update(picture(width, height), refresh=True)

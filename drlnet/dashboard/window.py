@@ -1,0 +1,58 @@
+"""Two readings of one server and the time between them: what grew, how fast, what was recorded."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from drlnet.dashboard.reading import Histogram, Reading, number
+
+
+@dataclass(frozen=True)
+class Window:
+    """`after` was read `seconds` after `before`; None: there was no earlier one."""
+
+    before: Reading | None
+    after: Reading
+    seconds: float
+
+    def latest(self, key: str) -> float:
+        """The newest value; NaN for what the server does not tell."""
+        return number(self.after.get(key))
+
+    def text(self, key: str) -> str:
+        """The newest value of a text; "" for what the server does not tell."""
+        value = self.after.get(key)
+        return value if isinstance(value, str) else ""
+
+    def grew(self, key: str) -> float:
+        """By how much a counter grew; NaN without an earlier reading.
+
+        One that was not there before, or that is smaller now, began anew at zero.
+        """
+        if self.before is None:
+            return math.nan
+        now, then = self.latest(key), number(self.before.get(key))
+        return now if math.isnan(then) or now < then else now - then
+
+    def rate(self, key: str) -> float:
+        """The growth per second."""
+        return self.grew(key) / self.seconds if self.seconds > 0 else math.nan
+
+    def rates(self) -> dict[str, float]:
+        """Per second, everything that grew; histograms by their counts."""
+        found = {key: self.rate(key) for key in self.after}
+        for key in self.after:
+            recorded = self.histogram(key)
+            if recorded is not None and self.seconds > 0:
+                found[key] = recorded.count / self.seconds
+        return {key: value for key, value in found.items() if value > 0}
+
+    def histogram(self, key: str) -> Any:
+        """The Histogram of what was recorded within the window; None without such a histogram."""
+        now = self.after.get(key)
+        if self.before is None or not isinstance(now, Histogram):
+            return None
+        then = self.before.get(key)
+        return now.since(then) if isinstance(then, Histogram) else now

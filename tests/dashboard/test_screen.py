@@ -1,0 +1,199 @@
+"""The screen in every size: nothing wraps, nothing overflows, nothing is missing without a word."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from dashboard.readings import training
+from rich.console import Console, Group
+
+from drlnet.dashboard import picture
+from drlnet.dashboard.bottleneck import find_bottleneck
+from drlnet.dashboard.history import History
+from drlnet.dashboard.layout import compose, everything
+from drlnet.dashboard.panels.clients import SORTS
+from drlnet.dashboard.panels.latency import operations
+from drlnet.dashboard.scene import Scene
+
+SIZES = [
+    (80, 24),
+    (120, 40),
+    (200, 50),
+    (20, 10),
+    (60, 14),
+    (100, 30),
+    (160, 24),
+    (300, 90),
+    (7, 3),
+]
+NAMED = SIZES[:3]
+
+
+def scene(seconds: int = 30, **changes: object) -> Scene:
+    history = History()
+    for t in range(seconds):
+        figures = history.push(training(100.0 + t), float(t))
+    made = Scene("udp://127.0.0.1:7447", figures, find_bottleneck(figures), history.trends)
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def text(shown: Scene, width: int, height: int) -> str:
+    """What a terminal of that size shows; checked to be exactly that."""
+    lines = compose(shown, width, height)
+    assert len(lines) == height
+    assert max(line.cell_len for line in lines) <= width
+    console = Console(file=io.StringIO(), width=width, height=height, record=True)
+    console.print(Group(*lines))
+    printed = console.export_text()
+    assert len(printed.splitlines()) == height  # rich wrapped nothing either
+    return printed
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"help": True},
+        {"operation": "sample"},
+        {"lost": "no answer within 2 s " * 10},
+        {"page": 1, "sort": "cpu", "paused": True},
+    ],
+    ids=["plain", "help", "histogram", "lost", "page"],
+)
+def test_it_fits(width: int, height: int, changes: dict[str, object]) -> None:
+    text(scene(**changes), width, height)
+
+
+@pytest.mark.parametrize(("width", "height"), NAMED)
+def test_everything_is_on_some_page(width: int, height: int) -> None:
+    pages = "".join(text(scene(page=page), width, height) for page in range(2))
+    for words in (
+        *("env steps/s", "items/s in", "draws/s", "learner st/s", "bytes in", "bytes out"),
+        *("p50", "p99.9", "max", "wait50", "work50", "append", "sample", "update"),
+        *("30.0k", "effective", "versions old", "samples_limit", "stale 0.1%", "mass 12.3k"),
+        *("learn 80%", "wait  5%", "eval  6%", "actor-0-4711", "live", "456 MB", "90%", "187.3"),
+        *("resent", "lag", "busy  45%", "dpdk:local", "it sets the pace", "try: "),
+    ):
+        assert words in pages, words
+
+
+def test_a_small_terminal_shows_the_bottleneck_first() -> None:
+    shown = text(scene(), 20, 10)
+    assert "learner learns 80%\nof its time: it sets\nthe pace" in shown
+    assert "env steps/s    30.0k" in shown
+
+
+def test_a_large_terminal_shows_more() -> None:
+    small, large = text(scene(), 80, 24), text(scene(), 200, 50)
+    assert "histogram of sample" in large and "histogram" not in small
+    assert "page 1 of 2" in small and "page" not in large
+    assert len(large.split()) > 1.5 * len(small.split())
+
+
+def test_columns_do_not_move_when_figures_change() -> None:
+    def places(shown: str) -> list[tuple[int, int]]:
+        lines = shown.splitlines()
+        heads = [line for line in lines if line.startswith(("operation", "client "))]
+        return [
+            (lines.index(line), line.index("p99" if "p99" in line else "return")) for line in heads
+        ]
+
+    assert places(text(scene(3), 80, 24)) == places(text(scene(29), 80, 24))
+    bars = [text(scene(n), 80, 24).splitlines()[5].index("items/s") for n in (2, 30)]
+    assert bars[0] == bars[1]
+
+
+def test_of_one_reading_there_are_no_rates_yet() -> None:
+    assert "second reading" in text(scene(1), 80, 24)
+
+
+@pytest.mark.parametrize("missing", sorted({key.rpartition(".")[2] for key in training(1.0)}))
+def test_an_older_server_shows_a_dash(missing: str) -> None:
+    history = History()
+    for t in range(2):
+        reading = {k: v for k, v in training(100.0 + t).items() if not k.endswith(missing)}
+        figures = history.push(reading, float(t))
+    for page in range(2):
+        made = Scene("udp://x:1", figures, find_bottleneck(figures), history.trends, page=page)
+        assert "nan" not in text(made, 80, 24).replace("finance", "")
+        assert "nan" not in text(made, 200, 50)
+
+
+def test_an_empty_reading_shows_dashes() -> None:
+    history = History()
+    for t in range(2):
+        figures = history.push({}, float(t))
+    made = Scene("udp://x:1", figures, find_bottleneck(figures), history.trends)
+    for size in SIZES:
+        text(made, *size)
+    assert "no client" in text(made, 80, 24)
+
+
+def test_a_client_that_left_is_gone_and_then_forgotten() -> None:
+    history = History()
+    history.push(training(100.0), 0.0)
+    left = {k: v for k, v in training(101.0).items() if ".actor-1-4712." not in k}
+    figures = history.push(left, 1.0)
+    shown = Scene("udp://x:1", figures, find_bottleneck(figures), history.trends)
+    (row,) = [line for line in text(shown, 200, 50).splitlines() if line.startswith("actor-1")]
+    assert " gone " in row
+    assert not history.push(left, 60.0).gone
+
+
+def test_a_silent_client_is_slow() -> None:
+    reading = training(100.0) | {"peer.learner.silent_s": 5.0}
+    history = History()
+    history.push(training(99.0), 0.0)
+    figures = history.push(reading, 1.0)
+    shown = Scene("udp://x:1", figures, find_bottleneck(figures), history.trends)
+    (row,) = [line for line in text(shown, 200, 50).splitlines() if line.startswith("learner   ")][
+        -1:
+    ]
+    assert " slow " in row
+
+
+def test_every_order_of_the_clients_has_all_of_them() -> None:
+    for order in SORTS:
+        shown = text(scene(sort=order), 200, 50)
+        rows = [line.split()[0] for line in shown.splitlines() if " live " in line]
+        assert sorted(rows) == ["actor-0-4711", "actor-1-4712", "learner", "stats"]
+
+
+def test_another_server_at_the_same_address_begins_anew() -> None:
+    history = History()
+    history.push(training(500.0), 0.0)
+    figures = history.push(training(1.0), 1.0)
+    assert figures.window.before is None
+
+
+def test_everything_below_each_other_for_a_pipe() -> None:
+    shown = scene()
+    lines = everything(shown, 100)
+    assert max(line.cell_len for line in lines) <= 100
+    words = "\n".join(line.plain for line in lines)
+    for operation in operations(shown.figures):
+        assert operation.partition("_")[0] in words
+
+
+def test_without_colour_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    file = io.StringIO()
+    console = Console(file=file, width=80, height=24, force_terminal=True)
+    console.print(Group(*compose(scene(), 80, 24)))
+    assert "\x1b[3" not in file.getvalue()  # no foreground colour
+    for sign in ("░ wait", "█ learn", "▓ update", "▚ publish", "▒ eval"):
+        assert sign in text(scene(), 80, 24)
+
+
+def test_a_picture_of_readings(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "stats.svg"
+    picture([training(100.0 + t) for t in range(5)], path, 120, 40)
+    svg = path.read_text(encoding="utf-8")
+    assert svg.startswith("<svg") and "actor-0-4711" in svg
+    picture(training(100.0), path)
+    assert "measuring" in path.read_text(encoding="utf-8")

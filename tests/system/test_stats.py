@@ -1,0 +1,237 @@
+"""`drlnet stats`: in a terminal, in a pipe, with a server that goes away or is none."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from system.command import DEADLINE_S, PROGRAM, Command, command, finished, server
+from system.terminal import Terminal, terminal
+
+from drlnet import errors
+
+NEVER = "udp://127.0.0.1:9"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server that nobody but us watches."""
+    with server(tmp_path_factory.mktemp("server")) as found:
+        yield found
+
+
+@contextmanager
+def watching(address: str, folder: Path, columns: int = 80, lines: int = 24) -> Iterator[Terminal]:
+    args = [*PROGRAM, "stats", "--server", address, "--interval", "0.2"]
+    with terminal(args, folder, columns, lines) as window:
+        window.wait_for("nothing runs")
+        yield window
+
+
+def test_keys_and_sizes_and_a_terminal_as_before(address: str, tmp_path: Path) -> None:
+    with watching(address, tmp_path) as window:
+        shown = window.shown.splitlines()
+        assert shown[0].startswith(f"drlnet {address}") and "page 1 of 2" in shown[23]
+        window.press("\t")
+        window.wait_for("page 2 of 2")
+        window.press("h")
+        window.wait_for("quit; the server does not notice")
+        window.press("?\x1b[A")  # and an arrow, which means nothing
+        window.wait_for("page 2 of 2")
+        window.press("s")
+        window.wait_for("clients · by steps/s")
+        window.press("l")
+        window.wait_for("histogram of")
+        window.press("p")
+        window.wait_for("paused")
+        window.press(" ")
+        window.wait_until(lambda shown: "paused" not in shown)
+        for columns, lines, words in (
+            (200, 50, "throughput"),
+            (120, 40, "q quit"),
+            (20, 10, "drlnet stats\nnothing runs: no"),
+            (80, 24, "q quit"),
+        ):
+            window.resize(columns, lines)
+            window.wait_until(lambda _, at=(columns, lines, words): _fits(window, *at))
+        window.press("q")
+        assert window.end() == 0
+        window.assert_restored()
+
+
+def _fits(window: Terminal, columns: int, lines: int, words: str) -> bool:
+    """Whether the picture of that size is there: its first and last lines in their places."""
+    shown = window.screen.display
+    bottom = shown[lines - 1].startswith("q quit") or columns < 60
+    return words in window.shown and shown[0].startswith("drlnet ") and bottom
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
+def test_signals_leave_the_terminal_in_order(
+    address: str, tmp_path: Path, number: int, code: int
+) -> None:
+    with watching(address, tmp_path) as window:
+        assert window.end(number) == code
+        window.assert_restored()
+
+
+def test_ctrl_c_and_a_window_that_is_closed(address: str, tmp_path: Path) -> None:
+    with watching(address, tmp_path) as window:
+        window.press("\x03")
+        assert window.end() == 130
+        window.assert_restored()
+    with watching(address, tmp_path) as window:
+        window.hang_up()
+        assert window.popen.wait(10) in {129, 0}  # by SIGHUP, or by the end of the keys
+
+
+def test_ctrl_z_and_fg(address: str, tmp_path: Path) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("job control takes bash")
+    with terminal(["bash", "--norc", "--noediting", "-i"], tmp_path) as window:
+        watch = " ".join([*PROGRAM, "stats", "--server", address, "--interval", "0.2"])
+        window.press(f"PS1='ready> '; clear\n{watch}\n")
+        window.wait_for("nothing runs")
+        window.press("\x1a")
+        window.wait_for("Stopped")
+        window.press("stty -a\n")
+        window.wait_until(lambda shown: " icanon" in shown and " echo " in shown)
+        assert not window.screen.cursor.hidden
+        window.press("clear; fg\n")
+        window.wait_for("nothing runs")
+        window.press("q")
+        window.press("clear; echo $((6 * 7))\n")
+        window.wait_for("42")
+        window.assert_restored()
+
+
+def test_a_killed_server_and_the_next_one(tmp_path: Path) -> None:
+    with command(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--json") as serving:
+        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        with watching(address, tmp_path) as window:
+            serving.popen.kill()
+            window.wait_for("does not answer")
+            with command(tmp_path, "serve", "--listen", address, "--json") as again:
+                again.wait_for("ready")
+                window.wait_for("nothing runs")
+                again.end(signal.SIGTERM)
+            window.wait_for("does not answer")
+            window.press("q")
+            assert window.end() == 0
+            window.assert_restored()
+
+
+def test_an_error_after_the_start_leaves_the_terminal_in_order(tmp_path: Path) -> None:
+    with command(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--json") as serving:
+        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        with watching(address, tmp_path) as window:
+            serving.end(signal.SIGKILL)
+            with _other(address):
+                assert window.end() == errors.ProtocolError.exit_code
+            window.assert_restored()
+            assert "error:" in window.shown and "try:" in window.shown
+
+
+@contextmanager
+def _other(address: str | None = None) -> Iterator[str]:
+    """Something else that answers at an address: with a welcome of another version."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", int(address.rpartition(":")[2]) if address else 0))
+        thread = threading.Thread(target=_echo, args=(other,))
+        thread.start()
+        try:
+            yield f"udp://127.0.0.1:{other.getsockname()[1]}"
+        finally:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
+                last.sendto(b"end", other.getsockname())
+            thread.join()
+
+
+def _echo(other: socket.socket) -> None:
+    while True:
+        data, sender = other.recvfrom(65536)
+        if data == b"end":
+            return
+        other.sendto(data, sender)
+
+
+def test_lines_for_a_pipe(address: str, tmp_path: Path) -> None:
+    path = tmp_path / "figures.csv"
+    counted = ("--count", "3", "--interval", "0.1")
+    ended = finished(tmp_path, "stats", "--server", address, *counted, "--csv", str(path))
+    assert ended.popen.returncode == 0, ended.text()
+    heading, *lines = ended.out.decode().splitlines()
+    assert heading.split()[0] == "time" and heading.split()[-1] == "bottleneck"
+    assert [line.split()[-1] for line in lines] == ["measuring", "nothing_runs", "nothing_runs"]
+    assert max(map(len, [heading, *lines])) <= 80
+    rows = list(csv.DictReader(path.open(encoding="utf-8")))
+    assert [row["bottleneck"] for row in rows] == ["measuring", "nothing_runs", "nothing_runs"]
+    assert float(rows[-1]["uptime_s"]) > float(rows[0]["uptime_s"])
+
+
+def test_json_once_and_following(address: str, tmp_path: Path) -> None:
+    one = finished(tmp_path, "stats", "--server", address, "--json").last_json()
+    assert one["server.clients"] == 1 and "bottleneck" not in one
+    counted = ("--count", "2", "--interval", "0.1")
+    ended = finished(tmp_path, "stats", "--server", address, "--json", "--follow", *counted)
+    lines = [json.loads(line) for line in ended.out.splitlines()]
+    assert len(lines) == 2
+    assert lines[1]["bottleneck"]["name"] == "nothing_runs"
+    assert lines[1]["bottleneck"]["remedy"].startswith("drlnet learn")
+    assert 0 < lines[1]["figures"]["window_s"] < 2
+    assert lines[1]["per_second"]["server.uptime_s"] == pytest.approx(1, abs=0.2)
+
+
+def test_once_prints_everything(address: str, tmp_path: Path) -> None:
+    ended = finished(tmp_path, "stats", "--server", address, "--once", "--interval", "0.1")
+    assert ended.popen.returncode == 0, ended.text()
+    printed = ended.out.decode()
+    for words in ("nothing runs", "throughput", "latency", "clients", "replay", "server", "stats"):
+        assert words in printed
+    assert "\x1b" not in printed
+
+
+def test_what_does_not_go_together(tmp_path: Path) -> None:
+    for args in (["--follow"], ["--once", "--json"], ["--csv", str(tmp_path / "no" / "file")]):
+        ended = finished(tmp_path, "stats", "--server", NEVER, *args)
+        assert ended.popen.returncode != 0
+        assert len(ended.err.decode().splitlines()) == 2, ended.text()
+
+
+@pytest.mark.parametrize("mode", [["--json"], ["--once"], []])
+def test_an_address_where_something_else_answers(tmp_path: Path, mode: list[str]) -> None:
+    with _other() as address:
+        ended = finished(tmp_path, "stats", "--server", address, *mode, deadline_s=30)
+    assert ended.popen.returncode in {4, 5}, ended.text()
+    assert len(ended.err.decode().splitlines()) == 2, ended.text()
+    assert address in ended.err.decode()
+
+
+def test_a_pipe_says_when_the_server_goes_and_when_it_is_back(tmp_path: Path) -> None:
+    with command(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--json") as serving:
+        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        with command(tmp_path, "stats", "--server", address, "--interval", "0.1") as asking:
+            asking.wait_for("nothing_runs")
+            serving.end(signal.SIGTERM)
+            asking.wait_for("does not answer")
+            _serve_again(tmp_path, address, asking)
+            assert asking.end(signal.SIGINT) == 130
+
+
+def _serve_again(folder: Path, address: str, asking: Command) -> None:
+    with command(folder, "serve", "--listen", address, "--json") as serving:
+        serving.wait_for("ready")
+        missed = asking.out.count(b"nothing_runs")
+        while asking.out.count(b"nothing_runs") == missed:
+            asking.read(DEADLINE_S)
+        assert serving.end(signal.SIGTERM) == 0
