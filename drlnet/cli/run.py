@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from drlnet.cli import options
 from drlnet.cli.output import Output
+from drlnet.cli.pictures import Pictures
 from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
@@ -33,12 +35,12 @@ SerialOption = Annotated[
     ),
 ]
 
-PictureOption = Annotated[
+PicturesOption = Annotated[
     Path | None,
     typer.Option(
-        "--picture",
-        metavar="FILE",
-        help="keep the last view of the training as an SVG",
+        "--pictures",
+        metavar="DIR",
+        help="draw the dashboard during training and the learning curve there",
         rich_help_panel="Output",
     ),
 ]
@@ -60,7 +62,7 @@ def run(
     serial: SerialOption = False,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
-    picture: PictureOption = None,
+    pictures: PicturesOption = None,
     json: options.JsonOption = False,
     debug: options.DebugOption = False,
     help_config: options.HelpConfigOption = False,
@@ -112,34 +114,36 @@ def run(
     with until_stopped() as stop:
         folder = RunFolder.create(settings)
         settings = folder.read_config()
+        drawn = Pictures(pictures) if pictures is not None else None
         if settings.run.serial:
             _run_serial(settings, folder, stop, output)
         else:
-            _run_processes(settings, folder, stop, output, picture)
+            _run_processes(settings, folder, stop, output, drawn)
+        if drawn is not None and folder.result_path.is_file():  # it was not interrupted
+            for path in drawn.save(folder.path):
+                output.note(f"written: {path}")
 
 
 def _run_processes(
-    config: Config, folder: RunFolder, stop: Stop, output: Output, picture: Path | None
+    config: Config, folder: RunFolder, stop: Stop, output: Output, pictures: Pictures | None
 ) -> None:
     from drlnet.cli.training import announce
     from drlnet.dashboard import ProgressView
-    from drlnet.errors import RunFolderError
     from drlnet.launch.local import LocalRun
     from drlnet.metrics import RunResult, seconds_since_start
 
     title = f"drlnet run {config.env.id} · seed {config.run.seed}"
     with ProgressView(title, goal=config.run.goal, file=output.notes) as view:
-        values = LocalRun(config, folder, stop, view.show).run()
+
+        def show(reading: Mapping[str, Any]) -> None:
+            view.show(reading)
+            if pictures is not None:
+                pictures.show(reading)
+
+        values = LocalRun(config, folder, stop, show).run()
     if not values:
         output.note(f"interrupted; what there is lies in {folder.path}")
         return
-    if picture is not None:
-        try:
-            view.save_picture(picture)
-        except OSError as error:
-            raise RunFolderError(
-                f"cannot write the picture {picture}: {error.strerror}", "choose another path"
-            ) from error
     result = replace(RunResult(**values), wall_clock_s=round(seconds_since_start(), 2))
     folder.write_result(result.to_json())
     announce(result, output)

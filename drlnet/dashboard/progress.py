@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import math
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TextIO
 
-from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -35,7 +32,6 @@ class ProgressView(View):
         self._phase = ""
         self._curve: list[float] = []
         self._last: Mapping[str, Any] = {}
-        self._pictured: Mapping[str, Any] = {}
 
     def show(self, reading: Mapping[str, Any]) -> None:
         """Draws a reading. A reading without figures keeps the last ones on the screen."""
@@ -45,19 +41,10 @@ class ProgressView(View):
         value = mean(_actors(merged), "return_mean")
         if not math.isnan(value) and (not self._curve or self._curve[-1] != value):
             self._curve.append(value)
-        if reading.get("run.phase") == "training":
-            self._pictured = merged
         if self.in_place:
             self.draw(self.panel(merged))
         else:
             self._lines(merged)
-
-    def save_picture(self, path: Path) -> None:
-        """The last reading of the training as an SVG, 80 columns wide."""
-        console = Console(file=io.StringIO(), width=80, record=True, force_terminal=True)
-        console.print(self.panel(self._pictured))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        console.save_svg(str(path), title=self._title)
 
     def panel(self, reading: Mapping[str, Any]) -> Panel:
         """The reading as a panel that fits 80 columns."""

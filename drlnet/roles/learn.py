@@ -17,8 +17,8 @@ from drlnet.client import Batch, Client, Table, importance_weights
 from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.errors import DrlnetError
+from drlnet.metrics import RunFolder, RunRecords
 from drlnet.metrics.process import gpu_figures, process_figures
-from drlnet.metrics.run_folder import RunFolder
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import pack, save
 from drlnet.roles.gate import Gate
@@ -90,6 +90,7 @@ class Learning:
         self._looked_at = self._env_steps = 0
         self._loss = torch.tensor(math.nan)
         self._params_version = 0
+        self._records = RunRecords(run, tensorboard=config.run.tensorboard)
         self._stages.ended("other")
         self._rates = Rates()
         self._publish()  # actors wait for the first params
@@ -132,6 +133,7 @@ class Learning:
             self._look()  # the newest params may be the best
         self._save()
         self._report()
+        self._records.close()
         return LearnResult(
             stopped=self._stopped or "interrupted",
             learner_steps=self._learner.steps,
@@ -144,6 +146,7 @@ class Learning:
         """Saves what there is to save when the server is lost."""
         if self._learner.steps:
             self._save()
+        self._records.close()
 
     def _save(self) -> None:
         """The checkpoint: the params that the gate found best, the newest without a look."""
@@ -197,9 +200,4 @@ class Learning:
             **gpu_figures(self._config.learner.device),
         }
         self._client.report(values)
-        self._run.record(
-            {
-                key: value if not isinstance(value, float) or math.isfinite(value) else None
-                for key, value in values.items()
-            }
-        )
+        self._records.add(values, self._client.stats())

@@ -197,6 +197,18 @@ def test_every_setting_has_help() -> None:
     assert "replay.batch_size" in known_keys()
 
 
+def test_where_metrics_are_served() -> None:
+    assert load(sets=["server.metrics=127.0.0.1:0"]).server.metrics == "127.0.0.1:0"
+    with pytest.raises(Insecure):
+        load(sets=["server.metrics=0.0.0.0:9464"])
+    assert load(sets=["server.metrics=0.0.0.0:9464", "server.insecure=true"]).server.insecure
+    with pytest.raises(ConfigError, match="no address"):
+        load(sets=["server.metrics=localhost", "server.insecure=true"])
+    serial = ["run.serial=true", "run.max_env_steps=5000", "server.metrics=127.0.0.1:0"]
+    with pytest.raises(ConfigError, match=r"run\.serial"):
+        load(sets=serial)
+
+
 def test_config_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().run.seed = 1  # type: ignore[misc]

@@ -1,0 +1,164 @@
+"""Plots of runs: which are seeds of one setting, what labels say, what cannot be drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from drlnet.config import load
+from drlnet.errors import RunFolderError
+from drlnet.metrics import RunFolder
+from drlnet.plots import Figure
+from drlnet.plots.latency import latency
+from drlnet.plots.learning import learning
+from drlnet.plots.runs import Run, grouped, read_run
+from drlnet.plots.throughput import throughput
+
+HISTOGRAM = {"count": 4, "buckets": [[10.0, 2], [100.0, 1], [1000.0, 1]]}
+
+
+def made(path: Path, *sets: str, seed: int = 0, env: str = "CartPole-v1", looks: int = 4) -> Path:
+    """A run's folder with so many looks at the goal, a reading of learner and server at each."""
+    flags = {"run.folder": str(path), "run.seed": seed}
+    folder = RunFolder.create(load(env, flags=flags, sets=["learner.eval_period=10", *sets]))
+    started = read_started(folder)
+    for look in range(1, looks + 1):
+        learner = {
+            "role": "learner",
+            "learner_steps": 10 * look + 1,
+            "env_steps": 100 * look,
+            "eval_return": 20.0 * look + seed,
+        }
+        server = {
+            "role": "server",
+            "table.replay.env_steps": 100 * look,
+            "client.learner.learner_steps": 10 * look + 1,
+            "transport.udp.bytes_sent": 5000 * look,
+            "transport.udp.bytes_received": 1000 * look,
+        }
+        folder.record(learner, started + look)
+        folder.record(learner, started + look + 0.5)  # the same look, told again
+        folder.record(server, started + look)
+    latencies = {"transport.udp.append.latency": HISTOGRAM, "server.append.latency": HISTOGRAM}
+    folder.latency_path.write_text(json.dumps(latencies))
+    return path
+
+
+def read_started(folder: RunFolder) -> float:
+    from datetime import datetime
+
+    facts = json.loads(folder.facts_path.read_text())
+    return datetime.fromisoformat(facts["started"]).timestamp()
+
+
+def runs(tmp_path: Path, *sets: tuple[str, ...]) -> list[Run]:
+    return [read_run(made(tmp_path / str(i), *each)) for i, each in enumerate(sets)]
+
+
+def words_of(figure: Figure) -> set[str]:
+    return {part.text for part in ElementTree.fromstring(figure.svg()).iter() if part.text}
+
+
+def test_seeds_are_one_group_and_labels_say_what_differs(tmp_path: Path) -> None:
+    read = [
+        read_run(made(tmp_path / "a", seed=1)),
+        read_run(made(tmp_path / "b", "run.tensorboard=false", seed=2)),
+        read_run(made(tmp_path / "c", "replay.sampler=uniform")),
+    ]
+    found = grouped(read)
+    assert found == {"sampler prioritized": read[:2], "sampler uniform": read[2:]}
+    assert list(grouped(read[:2])) == [""]
+
+
+def test_another_environment_is_one_difference(tmp_path: Path) -> None:
+    read = [read_run(made(tmp_path / "a")), read_run(made(tmp_path / "b", env="Acrobot-v1"))]
+    assert list(grouped(read)) == ["CartPole-v1", "Acrobot-v1"]
+
+
+def test_many_differences_keep_labels_apart(tmp_path: Path) -> None:
+    sets = ["algo.n_step=1", "algo.gamma=0.5", "algo.double=false", "algo.dueling=false"]
+    read = runs(tmp_path, (), tuple(sets), (*sets[:3], "algo.target_period=7"))
+    labels = list(grouped(read))
+    assert len(labels) == 3
+    assert labels[0] == "n_step 10, gamma 0.99, double True, 2 more"
+
+
+def test_learning_has_a_point_for_each_look(tmp_path: Path) -> None:
+    run = read_run(made(tmp_path / "a", "run.goal=70"))
+    words = words_of(learning([run]))
+    assert {"goal 70", "seconds", "environment steps"} <= words
+    assert not any("seeds" in word for word in words)
+    assert "environment steps" not in words_of(learning([run], "seconds"))
+
+
+def test_learning_of_seeds_is_a_median_and_a_band(tmp_path: Path) -> None:
+    from drlnet.plots.learning import _curve, _median
+
+    read = [read_run(made(tmp_path / str(seed), seed=seed, looks=2 + seed)) for seed in (0, 1, 2)]
+    x, returns = _curve(read[2], "steps")
+    assert x.tolist() == [100, 200, 300, 400]
+    assert returns.tolist() == [22, 42, 62, 82]
+    median = _median([_curve(run, "steps") for run in read])
+    assert median.low is not None
+    assert median.high is not None
+    assert (median.x[0], median.x[-1]) == (100, 400)
+    assert (median.low[-1], median.y[-1], median.high[-1]) == (40, 61, 82)  # the last are kept
+    assert "3 seeds" in words_of(learning(read))
+
+
+def test_latency_has_a_panel_for_each_operation(tmp_path: Path) -> None:
+    words = words_of(latency(runs(tmp_path, (), ("server.transport=dpdk:local",))))
+    assert {"append", "transport udp", "transport dpdk:local, udp"} <= words
+    assert "sample" not in words
+
+
+def test_throughput_is_what_counters_grew_by(tmp_path: Path) -> None:
+    from drlnet.plots.throughput import _rate
+
+    (run,) = runs(tmp_path, ())
+    line = _rate(run, ("transport.<transport>.bytes_sent", "transport.<transport>.bytes_received"))
+    assert list(line.x) == pytest.approx([2, 3, 4])
+    assert list(line.y) == pytest.approx([6000] * 3)
+    assert "learner steps per second" in words_of(throughput([run]))
+
+
+def test_what_cannot_be_drawn_says_why(tmp_path: Path) -> None:
+    path = made(tmp_path / "a", looks=1)
+    RunFolder(path).latency_path.unlink()
+    run = read_run(path)
+    for draw, cause in ((latency, "kept its latencies"), (throughput, "two readings")):
+        with pytest.raises(RunFolderError, match=cause) as raised:
+            draw([run])
+        assert raised.value.remedy
+    before_a_look = [{**reading, "eval_return": None} for reading in run.learner]
+    unseen = Run(run.path, run.config, run.started_s, before_a_look, [], {}, False)
+    with pytest.raises(RunFolderError, match="evaluated"):
+        learning([unseen])
+
+
+def test_broken_folders(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="is not a run's folder"):
+        read_run(tmp_path)
+    with pytest.raises(RunFolderError, match="no readings yet"):
+        read_run(made(tmp_path / "new", looks=0))
+
+    path = made(tmp_path / "cut")
+    metrics = path / "metrics.jsonl"
+    whole = len(read_run(path).learner)
+    metrics.write_text(metrics.read_text() + '{"time": 1, "role": "lear')
+    assert read_run(path).cut_short
+    assert len(read_run(path).learner) == whole
+
+    metrics.write_text('{"time": 1')
+    with pytest.raises(RunFolderError, match="no readings yet"):
+        read_run(path)
+    metrics.write_text('{"time": 1}\nnonsense\n')
+    with pytest.raises(RunFolderError, match="line 2 is no reading"):
+        read_run(path)
+    metrics.write_text('{"time": 1}\n')
+    (path / "latency.json").write_text('{"server')
+    with pytest.raises(RunFolderError, match=r"latency\.json is cut short"):
+        read_run(path)
