@@ -52,8 +52,7 @@ CsvOption = Annotated[
     ),
 ]
 
-_FIRST_DEADLINE_S = 5.0
-_ANSWER_DEADLINE_S = 2.0  # once it is watched: then it says soon that nothing answers
+_ANSWER_DEADLINE_S = 3.0
 
 
 class Sink(Protocol):
@@ -100,8 +99,8 @@ def stats(
         count = 2 if once else 1  # the tables show their difference
     with until_stopped() as stop, ExitStack() as stack:
         readings = _Readings(server, stop, interval, count, patient)
-        readings.connect(_FIRST_DEADLINE_S)  # what is wrong from the start ends the command
         sinks: list[Sink] = [_csv(csv, stack)] if csv is not None else []
+        readings.connect()  # what is wrong from the start ends the command
         sinks.append(_sink(server, stop, stack, json, follow, once))
         for time_s, reading in readings:
             for sink in sinks:
@@ -160,12 +159,12 @@ class _Readings:
         self._interval, self._count, self._patient = interval, count, patient
         self._client: Client | None = None
 
-    def connect(self, deadline_s: float) -> Client:
+    def connect(self) -> Client:
         """Opens the session. Raises what the client raises."""
         from drlnet.client import Client
 
         with self._stop.interrupts():
-            self._client = Client(self._server, name="stats", timeout=deadline_s)
+            self._client = Client(self._server, name="stats", timeout=_ANSWER_DEADLINE_S)
         return self._client
 
     def __iter__(self) -> Iterator[tuple[float, Reading | str]]:
@@ -189,7 +188,7 @@ class _Readings:
     def _read(self) -> Reading:
         from drlnet import native
 
-        client = self._client or self.connect(_ANSWER_DEADLINE_S)
+        client = self._client or self.connect()
         with self._stop.interrupts():
             reading: dict[str, object] = dict(client.stats())
         if native.is_loopback(self._server):

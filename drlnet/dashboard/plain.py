@@ -15,11 +15,11 @@ from drlnet.dashboard.bottleneck import find_bottleneck
 from drlnet.dashboard.figures import Figures
 from drlnet.dashboard.history import History
 from drlnet.dashboard.layout import everything
-from drlnet.dashboard.reading import Histogram, Reading, average
+from drlnet.dashboard.reading import Reading, average
 from drlnet.dashboard.scene import Scene
 from drlnet.dashboard.units import compact, duration, percent, size
+from drlnet.metrics.plain import plain
 
-_PERCENTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
 _HEADING_EVERY = 20  # lines
 _TABLE_WIDTH = 100  # where no terminal says how wide it is
 
@@ -60,21 +60,6 @@ FIGURES: Mapping[str, Callable[[Figures], float]] = {
 
 def as_json(reading: Reading, **more: Any) -> str:
     """One line of JSON; a histogram becomes its count, mean, percentiles and maximum."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: plain(part) for key, part in value.items()}
-        if isinstance(value, Histogram):
-            return {
-                "count": value.count,
-                "mean_us": value.mean_us,
-                **{name: value.percentile_us(q) for name, q in _PERCENTILES.items()},
-                "max_us": value.max_us,
-            }
-        if isinstance(value, float) and not math.isfinite(value):
-            return None
-        return value
-
     return json.dumps(plain({**reading, **more}))
 
 

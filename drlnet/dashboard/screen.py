@@ -177,13 +177,17 @@ class Screen:
         scene.finding = find_bottleneck(scene.figures)
 
     def _press(self, keys: bytes | None) -> None:
-        if keys is None or keys in {b"q", b"Q"}:
-            self._quit()
-        elif not keys.startswith(b"\x1b"):  # an arrow, or another key that has no meaning here
-            for key in keys:
-                press = self._presses.get(bytes([key]).lower())
-                if press is not None:
-                    press(self._held or self._scene)
+        if keys is None:
+            return self._quit()
+        if keys.startswith(b"\x1b"):  # an arrow, or another key that has no meaning here
+            return None
+        for key in keys.lower():
+            if key == ord("q"):
+                return self._quit()
+            press = self._presses.get(bytes([key]))
+            if press is not None:
+                press(self._held or self._scene)
+        return None
 
     def _pause(self, scene: Scene) -> None:
         if self._held is None:
@@ -197,7 +201,8 @@ class Screen:
 
     def _draw(self) -> None:
         scene = self._held or self._scene
-        self._terminal.draw(lambda width, height: Group(*compose(scene, width, height)))
+        if not self._terminal.draw(lambda width, height: Group(*compose(scene, width, height))):
+            self._quit()
 
 
 def _sort(scene: Scene) -> None:

@@ -5,6 +5,7 @@ Threading: any thread; one at a time draws or changes hands.
 
 from __future__ import annotations
 
+import errno
 import os
 import termios
 import threading
@@ -87,13 +88,19 @@ class Terminal:
             self._keys_fd = None
             return None
 
-    def draw(self, picture: Callable[[int, int], RenderableType]) -> None:
-        """Draws picture(width, height), unless the terminal was given back."""
+    def draw(self, picture: Callable[[int, int], RenderableType]) -> bool:
+        """Draws picture(width, height), unless the terminal was given back. False: it is closed."""
         with self._lock:
             if self._live is None:
-                return
-            width, height = os.get_terminal_size(self._file.fileno())
-            if not width or not height:
-                width, height = _FALLBACK_SIZE
-            self._console.size = width, height  # COLUMNS, if set, would never change
-            self._live.update(picture(width, height), refresh=True)
+                return True
+            try:
+                width, height = os.get_terminal_size(self._file.fileno())
+                if not width or not height:
+                    width, height = _FALLBACK_SIZE
+                self._console.size = width, height  # COLUMNS, if set, would never change
+                self._live.update(picture(width, height), refresh=True)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                return False
+            return True

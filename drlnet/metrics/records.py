@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drlnet.errors import RunFolderError
+from drlnet.metrics.plain import plain
 from drlnet.metrics.run_folder import RunFolder
 from drlnet.native import HistogramReading
 
 if TYPE_CHECKING:
     from drlnet.metrics.tensorboard import EventFile
-
-PERCENTILES = {"p50_us": 0.5, "p99_us": 0.99, "p999_us": 0.999}
-
-
-def plain(reading: Mapping[str, Any]) -> dict[str, Any]:
-    """The reading for JSON: a histogram becomes its count, mean, percentiles and maximum, a number
-    that JSON has no name for becomes None, others keep six digits."""
-    return {name: _plain(value) for name, value in reading.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, HistogramReading):
-        found = {"count": value.count, "mean_us": value.mean_us, "max_us": value.max_us}
-        found |= {name: value.percentile_us(share) for name, share in PERCENTILES.items()}
-        return {name: _plain(figure) for name, figure in found.items()}
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value
 
 
 class RunRecords:
@@ -57,7 +39,7 @@ class RunRecords:
     def close(self) -> None:
         """Writes the newest reading's histograms whole, and ends the event file."""
         histograms = {
-            name: {**_plain(value), "buckets": [[us, count] for us, count in value.buckets]}
+            name: {**plain(value), "buckets": [[us, count] for us, count in value.buckets]}
             for name, value in self._last.items()
             if isinstance(value, HistogramReading)
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +35,9 @@ class FakeHistogram:
 
     def percentile_us(self, q: float) -> float:
         rank = min(int(q * self.count), self.count - 1)
-        return sorted(self.counts.elements())[rank] if self.counts else 0.0
+        ends = itertools.accumulate(n for _, n in self.buckets)
+        below = zip(self.buckets, ends, strict=True)
+        return next((us for (us, _), end in below if end > rank), 0.0)
 
     def since(self, earlier: FakeHistogram) -> FakeHistogram:
         return FakeHistogram(self.counts - earlier.counts)

@@ -8,6 +8,7 @@ import pty
 import select
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,11 @@ from typing import Any
 import pyte
 
 DEADLINE_S = 30.0
+# Makes the terminal its own and becomes the program.
+_LEADER = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+)
 
 
 class Terminal:
@@ -31,13 +37,12 @@ class Terminal:
         self._set_size(columns, lines)
         self.modes_before: list[Any] = termios.tcgetattr(self._slave)
         self.popen = subprocess.Popen(
-            args,
+            [sys.executable, "-c", _LEADER, *args],
             cwd=folder,
             stdin=self._slave,
             stdout=self._slave,
             stderr=self._slave,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             env={**os.environ, "TERM": "xterm-256color"},
         )
 

@@ -1,0 +1,153 @@
+"""What watching costs: the throughput of a server under load, with `drlnet stats` and without.
+
+The load is what an actor and a learner do, without their computing: one process appends rows and
+samples batches in turn, as fast as the server answers. Sides alternate, so that a machine whose
+speed drifts slows both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from drlnet.bench.records import Record, Records
+from drlnet.client import Client, Column, Item, View
+from drlnet.launch.process import Process
+from drlnet.launch.signals import Stop
+from drlnet.launch.supervisor import Supervisor
+
+ALONE, WATCHED = "not watched", "watched"
+_BATCH, _ROWS, _STREAMS = 128, 50_000, 8
+_READY_DEADLINE_S = 30.0
+_CYCLE_APPENDS = 8  # before a sample and an update of its priorities
+_WARM_UP_S = 0.5
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Cycles per second of one pair of sides."""
+
+    alone: float
+    watched: float
+
+    @property
+    def ratio(self) -> float:
+        """What is left of the throughput when it is watched."""
+        return self.watched / self.alone
+
+
+class _Load:
+    """An actor's and a learner's requests, in turn, over one table."""
+
+    def __init__(self, address: str) -> None:
+        self._client = Client(address, name="load")
+        self._table = self._client.table(
+            "watch",
+            columns={"obs": Column("float32", (64,)), "reward": Column("float32")},
+            item=Item({"obs": View("obs"), "reward": View("reward")}),
+            capacity=_ROWS,
+        )
+        self._writer = self._table.writer(_STREAMS)
+        self._columns = {
+            "obs": np.ones((_STREAMS, 64), np.float32),
+            "reward": np.ones(_STREAMS, np.float32),
+        }
+        self._streams, self._flags = np.arange(_STREAMS), np.zeros(_STREAMS, np.bool_)
+        self._first = ~self._flags
+        self._priorities = np.ones(_BATCH, np.float32)
+        for _ in range(_BATCH):
+            self._append()
+        self._writer.flush()
+
+    def _append(self) -> None:
+        steps = self._writer.append(self._columns, self._first, self._flags)
+        self._first = self._flags
+        self._writer.add_items(self._streams, steps)
+
+    def latencies_us(self, seconds: float) -> list[float]:
+        """Of the cycles that so much time is enough for."""
+        found, now = [], time.perf_counter()
+        end = now + seconds
+        while now < end:
+            for _ in range(_CYCLE_APPENDS):
+                self._append()
+            batch = self._table.sample(_BATCH)
+            self._table.update_priorities(batch.keys, self._priorities)
+            begun, now = now, time.perf_counter()
+            found.append((now - begun) * 1e6)
+        return found
+
+    def close(self) -> None:
+        """Ends the session."""
+        self._writer.release()
+        self._client.close()
+
+
+@contextmanager
+def _watched(group: Supervisor, address: str, interval_s: float) -> Iterator[Process]:
+    """`drlnet stats` beside the block, from its first line on."""
+    args = ("stats", "--server", address, "--json", "--follow", "--interval", f"{interval_s:g}")
+    watcher = group.start("stats", list(args))
+    while not watcher.last_object and watcher.returncode is None:
+        group.wait(_READY_DEADLINE_S)
+    try:
+        yield watcher
+    finally:
+        group.end([watcher])
+
+
+def measure_watching(
+    stop: Stop,
+    *,
+    pairs: int = 5,
+    seconds: float = 5.0,
+    interval_s: float = 0.5,
+    report: Callable[[Pair], None] = lambda pair: None,
+) -> Records[Record]:
+    """A record per side; `more` has the ratio of each pair, and their median.
+
+    Even pairs begin with the watched side. Stops early, with the pairs there are, when told to.
+    """
+    rounds: dict[str, list[list[float]]] = {ALONE: [], WATCHED: []}
+    measured: list[Pair] = []
+    with Supervisor(stop) as group:
+        server = group.start("server", ["serve", "--json", "--listen", "udp://127.0.0.1:0"])
+        ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
+        if not ready:
+            return Records()
+        address = ready["addresses"][0]
+        load = _Load(address)
+        for index in range(pairs):
+            for side in (ALONE, WATCHED)[:: -1 if index % 2 else 1]:
+                rounds[side].append(_side(group, load, side, address, seconds, interval_s))
+            if stop.is_set():
+                break
+            pair = Pair(*(len(rounds[side][-1]) / seconds for side in (ALONE, WATCHED)))
+            measured.append(pair)
+            report(pair)
+        load.close()
+    records = [Record.of("watch", side, _workload(interval_s), "cycle", of)
+               for side, of in rounds.items() if of]  # fmt: skip
+    ratios = [pair.ratio for pair in measured]
+    more = {"ratios": ratios, "ratio": median(ratios) if ratios else None}
+    return Records(records, more)
+
+
+def _workload(interval_s: float) -> str:
+    return f"{_CYCLE_APPENDS} appends, a batch of {_BATCH}, its update; every {interval_s:g} s"
+
+
+def _side(
+    group: Supervisor, load: _Load, side: str, address: str, seconds: float, interval_s: float
+) -> list[float]:
+    if side == ALONE:
+        load.latencies_us(_WARM_UP_S)
+        return load.latencies_us(seconds)
+    with _watched(group, address, interval_s):
+        load.latencies_us(_WARM_UP_S)
+        return load.latencies_us(seconds)

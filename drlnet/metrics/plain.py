@@ -1,0 +1,26 @@
+"""Readings as JSON knows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+PERCENTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
+
+
+def plain(value: Any) -> Any:
+    """A value of a reading, or a whole reading, for JSON.
+
+    A histogram becomes its count, mean, percentiles and maximum; a number that JSON has no name for
+    becomes None; others keep six digits.
+    """
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    if hasattr(value, "percentile_us"):
+        figures = {"mean_us": value.mean_us, "max_us": value.max_us}
+        figures |= {name: value.percentile_us(share) for name, share in PERCENTILES.items()}
+        return {"count": value.count, **plain(figures)}
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
