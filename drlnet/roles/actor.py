@@ -63,7 +63,6 @@ class Actor:
     def __init__(self, config: Config, client: Client, index: int):
         self._config, self._client, self._index = config, client, index
         self._stages = Stages("env", "policy", "append", "fetch")
-        self._rates = Rates()
         self._algo = find_algo(config.algo.name)
         self._make_envs()
         self._table = open_table(client, config, self._spaces)
@@ -76,6 +75,7 @@ class Actor:
         self.items_added = 0
         self._crashes: list[float] = []
         self._returns = Returns(config.actor.envs_per_actor)
+        self._rates = Rates()
 
     @property
     def spent(self) -> bool:

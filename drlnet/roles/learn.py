@@ -80,7 +80,6 @@ class Learning:
         self._config, self._client, self._run = config, client, run
         self._started = time.monotonic()
         self._stages = Stages("sample", "learn", "update", "publish", "evaluate")
-        self._rates = Rates()
         spaces = find_spaces(config.env.id, config.env.kwargs, config.env.vectorization)
         algo = find_algo(config.algo.name)
         seed = role_seed(config.run.seed, "learner")
@@ -92,6 +91,7 @@ class Learning:
         self._loss = torch.tensor(math.nan)
         self._params_version = 0
         self._stages.ended("other")
+        self._rates = Rates()
         self._publish()  # actors wait for the first params
 
     def step(self, batch: Batch, update_priorities: UpdatePriorities) -> None:

@@ -24,9 +24,15 @@ void run(std::span<const std::byte> input) {
   decode_error(bytes, cause, remedy);
   Metrics metrics;
   if (!decode(bytes, metrics)) return;
+  HistogramReading all;
   for (const auto& [name, value] : metrics.list()) {
     if (const auto* reading = std::get_if<HistogramReading>(&value)) {
-      for (const double q : {0.0, 0.5, 0.99, 1.0}) reading->percentile_ns(q);
+      const HistogramReading before = all;
+      all = all.merged(*reading);
+      DRLNET_ASSERT(all.buckets.size() <= Histogram::kBuckets);
+      for (const HistogramReading& any : {*reading, all, all.since(before)}) {
+        for (const double q : {0.0, 0.5, 0.99, 1.0}) any.percentile_ns(q);
+      }
     }
   }
   Bytes again;

@@ -26,6 +26,9 @@ Bytes whole_session() {
   encode(small_table(), spec);
   Metrics metrics;
   metrics.set("env_steps", uint64_t{5});
+  Histogram latency;
+  for (uint64_t ns = 1; ns < 1'000'000; ns *= 7) latency.record(ns);
+  metrics.set("ping.latency", latency);
   encode(metrics, report);
   add(Operation::ping, ++control, Bytes(30));
   add(Operation::open_table, ++control, spec);

@@ -177,10 +177,9 @@ def test_stages_add_up_to_the_time_since_start(tmp_path: Path) -> None:
     assert set(stages) == {f"stage.{name}_s" for name in names}
     assert all(seconds > 0 for seconds in stages.values())
     assert least <= sum(stages.values()) <= most
-    assert said["learner_steps_per_s"] == pytest.approx(10 / sum(stages.values()), rel=0.01)
-    assert said["sample_wait_share"] == pytest.approx(
-        stages["stage.sample_s"] / sum(stages.values()), rel=0.01
-    )
+    assert 10 / most <= said["learner_steps_per_s"] <= 10 / least
+    waited_s = stages["stage.sample_s"]
+    assert waited_s / most <= said["sample_wait_share"] <= waited_s / least
     assert said["batch_size"] == 16 and said["pid"] == os.getpid()
 
 

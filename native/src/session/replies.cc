@@ -1,6 +1,7 @@
 // The client's side of a session: replies, from their first frame to their last.
 #include <algorithm>
 
+#include "base/clock.h"
 #include "session/connection.h"
 #include "wire/messages.h"
 
@@ -101,12 +102,15 @@ void Connection::place(Call& call, uint32_t offset, std::span<const std::byte> p
 void Connection::finish(Call& call, uint64_t now) {
   call.state = Call::State::done;
   --active_;
+  // The frames of a long reply take a while to put in place: the round's clock is too early for it.
+  const bool single = call.received.count() == 1;
+  const uint64_t ended = single ? now : now_ns();
   const uint64_t latency =
-      now - std::min(now, call.issued_ns);  // another thread may have issued it
+      ended - std::min(ended, call.issued_ns);  // another thread may have issued it
   latency_[static_cast<size_t>(call.operation)].record(latency);
   // A request that waited or was repeated says nothing about the network (Karn and Partridge,
   // 1987).
-  if (call.wait == 0 && call.last_sent_ns == call.issued_ns && call.received.count() == 1) {
+  if (call.wait == 0 && call.last_sent_ns == call.issued_ns && single) {
     measured(latency);
   }
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];

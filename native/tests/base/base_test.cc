@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <set>
 #include <vector>
 
@@ -57,6 +58,15 @@ TEST_CASE("percentiles are within 1% of the exact ones") {
   }
   SUBCASE("heavy tail") {
     expect_percentiles([](Random& r) { return 1e3 * std::pow(1 - r.uniform(), -1.2); });
+  }
+  SUBCASE("log-normal") {  // by Box and Muller
+    expect_percentiles([](Random& r) {
+      const double radius = std::sqrt(-2 * std::log1p(-r.uniform()));
+      return 8e4 * std::exp(1.5 * radius * std::cos(2 * std::numbers::pi * r.uniform()));
+    });
+  }
+  SUBCASE("a microsecond to ten seconds, all magnitudes alike") {
+    expect_percentiles([](Random& r) { return 1e3 * std::pow(10, 7 * r.uniform()); });
   }
   SUBCASE("two modes") {
     expect_percentiles([](Random& r) { return (r.uniform() < 0.7 ? 3e3 : 8e6) + r.below(500); });

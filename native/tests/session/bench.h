@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,6 +47,8 @@ class TestHandler final : public RequestHandler {
   bool closed = false;
   int ended_count = 0;
   uint64_t pings = 0;
+  std::function<void()> work;  // of a ping
+  WaitTimes* waits = nullptr;  // of an append that waits
 
   uint16_t handle(Peer&, Slot& slot, std::span<const std::byte> body) override {
     if (slot.operation == Operation::sample) {
@@ -64,13 +67,17 @@ class TestHandler final : public RequestHandler {
       return 0;
     }
     if (slot.operation == Operation::append) {
-      if (closed) return 3;
+      if (closed) {
+        slot.waits = waits;
+        return 3;
+      }
       uint64_t id;
       std::memcpy(&id, body.data(), sizeof id);
       for (size_t i = sizeof id; i < body.size(); ++i) REQUIRE(body[i] == pattern(id, i));
       appended.push_back(id);
     }
     if (slot.operation == Operation::ping) ++pings;
+    if (slot.operation == Operation::ping && work) work();
     slot.bytes.assign(body.begin(), body.end());
     return 0;
   }

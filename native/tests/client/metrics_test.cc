@@ -1,0 +1,143 @@
+// The server's statistics: read from other threads, and put together from what clients report.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/clock.h"
+#include "client/bench.h"
+#include "readings.h"
+
+namespace drlnet::test {
+namespace {
+
+void ping(Client& client, int times) {
+  for (int i = 0; i < times; ++i) client.ping();
+}
+
+}  // namespace
+
+TEST_CASE("any thread may read a server that runs, sleeps, was stopped or never ran") {
+  for (const Poll poll : {Poll::block, Poll::adaptive, Poll::busy}) {
+    CAPTURE(static_cast<int>(poll));
+    Server server(ServerOptions{{"udp://127.0.0.1:0"}, poll, 0, {}, "1.2.3"});
+    CHECK(reading<std::string>(server.read_metrics(), "server.version") == "1.2.3");
+    std::thread running([&] { server.run(); });
+    {
+      Client client({server.addresses().front(), "test", 20'000'000'000, poll});
+      std::atomic<int> answered = 0;
+      std::vector<std::thread> readers;
+      for (int reader = 0; reader < 3; ++reader) {
+        readers.emplace_back([&] {
+          for (int i = 0; i < 50; ++i) {
+            answered += has_reading(server.read_metrics(), "peer.test.frames_received");
+          }
+        });
+      }
+      ping(client, 200);
+      for (std::thread& reader : readers) reader.join();
+      CHECK(answered == 150);
+    }
+    // Who asks while it stops is answered too.
+    std::thread last([&] {
+      for (int i = 0; i < 50; ++i) server.read_metrics();
+    });
+    server.stop();
+    running.join();
+    last.join();
+    CHECK(reading<double>(server.read_metrics(), "server.uptime_s") > 0);
+  }
+}
+
+TEST_CASE("latencies of all clients are one, of those that are gone too") {
+  RunningServer server;
+  const auto latency = [](Client& client) {
+    return reading<HistogramReading>(client.stats(), "server.ping.latency");
+  };
+  Client observer(options_of(server));
+  CHECK_FALSE(has_reading(observer.stats(), "server.ping.latency"));
+  {
+    Client first({server.address(), "first", 20'000'000'000, Poll::adaptive});
+    Client second({server.address(), "second", 20'000'000'000, Poll::adaptive});
+    ping(first, 30);
+    ping(second, 12);
+    first.report({});
+    first.report({});  // it replaces the one before
+    CHECK(latency(observer).count == 30);
+    second.report({});
+    const Metrics all = observer.stats();
+    CHECK(reading<HistogramReading>(all, "server.ping.latency").count == 42);
+    const auto own = reading<HistogramReading>(first.own_metrics(), "ping.latency");
+    CHECK(own.buckets == reading<HistogramReading>(all, "client.first.ping.latency").buckets);
+    CHECK(own.merged(reading<HistogramReading>(all, "client.second.ping.latency")).buckets ==
+          reading<HistogramReading>(all, "transport.udp.ping.latency").buckets);
+    CHECK(reading<uint64_t>(all, "client.first.frames_sent") > 30);
+  }
+  const Metrics later = observer.stats();
+  CHECK(reading<HistogramReading>(later, "server.ping.latency").count == 42);
+  CHECK_FALSE(has_reading(later, "client.first.ping.latency"));
+}
+
+TEST_CASE("who waits for the limiter is seen: why, how often, and how long") {
+  RunningServer server;
+  LimiterSpec limiter;
+  limiter.min_size = 30;
+  const TableSpec spec = spec_of(10'000, limiter);
+  Client learner({server.address(), "learner", 20'000'000'000, Poll::adaptive});
+  Client actor({server.address(), "actor", 20'000'000'000, Poll::adaptive});
+  const uint32_t table = learner.open_table(spec);
+  std::vector<std::byte> reply(SampleLayout(spec).total_bytes(4));
+  const auto sample = [&] { learner.sample(table, 4, reply, deadline_in(20'000'000)); };
+  for (int i = 0; i < 3; ++i) CHECK(error_of(sample).status() == Status::timeout);
+  const Metrics waiting = actor.stats();
+  CHECK(reading<std::string>(waiting, "peer.learner.waiting_for") == "min_size");
+  CHECK(reading<double>(waiting, "peer.learner.waiting_s") >= 0.06);
+  CHECK(reading<double>(waiting, "table.replay.limiter_wait_s.min_size") >= 0.06);
+  CHECK(reading<uint64_t>(waiting, "table.replay.limiter_waits.min_size") == 1);
+  CHECK(reading<std::string>(waiting, "peer.actor.waiting_for").empty());
+  actor.open_table(spec);
+  StreamWriter writer(actor, table, spec, actor.lease(table, 1), {});
+  write(writer, 1, 0, 60);
+  writer.flush();
+  learner.publish(std::vector<std::byte>(10));
+  learner.sample(table, 4, reply, deadline_in(5'000'000'000));
+  learner.sample(table, 4, reply, deadline_in(5'000'000'000));
+  const Metrics after = actor.stats();
+  CHECK(reading<std::string>(after, "peer.learner.waiting_for").empty());
+  const double waited_s = reading<double>(after, "peer.learner.limiter_wait_s.min_size");
+  CHECK(waited_s >= 0.06);
+  CHECK(waited_s == reading<double>(after, "table.replay.limiter_wait_s.min_size"));
+  CHECK(reading<uint64_t>(after, "table.replay.limiter_waits.min_size") == 1);
+  CHECK(reading<HistogramReading>(after, "table.replay.sampled_age").count == 2);
+  CHECK(reading<double>(after, "table.replay.sampled_versions_behind") > 0);
+  CHECK(reading<double>(after, "table.replay.effective_items") ==
+        doctest::Approx(57).epsilon(0.01));
+}
+
+TEST_CASE("a report too long with the session's own figures goes without them") {
+  RunningServer server;
+  Client client(options_of(server));
+  ping(client, 10);
+  Metrics most;
+  for (size_t i = 0; i < kMaxReportReadings; ++i) most.set("figure." + std::to_string(i), i);
+  client.report(most);
+  CHECK(metric(client, "client.test.figure.0") == 0);
+  CHECK_FALSE(has_reading(client.stats(), "client.test.frames_sent"));
+}
+
+TEST_CASE("histograms that are none are no metrics") {
+  Metrics metrics;
+  HistogramReading wrong;
+  for (const auto& buckets : {std::vector<std::pair<uint32_t, uint64_t>>{{5, 1}, {4, 1}},
+                              {{5, 1}, {5, 1}},
+                              {{Histogram::kBuckets, 1}}}) {
+    wrong.buckets = buckets;
+    Metrics list, decoded;
+    list.set("ping.latency", wrong);
+    Bytes bytes;
+    encode(list, bytes);
+    CHECK_FALSE(decode(bytes, decoded));
+  }
+}
+
+}  // namespace drlnet::test
