@@ -61,7 +61,8 @@ class Terminal:
         with self._lock:
             if self._live is not None:
                 self.give_back()
-                self.take()
+                with suppress(*_HUNG_UP):  # a terminal that is closed wakes us, too
+                    self.take()
 
     def give_back(self) -> None:
         """Everything as it was. Also in a signal's handler, whatever another thread is about."""
