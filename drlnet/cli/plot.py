@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RunsArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="RUN...", help="folders of runs, as `drlnet run` printed them"),
+    typer.Argument(metavar="RUN", help="folders of runs, as `drlnet run` printed them"),
 ]
 OutOption = Annotated[
     Path | None,
@@ -97,18 +97,21 @@ def _read(paths: list[Path], output: Output) -> tuple[list[Run], list[dict[str, 
 
     found: list[Run] = []
     skipped: list[dict[str, Any]] = []
+    failures: list[DrlnetError] = []
     for path in dict.fromkeys(paths):
         try:
             run = read_run(path)
         except DrlnetError as error:
-            if path == paths[-1] and not found:
-                raise
-            output.note(f"skipped: {error.cause}")
+            failures.append(error)
             skipped.append({"run_dir": str(path), "cause": error.cause})
             continue
         if run.cut_short:
             output.note(f"{path}: its last reading is cut short and left out")
         found.append(run)
+    if not found:
+        raise failures[0]
+    for failure in failures:
+        output.note(f"skipped: {failure.cause}")
     return found, skipped
 
 

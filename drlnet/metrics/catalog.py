@@ -67,9 +67,11 @@ _TIMES: tuple[_Row, ...] = (
     ("<op>.queueing", "histogram", "us", "from a whole request to the work on it"),
     ("<op>.latency", "histogram", "us", "from a call to its answer, as clients reported it"),
 )
-_LIMITER: tuple[_Row, ...] = (
-    ("limiter_waits.<reason>", "counter", "requests", "that had to wait for the limiter"),
-    ("limiter_wait_s.<reason>", "counter", "s", "that requests waited, waits under way included"),
+_LIMITER: _Row = (
+    "limiter_wait_s.<reason>",
+    "counter",
+    "s",
+    "that requests waited for the limiter, waits under way included",
 )
 _PROCESS: tuple[_Row, ...] = (
     ("cpu_s", "counter", "s", "CPU time of the process, all its threads"),
@@ -120,7 +122,8 @@ CATALOG: tuple[Metric, ...] = (
         ("items_ignored", "counter", "items", "whose anchor was gone or not theirs"),
         ("items_retired", "counter", "items", "that lost rows they need, or a crash broke"),
         ("samples_per_insert", "gauge", "draws per item", "since the table was opened"),
-        *_LIMITER,
+        ("limiter_waits.<reason>", "counter", "requests", "that had to wait for the limiter"),
+        _LIMITER,
         ("effective_items", "gauge", "items", "Kish's effective sample size of the priorities"),
         ("sampled_age", "histogram", "us", "how long ago a drawn item's row had come"),
         ("sampled_versions_behind", "gauge", "versions", "of params since then, recent mean"),
@@ -141,7 +144,7 @@ CATALOG: tuple[Metric, ...] = (
         ("outstanding_reply_bytes", "gauge", "bytes", "of replies asked for and not yet sent"),
         ("waiting_for", "text", "", "why its oldest waiting request waits; empty: none does"),
         ("waiting_s", "gauge", "s", "how long that one has waited"),
-        *_LIMITER,
+        _LIMITER,
     ),
     *_section(
         "client.<client>.",
@@ -186,7 +189,7 @@ CATALOG: tuple[Metric, ...] = (
         ("return_last", "gauge", "return", "of its newest episode"),
         ("epsilon_min", "gauge", "probability", "of a random action in its greediest environment"),
         ("policy_lag", "gauge", "versions", "that its params were behind when it last looked"),
-        ("env_crashes", "counter", "crashes", "of its environments"),
+        ("env_crashes", "gauge", "crashes", "of its environments, in the minute up to the newest"),
     ),
     *_section(
         "client.<client>.",

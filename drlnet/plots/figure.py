@@ -175,7 +175,7 @@ class Figure:
     def save(self, path: Path) -> None:
         """Writes it as SVG or PNG, by the name's suffix. ConfigError when that cannot be."""
         check_suffix(path)
-        content = self._rendered(path.suffix)
+        content = self._rendered(path.suffix.lower())
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)

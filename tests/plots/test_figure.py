@@ -64,14 +64,14 @@ def test_bars_carry_their_values_and_groups() -> None:
 def test_it_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
     figure = curves()
     figure.save(tmp_path / "new" / "plot.png")
-    figure.save(tmp_path / "plot.svg")
+    figure.save(tmp_path / "plot.SVG")
     assert (tmp_path / "new" / "plot.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "plot.svg").read_text() == figure.svg()
+    assert (tmp_path / "plot.SVG").read_text() == figure.svg()
     with pytest.raises(ConfigError, match=r"\.svg or \.png") as raised:
         figure.save(tmp_path / "plot.pdf")
     assert "plot.svg" in raised.value.remedy
     with pytest.raises(ConfigError, match="cannot write"):
-        figure.save(tmp_path / "plot.svg" / "plot.svg")
+        figure.save(tmp_path / "plot.SVG" / "plot.svg")
 
 
 def test_subjects_look_different() -> None:

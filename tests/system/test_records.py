@@ -19,7 +19,7 @@ from system.command import SMALL, command, finished
 from drlnet import errors
 from drlnet.client import Client
 from drlnet.metrics import RunFolder
-from drlnet.metrics.catalog import matches
+from drlnet.metrics.catalog import CATALOG, matches
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,8 @@ def test_every_name_of_a_run_is_in_the_catalog_once(run_dir: Path) -> None:
     assert any(name.startswith("client.actor-0") for name in names)
     found = {name: [metric.pattern for metric, _ in matches(name)] for name in sorted(names)}
     assert {name: patterns for name, patterns in found.items() if len(patterns) != 1} == {}
+    never = {metric.pattern for metric in CATALOG} - {pattern for (pattern,) in found.values()}
+    assert never <= {f"client.<client>.gpu_{what}" for what in ("utilization", "memory_bytes")}
 
 
 def test_a_run_leaves_its_records(run_dir: Path) -> None:
