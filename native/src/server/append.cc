@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "server/reply.h"
 #include "server/server.h"
 
@@ -13,13 +15,26 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
   if (!split_append(body, column_bytes_[header.table], append)) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
-  if (!append.items.empty() && !table->may_insert(append.items.size())) {
+  if (!append.items.empty() && !lets_in(peer, header.table, append.items.size())) {
     return hold(slot, *table, Wait::inserts_limit);
   }
   AppendResult result;
   slot.status = table->append(append, result);
   reply_with(slot, result);  // the client words the error: it knows the streams by its own numbers
   return 0;
+}
+
+// In the order in which they came: a short append would else pass a longer one that came before
+// it, again and again, each taking what little room the draws have made.
+bool Server::lets_in(const Peer& peer, uint32_t table, uint64_t items) {
+  std::vector<uint32_t>& queue = held_appends_[table];
+  const bool first = queue.empty() || queue.front() == peer.connection;
+  if (first && tables_[table]->may_insert(items)) {
+    if (!queue.empty()) queue.erase(queue.begin());
+    return true;
+  }
+  if (std::ranges::find(queue, peer.connection) == queue.end()) queue.push_back(peer.connection);
+  return false;
 }
 
 }  // namespace drlnet

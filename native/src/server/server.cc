@@ -144,6 +144,7 @@ uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body)
 
 void Server::ended(Peer& peer) {
   for (const auto& table : tables_) table->streams().orphan(peer.client, now_ns());
+  for (auto& queue : held_appends_) std::erase(queue, peer.connection);
   add_latency(peer.report, ended_latency_[peer.listener]);
 }
 

@@ -79,6 +79,8 @@ class Server : private RequestHandler {
   void measure_latency(Metrics& metrics);
   void answer_readers();
 
+  // Whether the limiter lets the peer's append in now, and nobody has waited for that longer.
+  bool lets_in(const Peer& peer, uint32_t table, uint64_t items);
   // The table, or nullptr with the slot refused.
   Table* table_for(uint32_t index, Slot& slot);
   static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
@@ -95,6 +97,7 @@ class Server : private RequestHandler {
   uint16_t epoch_;
   Sessions sessions_;
   std::vector<std::unique_ptr<Table>> tables_;
+  std::vector<std::vector<uint32_t>> held_appends_;  // per table, connections in order of arrival
   std::vector<std::vector<uint32_t>> column_bytes_;  // per table, for splitting appends
   std::vector<std::span<const std::byte>> columns_;  // of the append in hand
   std::shared_ptr<const Params> params_;

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <thread>
@@ -199,6 +200,51 @@ TEST_CASE("the limiter holds back appends, not the samples that release them") {
     learner.sample(table, 50, reply, deadline_in(20'000'000'000));
   }
   writing.join();
+}
+
+TEST_CASE("a long append that the limiter holds is not passed by short ones that came later") {
+  LimiterSpec limiter;
+  limiter.samples_per_insert = 4;
+  limiter.error_buffer = 800;
+  RunningServer server;
+  const TableSpec spec = spec_of(10'000, limiter);
+  Client patient(options_of(server)), hasty(options_of(server)), learner(options_of(server));
+  const uint32_t table = patient.open_table(spec);
+  hasty.open_table(spec);
+  learner.open_table(spec);
+  const auto held = [&] { return metric(learner, "table.replay.limiter_waits.inserts_limit"); };
+  std::atomic<bool> through = false, ended = false;
+  constexpr uint64_t kNeverNs = 3'600'000'000'000;
+  std::thread long_writer([&] {
+    StreamWriter writer(patient, table, spec, patient.lease(table, 1),
+                        {.flush_rows = 150, .flush_interval_ns = kNeverNs});
+    write(writer, 1, 0, 600);
+    writer.flush();
+    through = true;
+  });
+  while (held() == 0) std::this_thread::yield();
+  std::thread short_writer([&] {
+    StreamWriter writer(hasty, table, spec, hasty.lease(table, 1),
+                        {.flush_rows = 5, .flush_interval_ns = kNeverNs});
+    for (uint64_t step = 0; !through; step += kSteps) write(writer, 1, step, step + kSteps);
+    ended = true;
+  });
+  while (held() == 1) std::this_thread::yield();
+  // Room for five items at a time, which is what the short ones need.
+  std::vector<std::byte> reply(SampleLayout(spec).total_bytes(20));
+  int batches = 0;
+  for (; !through && batches < 1000; ++batches) {
+    learner.sample(table, 20, reply, deadline_in(20'000'000'000));
+  }
+  CHECK(through);
+  through = true;
+  // What the short ones still have under way goes in by the draws that it waits for.
+  while (!ended) {
+    if (metric(learner, "server.waiting_requests") == 0) continue;
+    learner.sample(table, 20, reply, deadline_in(20'000'000'000));
+  }
+  short_writer.join();
+  long_writer.join();
 }
 
 TEST_CASE("another specification is refused and named; bad priorities are, and lose nothing") {
