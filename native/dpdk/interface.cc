@@ -14,6 +14,22 @@ namespace {
 // A host silent for so long may have got another MAC address, with a new interface: it is asked.
 constexpr uint64_t kSilentNs = 1'000'000'000;
 
+// Of one packet: each loan, and the frame's own bytes behind it.
+constexpr size_t kMostParts = 2 * Loans::kMost;
+constexpr size_t kParts = 256;
+
+// Makes `part` refer to bytes that no pool knows of. A reference of ours keeps whoever frees the
+// packet from freeing its parts.
+void refer(rte_mbuf& part, const std::byte* data, size_t bytes) {
+  static rte_mbuf_ext_shared_info info{[](void*, void*) {}, nullptr, 1};
+  rte_pktmbuf_attach_extbuf(&part, const_cast<std::byte*>(data), RTE_BAD_IOVA,
+                            static_cast<uint16_t>(bytes), &info);
+  part.data_len = static_cast<uint16_t>(bytes);
+  part.nb_segs = 1;
+  part.next = nullptr;
+  rte_mbuf_refcnt_set(&part, 2);
+}
+
 }  // namespace
 
 Endpoint to_endpoint(const PeerAddress& address) {
@@ -33,6 +49,10 @@ Interface::Interface(std::unique_ptr<Port> port, const InterfaceOptions& options
   self_ = {options.mac.value_or(port_->mac()), options.address.address};
   const size_t headers = link::udp_header_bytes(self_.ip.v4()) - link::kEthernetBytes;
   max_payload_bytes_ = std::min(kMaxFrameBytes, (options.mtu - headers) / 8 * 8);
+  if (!options_.copies_sent) return;
+  // A checksum would have to be of what was lent, too.
+  DRLNET_ASSERT(self_.ip.v4() && options_.checksums == link::Checksums::none);
+  parts_.resize(kParts);
 }
 
 Interface::~Interface() { rte_pktmbuf_free_bulk(queue_.data(), static_cast<unsigned>(queued_)); }
@@ -167,8 +187,9 @@ void Interface::send_now(rte_mbuf* packet) {
   rte_pktmbuf_free(packet);
 }
 
-void Interface::send(rte_mbuf* packet, uint32_t length, const PeerAddress& to, uint64_t now,
+void Interface::send(rte_mbuf* packet, const TxFrame& frame, const PeerAddress& to, uint64_t now,
                      rte_mempool* pool) {
+  const uint32_t length = frame.length;
   const link::MacAddress* mac = nullptr;
   if (length > max_payload_bytes()) {
     ++counters_.too_long;
@@ -176,6 +197,7 @@ void Interface::send(rte_mbuf* packet, uint32_t length, const PeerAddress& to, u
     ++counters_.unresolved;
   }
   if (mac == nullptr) return rte_pktmbuf_free(packet);
+  if (!options_.copies_sent) frame.loans.settle();
   const size_t headers = link::udp_header_bytes(self_.ip.v4());
   const link::UdpPath path{self_, {*mac, to.ip}, options_.udp_port, to.port};
   link::write_udp_headers(payload_of(packet), length, path, options_.checksums);
@@ -184,8 +206,30 @@ void Interface::send(rte_mbuf* packet, uint32_t length, const PeerAddress& to, u
       static_cast<uint16_t>(packet->data_off + link::udp_header_bytes(true) - headers);
   packet->data_len = static_cast<uint16_t>(headers + length);
   packet->pkt_len = static_cast<uint32_t>(headers + length);
-  if (queued_ == queue_.size()) flush();
+  if (queued_ == queue_.size() || parts_used_ + kMostParts > kParts) flush();
+  if (options_.copies_sent && !frame.loans.empty()) lend(packet, frame.loans);
   queue_[queued_++] = packet;
+}
+
+// Makes a chain of the packet: its own bytes in the order of the frame's, loans between them.
+void Interface::lend(rte_mbuf* packet, const Loans& loans) {
+  std::byte* const begin = rte_pktmbuf_mtod(packet, std::byte*);
+  std::byte* const end = begin + rte_pktmbuf_data_len(packet);
+  std::byte* next = loans.all().front().place;
+  packet->data_len = static_cast<uint16_t>(next - begin);  // the headers at least
+  rte_mbuf* last = packet;
+  const auto add = [&](const std::byte* data, size_t bytes) {
+    rte_mbuf& part = parts_[parts_used_++];
+    refer(part, data, bytes);
+    last = last->next = &part;
+    ++packet->nb_segs;
+  };
+  for (const Loan& loan : loans.all()) {
+    if (loan.place > next) add(next, static_cast<size_t>(loan.place - next));
+    add(loan.from, loan.bytes);
+    next = loan.place + loan.bytes;
+  }
+  if (end > next) add(next, static_cast<size_t>(end - next));
 }
 
 void Interface::flush() {
@@ -193,7 +237,7 @@ void Interface::flush() {
   const size_t sent = port_->send({queue_.data(), queued_});
   counters_.device_full += queued_ - sent;
   rte_pktmbuf_free_bulk(queue_.data() + sent, static_cast<unsigned>(queued_ - sent));
-  queued_ = 0;
+  queued_ = parts_used_ = 0;
 }
 
 }  // namespace drlnet::dpdk

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <optional>
+#include <vector>
 
 #include "port.h"
 #include "transport/link/neighbours.h"
@@ -40,6 +41,7 @@ struct InterfaceOptions {
   std::optional<link::MacAddress> mac;     // instead of the port's
   uint16_t slot = 0;
   uint32_t generation = 0;
+  bool copies_sent = false;  // the device has copied, part by part, what it has taken
 };
 
 struct InterfaceCounters {
@@ -58,9 +60,9 @@ class Interface {
   void receive(rte_mempool* pool, std::span<RxFrame> frames, std::span<rte_mbuf*> lent,
                size_t& count);
 
-  // Puts headers before the payload of `length` bytes, which begins where payload_of() says, and
-  // queues the packet, or drops and counts it.
-  void send(rte_mbuf* packet, uint32_t length, const PeerAddress& to, uint64_t now_ns,
+  // Puts headers before the frame, whose data are the packet's payload_of(), and queues the packet,
+  // or drops and counts it. What the frame was lent stays as it is until flush().
+  void send(rte_mbuf* packet, const TxFrame& frame, const PeerAddress& to, uint64_t now_ns,
             rte_mempool* pool);
   // Tells the link who we are: neighbours may know our address with another MAC address.
   void announce(rte_mempool* pool);
@@ -79,6 +81,7 @@ class Interface {
   const link::MacAddress* resolve(const link::IpAddress& ip, uint64_t now_ns, rte_mempool* pool);
   void ask(const link::IpAddress& ip, rte_mempool* pool);
   void send_now(rte_mbuf* packet);
+  void lend(rte_mbuf* packet, const Loans& loans);
 
   std::unique_ptr<Port> port_;
   InterfaceOptions options_;
@@ -89,6 +92,8 @@ class Interface {
   uint64_t last_heard_ns_ = 0;  // or asked
   std::array<rte_mbuf*, 64> queue_{};
   size_t queued_ = 0;
+  std::vector<rte_mbuf> parts_;  // of packets in the queue, where the device copies what is sent
+  size_t parts_used_ = 0;
   InterfaceCounters counters_;
 };
 

@@ -78,6 +78,8 @@ std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::st
   options.mac = self.mac;
   options.slot = slot;
   options.generation = generation;
+  // vhost and memif do; virtio-user's other end reads from our buffers whenever it looks.
+  options.copies_sent = end == kServerEnd || driver == LocalDriver::memif;
   return std::make_unique<Interface>(std::make_unique<Port>(port, pool), options);
 }
 

@@ -11,7 +11,10 @@ namespace drlnet::dpdk {
 // 200 busy clients that were killed; of busy clients, one in 12 when the server was. vhost waits
 // for ours.
 constexpr LocalDriver kDefaultLocalDriver = LocalDriver::virtio_user;
-constexpr uint16_t kLocalDescriptors = 512;
+// Rings reuse their buffers in order: those of 512 frames are more than a core's cache holds (2 MiB
+// here), and moved a quarter fewer bytes per second. 128 moved a few percent more, but hold no
+// more than what 32 sample requests bring unasked.
+constexpr uint16_t kLocalDescriptors = 256;
 constexpr uint16_t kLocalUdpPort = 7447;
 constexpr uint16_t kLocalMtu = 9000;
 constexpr int kServerEnd = 0, kClientEnd = 1;

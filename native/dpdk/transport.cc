@@ -89,7 +89,7 @@ size_t DpdkTransport::send_burst(std::span<const TxFrame> frames) {
     if (link == nullptr) {  // the client is gone
       rte_pktmbuf_free(packet);
     } else {
-      link->interface->send(packet, frame.length, to, now, pool_->get());
+      link->interface->send(packet, frame, to, now, pool_->get());
     }
   }
   flush(previous);

@@ -67,8 +67,11 @@ size_t FullTable::samples(uint32_t batch, const Loop& loop) {
     DRLNET_ASSERT(wait == 0);
     for (uint64_t offset = 0; offset < reply_.size(); offset += kRoom) {
       const uint64_t bytes = std::min<uint64_t>(kRoom, reply_.size() - offset);
-      const bool whole = slot_.source->gather(offset, std::span(reply_).subspan(offset, bytes));
+      Loans loans;
+      const bool whole =
+          slot_.source->gather(offset, std::span(reply_).subspan(offset, bytes), loans);
       DRLNET_ASSERT(whole);
+      loans.settle();
     }
   });
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/loans.h"
 #include "base/metrics.h"
 #include "base/random.h"
 #include "replay/freshness.h"
@@ -62,8 +63,10 @@ class Table {
   // Draws `batch` items with replacement and counts them. may_sample(batch) must be Wait::none.
   void draw(uint32_t batch, DrawnBatch& drawn);
   // Writes bytes [offset, offset + out.size()) of the reply. False when a row that it needs has
-  // been overwritten (SampleExpired). O(rows touched).
-  bool gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out) const;
+  // been overwritten (SampleExpired). O(rows touched). With `loans`, long pieces of it are lent:
+  // rows until the next append, and what `drawn` holds.
+  bool gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
+              Loans* loans = nullptr) const;
 
   // Live items get the priority; others are counted as stale and ignored. bad_priority applies
   // none.
@@ -105,9 +108,9 @@ class Table {
 
   // table_gather.cc
   bool gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
-                     std::span<std::byte> out) const;
+                     std::span<std::byte> out, Loans* loans) const;
   bool gather_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
-                   std::span<std::byte> out) const;
+                   std::span<std::byte> out, Loans* loans) const;
   void prefetch(const Window& window, uint64_t key) const;
 
   TableSpec spec_;

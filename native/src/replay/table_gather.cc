@@ -10,7 +10,7 @@ namespace {
 
 // Most rows of vector environments are a few bytes: a call to memcpy for each costs more than the
 // bytes do.
-inline void copy(std::byte* to, const std::byte* from, size_t bytes) {
+inline void put(std::byte* to, const std::byte* from, size_t bytes, Loans* loans) {
   switch (bytes) {
     case 1:
       std::memcpy(to, from, 1);
@@ -31,6 +31,7 @@ inline void copy(std::byte* to, const std::byte* from, size_t bytes) {
       std::memcpy(to, from, 32);
       return;
     default:
+      if (loans != nullptr) return loans->put(to, from, bytes);
       std::memcpy(to, from, bytes);
   }
 }
@@ -38,14 +39,14 @@ inline void copy(std::byte* to, const std::byte* from, size_t bytes) {
 // Writes a range of a stream of bytes that is offered from its start: skips, then fills out.
 class Filler {
  public:
-  Filler(uint64_t skip, std::span<std::byte> out)
-      : skip_(skip), next_(out.data()), left_(out.size()) {}
+  Filler(uint64_t skip, std::span<std::byte> out, Loans* loans)
+      : skip_(skip), next_(out.data()), left_(out.size()), loans_(loans) {}
 
   bool full() const { return left_ == 0; }
 
-  void put(const std::byte* from, uint64_t bytes) {
+  void rows(const std::byte* from, uint64_t bytes) {
     if (!clip(bytes)) return;
-    copy(next_, from + skipped_, clipped_);
+    put(next_, from + skipped_, clipped_, loans_);
     step();
   }
   void zero(uint64_t bytes) {
@@ -73,12 +74,14 @@ class Filler {
   uint64_t skip_;
   std::byte* next_;
   uint64_t left_;
+  Loans* loans_;
   uint64_t skipped_ = 0, clipped_ = 0;
 };
 
 }  // namespace
 
-bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out) const {
+bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
+                   Loans* loans) const {
   const uint64_t n = drawn.keys.size();
   DRLNET_ASSERT(offset + out.size() <= layout_.total_bytes(n));
   // Fills the part of out that lies in [begin, begin + bytes) of the reply.
@@ -98,7 +101,7 @@ bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte
   };
   const auto flat = [&](uint64_t begin, const void* bytes, uint64_t size) {
     section(begin, size, [&](uint64_t from, std::span<std::byte> to) {
-      std::memcpy(to.data(), static_cast<const std::byte*>(bytes) + from, to.size());
+      put(to.data(), static_cast<const std::byte*>(bytes) + from, to.size(), loans);
       return true;
     });
   };
@@ -110,7 +113,7 @@ bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte
   for (const Window& window : layout_.windows()) {
     const uint64_t bytes = n * window.item_bytes();
     if (!section(begin, bytes, [&](uint64_t from, std::span<std::byte> to) {
-          return gather_window(drawn, window, from, to);
+          return gather_window(drawn, window, from, to, loans);
         })) {
       return false;
     }
@@ -121,7 +124,7 @@ bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte
 }
 
 bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
-                          std::span<std::byte> out) const {
+                          std::span<std::byte> out, Loans* loans) const {
   constexpr size_t kAhead = 16;
   const uint64_t item_bytes = window.item_bytes();
   size_t i = offset / item_bytes;
@@ -133,7 +136,9 @@ bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_
   for (; !out.empty(); ++i, skip = 0) {
     if (i + kAhead <= last) prefetch(window, drawn.keys[i + kAhead]);
     const size_t bytes = std::min<uint64_t>(item_bytes - skip, out.size());
-    if (!gather_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes))) return false;
+    if (!gather_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes), loans)) {
+      return false;
+    }
     out = out.subspan(bytes);
   }
   return true;
@@ -156,7 +161,7 @@ void Table::prefetch(const Window& window, uint64_t key) const {
 // The window's rows are lo to hi, as seen from the anchor; what lies before the stream's
 // (episode's) start and after the item's end is padded.
 bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
-                        std::span<std::byte> out) const {
+                        std::span<std::byte> out, Loans* loans) const {
   const uint64_t number = key - key_base_;
   if (!ring_.stored(number)) return false;
   RowPlace place = ring_.place(number);
@@ -165,7 +170,7 @@ bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uin
   const int64_t shift = window.align == Align::end ? int64_t{horizon_} - length : 0;
   const int64_t lo = window.lo - shift, hi = window.hi - shift;
   if (lo == 0 && hi == 0) {  // the anchor alone: no need to look at links
-    copy(out.data(), column + place.slot * row_bytes + offset, out.size());
+    put(out.data(), column + place.slot * row_bytes + offset, out.size(), loans);
     return true;
   }
   const auto end = static_cast<int64_t>(length);
@@ -176,13 +181,13 @@ bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uin
   }
   for (int64_t at = 0; at < first; ++at) DRLNET_ASSERT(ring_.step_on(place));
 
-  Filler filler(offset, out);
+  Filler filler(offset, out, loans);
   const auto pad = [&](int64_t rows) {
     for (; rows > 0 && !filler.full(); --rows) {
       if (window.pad == Pad::zero)
         filler.zero(row_bytes);
       else
-        filler.put(column + place.slot * row_bytes, row_bytes);
+        filler.rows(column + place.slot * row_bytes, row_bytes);
     }
   };
   pad(std::min(hi + 1, first) - lo);
@@ -195,7 +200,7 @@ bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uin
       DRLNET_ASSERT(ring_.step_on(place));
       if (place.slot != slot + rows) break;
     }
-    filler.put(column + slot * row_bytes, rows * row_bytes);
+    filler.rows(column + slot * row_bytes, rows * row_bytes);
     at += rows;
   }
   pad(hi - std::max(lo - 1, last));

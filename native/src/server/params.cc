@@ -15,7 +15,7 @@ class ParamsReply final : public ReplySource {
   uint32_t total_bytes() const override {
     return static_cast<uint32_t>(sizeof head + params->bytes.size());
   }
-  bool gather(uint64_t offset, std::span<std::byte> out) const override {
+  bool gather(uint64_t offset, std::span<std::byte> out, Loans& loans) const override {
     if (offset < sizeof head) {
       const size_t n = std::min(out.size(), static_cast<size_t>(sizeof head - offset));
       std::memcpy(out.data(), reinterpret_cast<const std::byte*>(&head) + offset, n);
@@ -23,7 +23,7 @@ class ParamsReply final : public ReplySource {
       offset += n;
     }
     if (!out.empty()) {
-      std::memcpy(out.data(), params->bytes.data() + (offset - sizeof head), out.size());
+      loans.put(out.data(), params->bytes.data() + (offset - sizeof head), out.size());
     }
     return true;
   }

@@ -15,8 +15,8 @@ class SampleReply final : public ReplySource {
   uint32_t total_bytes() const override {
     return static_cast<uint32_t>(table->layout().total_bytes(drawn.keys.size()));
   }
-  bool gather(uint64_t offset, std::span<std::byte> out) const override {
-    return table->gather(drawn, offset, out);
+  bool gather(uint64_t offset, std::span<std::byte> out, Loans& loans) const override {
+    return table->gather(drawn, offset, out, &loans);
   }
 };
 

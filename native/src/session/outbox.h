@@ -1,5 +1,6 @@
 // Frames on their way out through one transport, sent in bursts. What the device does not take
-// stays in front and is tried again. Threading: one thread.
+// stays in front and is tried again. What frames were lent has to stay as it is until the next
+// flush(), no longer. Threading: one thread.
 #pragma once
 
 #include "transport/transport.h"
@@ -22,6 +23,7 @@ class Outbox {
     TxFrame* frame = &frames_[filled_++];
     frame->to = to;
     frame->apart = apart;
+    frame->loans.clear();
     return frame;
   }
 
@@ -29,6 +31,10 @@ class Outbox {
   bool flush() {
     if (sent_ < filled_) {
       sent_ += transport_->send_burst(frames_.subspan(sent_, filled_ - sent_));
+      for (TxFrame& left : frames_.subspan(sent_, filled_ - sent_)) {
+        left.loans.settle();
+        left.loans.clear();
+      }
     }
     if (sent_ == filled_ && filled_ == frames_.size()) {
       frames_ = {};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/loans.h"
 #include "base/metrics.h"
 #include "session/fragments.h"
 #include "session/traffic.h"
@@ -25,7 +26,9 @@ class ReplySource {
  public:
   virtual ~ReplySource() = default;
   virtual uint32_t total_bytes() const = 0;
-  virtual bool gather(uint64_t offset, std::span<std::byte> out) const = 0;  // false: expired
+  // Writes bytes [offset, offset + out.size()) of the reply, but for those that it lends. False:
+  // expired.
+  virtual bool gather(uint64_t offset, std::span<std::byte> out, Loans& loans) const = 0;
 };
 
 struct Slot {

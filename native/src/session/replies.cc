@@ -1,5 +1,6 @@
 // The client's side of a session: replies, from their first frame to their last.
 #include <algorithm>
+#include <cstring>
 
 #include "base/clock.h"
 #include "session/connection.h"
@@ -89,14 +90,14 @@ bool Connection::begin_reply(Call& call, const FrameHeader& header) {
 // A reply's memory follows what has come of it: a false claim of its size costs us none.
 void Connection::place(Call& call, uint32_t offset, std::span<const std::byte> payload) {
   if (!call.destination.empty() && call.status == Status::ok) {
-    std::ranges::copy(payload, call.destination.begin() + offset);
+    std::memcpy(call.destination.data() + offset, payload.data(), payload.size());
     return;
   }
   const size_t end = offset + payload.size();
   if (end > call.reply.size()) {
     call.reply.resize(std::min<size_t>(call.reply_bytes, std::max(end, 2 * call.reply.size())));
   }
-  std::ranges::copy(payload, call.reply.begin() + offset);
+  std::memcpy(call.reply.data() + offset, payload.data(), payload.size());
 }
 
 void Connection::finish(Call& call, uint64_t now) {
@@ -121,7 +122,7 @@ void Connection::finish(Call& call, uint64_t now) {
 
 // How many bytes of a reply may come unasked: what every request says.
 uint32_t Connection::eager_bytes() const {
-  return std::min<uint32_t>(pull_window_ / 8, 4 * kMaxFrameBytes);
+  return std::min<uint32_t>(pull_window_ / 4, 4 * kMaxFrameBytes);
 }
 
 // What the server sends of this reply unasked, in whole frames.

@@ -1,6 +1,7 @@
 #include "session/sessions.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -11,6 +12,16 @@ namespace drlnet {
 // A connection number is an index below, random bits above, so that a stale one seldom fits.
 constexpr uint32_t kIndexBits = 12;
 static_assert(Sessions::kMaxPeers <= (1u << kIndexBits));
+
+namespace {
+
+// By memcpy, which is faster than the standard library's copy of std::byte, and is asked for no
+// null pointer.
+void copy_body(std::span<const std::byte> payload, Slot& slot, uint32_t offset) {
+  if (!payload.empty()) std::memcpy(slot.body.data() + offset, payload.data(), payload.size());
+}
+
+}  // namespace
 
 Sessions::Sessions(RequestHandler& handler, uint64_t boot)
     : handler_(handler), boot_(boot), random_(random_secret()) {
@@ -151,11 +162,11 @@ void Sessions::on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
     // The common case: run it where it lies. Only a request that waits is copied.
     slot.state = Slot::State::ready;
     if (!run_slot(peer, header.lane, slot, payload)) {
-      std::copy(payload.begin(), payload.end(), slot.body.begin());
+      copy_body(payload, slot, 0);
     }
     return run_lane(peer, header.lane);
   } else {
-    std::copy(payload.begin(), payload.end(), slot.body.begin() + header.offset);
+    copy_body(payload, slot, header.offset);
   }
   if (slot.fragments.complete()) {
     slot.state = Slot::State::ready;

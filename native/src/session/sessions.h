@@ -39,8 +39,9 @@ class Sessions {
  public:
   static constexpr size_t kMaxPeers = 512;
   static constexpr uint64_t kSilenceNs = 60'000'000'000;  // after which a session is over
-  // 64 KiB moved no more bytes per second, and held up another client's ping for longer.
-  static constexpr uint32_t kTurnBytes = 16 * 1024;
+  // Seven of the longest frames, as many as one message over UDP takes: what a round costs beside
+  // the copying is shared by more bytes. More would hold up another client's ping for longer.
+  static constexpr uint32_t kTurnBytes = 56 * 1024;
 
   Sessions(RequestHandler& handler, uint64_t boot);
 

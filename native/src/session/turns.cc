@@ -63,8 +63,9 @@ bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
     header.length = length;
     const std::span<std::byte> out(frame->data + kHeaderBytes, length);
     if (!slot.use_source) {
-      std::memcpy(out.data(), slot.bytes.data() + pull.offset, length);
-    } else if (!slot.source->gather(pull.offset, out)) {
+      frame->loans.put(out.data(), slot.bytes.data() + pull.offset, length);
+    } else if (!slot.source->gather(pull.offset, out, frame->loans)) {
+      frame->loans.clear();
       ++expired_pulls_;
       header.status = static_cast<uint16_t>(Status::sample_expired);
       header.total_bytes = header.offset = header.length = 0;

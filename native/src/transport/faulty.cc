@@ -80,7 +80,10 @@ std::span<TxFrame> FaultyTransport::reserve(size_t count) {
 }
 
 size_t FaultyTransport::send_burst(std::span<const TxFrame> frames) {
-  for (const TxFrame& frame : frames) outgoing_.offer(frame.to, {frame.data, frame.length});
+  for (const TxFrame& frame : frames) {
+    frame.loans.settle();
+    outgoing_.offer(frame.to, {frame.data, frame.length});
+  }
   flush();
   return frames.size();
 }

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/loans.h"
+
 namespace drlnet {
 
 // The largest frame that any link carries: a 9,000-byte Ethernet MTU less IPv4 and UDP headers, in
@@ -31,11 +33,15 @@ struct Endpoint {
   }
 };
 
-struct TxFrame {
+// What a small frame needs lies in one cache line.
+struct alignas(64) TxFrame {
   Endpoint to;
   std::byte* data = nullptr;  // room for the mtu() of any endpoint
   uint32_t length = 0;
   bool apart = false;  // never joined with others into one message, even if the device could
+  // Of the bytes at `data`, those that lie elsewhere. They are read by the send_burst() that takes
+  // the frame and not after it returns: until then whoever lent them leaves them as they are.
+  Loans loans;
 };
 
 struct RxFrame {
@@ -75,9 +81,9 @@ class Transport {
   // the transport.
   virtual std::span<TxFrame> reserve(size_t count) = 0;
 
-  // Sends the frames (a subspan, in order, of those last reserved, with `to`, `length` and `apart`
-  // set) and returns how many the device took. Calling again with the rest is allowed; reserving
-  // again drops them. A frame that can never be sent (too long for the link) counts as taken and is
+  // Sends the frames (a subspan, in order, of those last reserved, with all else but `data` set)
+  // and returns how many the device took. Calling again with the rest is allowed; reserving again
+  // drops them. A frame that can never be sent (too long for the link) counts as taken and is
   // dropped.
   virtual size_t send_burst(std::span<const TxFrame> frames) = 0;
 

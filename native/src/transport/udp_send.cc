@@ -27,6 +27,19 @@ size_t run_length(std::span<const TxFrame> frames) {
   return run;
 }
 
+// Where the frame's bytes lie, in their order. Returns what follows the last part written.
+iovec* write_parts(const TxFrame& frame, iovec* part) {
+  std::byte* next = frame.data;
+  for (const Loan& loan : frame.loans.all()) {
+    if (loan.place > next) *part++ = {next, static_cast<size_t>(loan.place - next)};
+    *part++ = {const_cast<std::byte*>(loan.from), loan.bytes};
+    next = loan.place + loan.bytes;
+  }
+  std::byte* end = frame.data + frame.length;
+  if (next < end) *part++ = {next, static_cast<size_t>(end - next)};
+  return part;
+}
+
 }  // namespace
 
 SendQueue::SendQueue(bool segmentation, bool connected, const LocalAddresses* local)
@@ -45,17 +58,19 @@ std::span<TxFrame> SendQueue::reserve(size_t count) {
 size_t SendQueue::fill_messages(std::span<const TxFrame> frames, size_t begin,
                                 size_t single_until) {
   size_t count = 0;
+  iovec* part = parts_.data();
   for (size_t done = begin; done < frames.size(); ++count) {
     const bool single = !segmentation_ || done < single_until;
     const size_t run = single ? 1 : run_length(frames.subspan(done));
-    for (size_t i = done; i < done + run; ++i) {
-      DRLNET_ASSERT(frames[i].length > 0 && frames[i].length <= kMaxFrameBytes);
-      parts_[i] = {frames[i].data, frames[i].length};
-    }
     msghdr& header = messages_[count].msg_hdr;
     header = {};
-    header.msg_iov = &parts_[done];
-    header.msg_iovlen = run;
+    header.msg_iov = part;
+    for (size_t i = done; i < done + run; ++i) {
+      DRLNET_ASSERT(frames[i].length > 0 && frames[i].length <= kMaxFrameBytes);
+      part = write_parts(frames[i], part);
+    }
+    header.msg_iovlen = static_cast<size_t>(part - header.msg_iov);
+    frames_of_[count] = run;
     if (!connected_) {
       header.msg_name = const_cast<std::byte*>(frames[done].to.bytes.data());
       header.msg_namelen = from_endpoint(frames[done].to).length();
@@ -79,14 +94,14 @@ size_t SendQueue::send(int fd, std::span<const TxFrame> frames) {
     const size_t count = fill_messages(frames, done, single_until);
     const int sent = sendmmsg(fd, messages_.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
     if (sent > 0) {
-      for (int i = 0; i < sent; ++i) done += messages_[i].msg_hdr.msg_iovlen;
+      for (int i = 0; i < sent; ++i) done += frames_of_[static_cast<size_t>(i)];
       // Frames that were refused as one message and pass alone: it is the offload that is missing.
       if (offload_suspect) segmentation_ = false;
       offload_suspect = false;
       continue;
     }
     const int code = errno;
-    const size_t run = messages_[0].msg_hdr.msg_iovlen;
+    const size_t run = frames_of_[0];
     if (code == EAGAIN || code == ENOBUFS || code == ENOMEM) break;  // no room: the rest is later
     if (code == EINTR) continue;
     if (code == ECONNREFUSED) {  // an earlier frame's fate, which this call only reports

@@ -234,6 +234,36 @@ TEST_CASE_FIXTURE(Fixture, "what was drawn can be pulled while the reserve lasts
   CHECK(table.gather(kept, 0, std::span(after).first(64)));  // header and keys need no rows
 }
 
+TEST_CASE("long rows are lent where they lie: settled, a reply is the one that is copied") {
+  TableSpec spec = dqn_spec();
+  spec.columns = {{"x", DataType::u8, {1500}}};
+  Table table(spec, 0, 1);
+  const Lease lease = table.streams().lease(1, 0);
+  Request request(spec);
+  request.segment(lease, 0);
+  for (uint64_t step = 0; step < 40; ++step) {
+    request.row(step == 0 ? kFirst : 0, filled(spec, step));
+    if (step < 30) request.item(lease, step, 1);
+  }
+  REQUIRE(request.send(table) == Status::ok);
+  DrawnBatch drawn;
+  table.draw(300, drawn);  // keys, too, are long enough
+  std::vector<std::byte> copied(table.layout().total_bytes(300)), lent(copied.size());
+  REQUIRE(table.gather(drawn, 0, copied));
+  size_t loan_count = 0;
+  Random random(3);
+  for (size_t from = 0; from < lent.size();) {
+    const size_t bytes = std::min<size_t>(1 + random.below(9000), lent.size() - from);
+    Loans loans;
+    REQUIRE(table.gather(drawn, from, std::span(lent).subspan(from, bytes), &loans));
+    loan_count += loans.all().size();
+    loans.settle();
+    from += bytes;
+  }
+  CHECK(lent == copied);
+  CHECK(loan_count > 300);
+}
+
 TEST_CASE("the same seed draws the same batches") {
   std::vector<uint64_t> keys[2];
   for (auto& of : keys) {

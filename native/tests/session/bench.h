@@ -22,15 +22,21 @@ inline std::byte pattern(uint64_t id, uint64_t offset) {
   return static_cast<std::byte>((id * 131 + offset * 7 + (offset >> 8)) & 0xFF);
 }
 
+// Lends what it is asked for.
 class PatternReply final : public ReplySource {
  public:
-  uint64_t id = 0;
-  uint32_t bytes = 0;
-  uint32_t total_bytes() const override { return bytes; }
-  bool gather(uint64_t offset, std::span<std::byte> out) const override {
-    for (size_t i = 0; i < out.size(); ++i) out[i] = pattern(id, offset + i);
+  void assign(uint64_t id, uint32_t bytes) {
+    bytes_.resize(bytes);
+    for (size_t i = 0; i < bytes; ++i) bytes_[i] = pattern(id, i);
+  }
+  uint32_t total_bytes() const override { return static_cast<uint32_t>(bytes_.size()); }
+  bool gather(uint64_t offset, std::span<std::byte> out, Loans& loans) const override {
+    loans.put(out.data(), bytes_.data() + offset, out.size());
     return true;
   }
+
+ private:
+  std::vector<std::byte> bytes_;
 };
 
 struct Order {  // body of a sample request: a reply of that size
@@ -60,9 +66,7 @@ class TestHandler final : public RequestHandler {
         return 0;
       }
       if (!slot.source) slot.source = std::make_unique<PatternReply>();
-      auto& reply = static_cast<PatternReply&>(*slot.source);
-      reply.id = order.id;
-      reply.bytes = order.bytes;
+      static_cast<PatternReply&>(*slot.source).assign(order.id, order.bytes);
       slot.use_source = true;
       return 0;
     }
