@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
+from rich.control import Control
 from rich.live import Live
 
 _FALLBACK_SIZE = (80, 24)  # of a terminal that does not know its own
@@ -72,6 +73,8 @@ class Terminal:
             if live is None:
                 return
             with suppress(*_HUNG_UP):
+                # tmux that was resized meanwhile would leave lines of ours behind.
+                self._console.control(Control.clear())
                 live.stop()
             if self._keys_fd is not None:
                 with suppress(*_HUNG_UP):
