@@ -99,15 +99,19 @@ def stats(
         count = 2 if once else 1  # the tables show their difference
     with until_stopped() as stop, ExitStack() as stack:
         readings = _Readings(server, stop, interval, count, patient)
-        sinks: list[Sink] = [_csv(csv, stack)] if csv is not None else []
         readings.connect()  # what is wrong from the start ends the command
+        sinks: list[Sink] = [_csv(csv, stack)] if csv is not None else []
         sinks.append(_sink(server, stop, stack, json, follow, once))
-        for time_s, reading in readings:
-            for sink in sinks:
-                if isinstance(reading, str):
-                    sink.gone(reading)
-                else:
-                    sink.show(reading, time_s)
+        try:
+            for time_s, reading in readings:
+                for sink in sinks:
+                    if isinstance(reading, str):
+                        sink.gone(reading)
+                    else:
+                        sink.show(reading, time_s)
+        except BrokenPipeError:
+            # Whoever read our lines has had enough: `drlnet stats | head`.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check(json: bool, follow: bool, once: bool) -> None:
