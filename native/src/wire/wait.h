@@ -36,7 +36,7 @@ class WaitTimes {
     Waits& waits = waits_[reason];
     --waits.under_way;
     waits.starts_ns -= since_ns;
-    waits.ended_ns += now_ns - since_ns;
+    waits.ended_ns += now_ns - std::min(since_ns, now_ns);  // see read_times()
   }
   void read_counts(const std::string& prefix, Metrics& metrics) const {
     for (size_t i = 1; i < waits_.size(); ++i) {
