@@ -76,10 +76,11 @@ def stats(
     csv: CsvOption = None,
     debug: options.DebugOption = False,
 ) -> None:
-    """Watch a server: which stage is the bottleneck, throughput, latency, replay, every client.
+    """Watch a server: the bottleneck and what to do, throughput, latency, every client.
 
-    Full screen on a terminal (h lists the keys), a line per interval elsewhere. When the server
-    goes away it says so and waits for it. Ctrl-C or q ends it; the server does not notice.
+    Full screen on a terminal (h lists the keys), a line per interval elsewhere.
+    When the server goes away it says so and waits for it. Ctrl-C or q ends it;
+    the server does not notice.
 
     [bold]Examples[/bold]
 
