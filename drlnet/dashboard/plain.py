@@ -15,7 +15,7 @@ from drlnet.dashboard.bottleneck import find_bottleneck
 from drlnet.dashboard.figures import Figures
 from drlnet.dashboard.history import History
 from drlnet.dashboard.layout import everything
-from drlnet.dashboard.reading import Histogram, Reading, average
+from drlnet.dashboard.reading import Reading, average, is_histogram
 from drlnet.dashboard.scene import Scene
 from drlnet.dashboard.units import compact, duration, percent, size
 
@@ -64,7 +64,7 @@ def as_json(reading: Reading, **more: Any) -> str:
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
             return {key: plain(part) for key, part in value.items()}
-        if isinstance(value, Histogram):
+        if is_histogram(value):
             return {
                 "count": value.count,
                 "mean_us": value.mean_us,
