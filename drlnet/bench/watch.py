@@ -25,7 +25,7 @@ ALONE, WATCHED = "not watched", "watched"
 _BATCH, _ROWS, _STREAMS = 128, 50_000, 8
 _READY_DEADLINE_S = 30.0
 _CYCLE_APPENDS = 8  # before a sample and an update of its priorities
-_WARM_UP_S = 0.5
+_WARM_UP_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class _Load:
         self._streams, self._flags = np.arange(_STREAMS), np.zeros(_STREAMS, np.bool_)
         self._first = ~self._flags
         self._priorities = np.ones(_BATCH, np.float32)
-        for _ in range(_BATCH):
+        # Once round the ring: the memory of rows that were never written is not there yet.
+        for _ in range(_ROWS // _STREAMS + _BATCH):
             self._append()
         self._writer.flush()
 

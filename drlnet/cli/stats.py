@@ -76,10 +76,11 @@ def stats(
     csv: CsvOption = None,
     debug: options.DebugOption = False,
 ) -> None:
-    """Watch a server: which stage is the bottleneck, throughput, latency, replay, every client.
+    """Watch a server: the bottleneck and what to do, throughput, latency, every client.
 
-    Full screen on a terminal (h lists the keys), a line per interval elsewhere. When the server
-    goes away it says so and waits for it. Ctrl-C or q ends it; the server does not notice.
+    Full screen on a terminal (h lists the keys), a line per interval elsewhere.
+    When the server goes away it says so and waits for it. Ctrl-C or q ends it;
+    the server does not notice.
 
     [bold]Examples[/bold]
 
@@ -99,15 +100,19 @@ def stats(
         count = 2 if once else 1  # the tables show their difference
     with until_stopped() as stop, ExitStack() as stack:
         readings = _Readings(server, stop, interval, count, patient)
-        sinks: list[Sink] = [_csv(csv, stack)] if csv is not None else []
         readings.connect()  # what is wrong from the start ends the command
+        sinks: list[Sink] = [_csv(csv, stack)] if csv is not None else []
         sinks.append(_sink(server, stop, stack, json, follow, once))
-        for time_s, reading in readings:
-            for sink in sinks:
-                if isinstance(reading, str):
-                    sink.gone(reading)
-                else:
-                    sink.show(reading, time_s)
+        try:
+            for time_s, reading in readings:
+                for sink in sinks:
+                    if isinstance(reading, str):
+                        sink.gone(reading)
+                    else:
+                        sink.show(reading, time_s)
+        except BrokenPipeError:
+            # Whoever read our lines has had enough: `drlnet stats | head`.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check(json: bool, follow: bool, once: bool) -> None:

@@ -55,7 +55,8 @@ class History:
         for name, client in figures.clients.items():
             self._clients[name] = (time_s, client)
         for name, trend in self.trends.items():
-            trend.append(getattr(figures, name))
+            # Of a first reading there is only what clients say of the time before.
+            trend.append(math.nan if window.before is None else getattr(figures, name))
         return figures
 
     def gap(self) -> None:

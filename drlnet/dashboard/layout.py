@@ -37,7 +37,7 @@ class Panel:
 
     def lines(self, scene: Scene, width: int, height: int) -> list[Text]:
         """Exactly `height` lines, the first its title."""
-        title = Text("─ ", "dim")
+        title = Text().append("─ ", "dim")
         title.append(self.title(scene), "bold").append(" " + "─" * width, "dim")
         drawn = [title, *self.draw(scene, width, height - 1)[: height - 1]]
         for line in drawn:

@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from drlnet.dashboard.reading import Histogram, clients, mean, number, total
+from drlnet.dashboard.reading import clients, is_histogram, mean, number, total
 from drlnet.dashboard.units import clock, compact, count, duration, short, sparkline
 from drlnet.dashboard.view import View
 
@@ -124,6 +124,6 @@ def _server_line(reading: Mapping[str, Any]) -> Text:
     parts = [f"{count(items)} of {count(capacity)} items"]
     for operation in ("append", "sample"):
         work = reading.get(f"server.{operation}.handling")
-        if isinstance(work, Histogram) and work.count:
+        if is_histogram(work) and work.count:
             parts.append(f"{operation} {duration(work.percentile_us(0.5))}")
     return Text("   ".join(parts))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 Reading = Mapping[str, Any]
 
 
-@runtime_checkable
 class Histogram(Protocol):
     """A histogram of durations, as the client reads it."""
 
@@ -37,6 +36,11 @@ class Histogram(Protocol):
 
     def merged(self, other: Any) -> Any:
         """Both together."""
+
+
+def is_histogram(value: Any) -> TypeGuard[Histogram]:
+    """Whether it is one, of whatever making."""
+    return hasattr(value, "percentile_us")  # isinstance() of a protocol takes 30 times as long
 
 
 def peers(reading: Reading) -> list[str]:

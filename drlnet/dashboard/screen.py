@@ -44,8 +44,6 @@ class _Lost:
 class Screen:
     """Enter it around its use, in the main thread. quit: called once the watcher pressed q."""
 
-    in_place = True
-
     def __init__(
         self, address: str, quit: Callable[[], None], *, keys: TextIO | None, file: TextIO
     ) -> None:

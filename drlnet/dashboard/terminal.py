@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
+from rich.control import Control
 from rich.live import Live
 
 _FALLBACK_SIZE = (80, 24)  # of a terminal that does not know its own
@@ -31,7 +32,7 @@ class Terminal:
         self._keys_fd = None if keys is None else keys.fileno()
         self._console = Console(file=file, highlight=False)
         self._live: Live | None = None
-        self._modes: list[Any] = []  # of the keyboard, as they were
+        self._modes: list[Any] | None = None  # of the keyboard, as they were
         self._lock = threading.RLock()
 
     @property
@@ -46,7 +47,6 @@ class Terminal:
                 return
             if self._keys_fd is not None:
                 self._modes = termios.tcgetattr(self._keys_fd)
-                tty.setcbreak(self._keys_fd, termios.TCSANOW)
             self._live = Live(
                 console=self._console,
                 screen=True,
@@ -54,7 +54,13 @@ class Terminal:
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
-            self._live.start()
+            try:
+                if self._keys_fd is not None:
+                    tty.setcbreak(self._keys_fd, termios.TCSANOW)
+                self._live.start()
+            except BaseException:
+                self.give_back()
+                raise
 
     def take_again(self) -> None:
         """The same for one who may have lost it without a chance to give it back (SIGSTOP)."""
@@ -72,8 +78,10 @@ class Terminal:
             if live is None:
                 return
             with suppress(*_HUNG_UP):
+                # tmux that was resized meanwhile would leave lines of ours behind.
+                self._console.control(Control.clear())
                 live.stop()
-            if self._keys_fd is not None:
+            if self._keys_fd is not None and self._modes is not None:
                 with suppress(*_HUNG_UP):
                     termios.tcsetattr(self._keys_fd, termios.TCSANOW, self._modes)
         finally:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from drlnet.dashboard.reading import Histogram, Reading, number
+from drlnet.dashboard.reading import Reading, is_histogram, number
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,8 @@ class Window:
     before: Reading | None
     after: Reading
     seconds: float
+    # Histograms that were asked for: many cells of a table ask for the same one.
+    _recorded: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def latest(self, key: str) -> float:
         """The newest value; NaN for what the server does not tell."""
@@ -51,8 +53,13 @@ class Window:
 
     def histogram(self, key: str) -> Any:
         """The Histogram of what was recorded within the window; None without such a histogram."""
+        if key not in self._recorded:
+            self._recorded[key] = self._since(key)
+        return self._recorded[key]
+
+    def _since(self, key: str) -> Any:
         now = self.after.get(key)
-        if self.before is None or not isinstance(now, Histogram):
+        if self.before is None or not is_histogram(now):
             return None
         then = self.before.get(key)
-        return now.since(then) if isinstance(then, Histogram) else now
+        return now.since(then) if is_histogram(then) else now

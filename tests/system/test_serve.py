@@ -61,7 +61,12 @@ def test_listening_for_everyone_must_be_asked_for(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
-    for address in ("nonsense", "tcp://127.0.0.1:1", "udp://127.0.0.1:notaport"):
+    wrong = (
+        "udp://127.0.0.1:0,buffer=1",
+        "udp://127.0.0.1:0,buffer",
+        "udp://127.0.0.1:0,size=9999",
+    )
+    for address in ("nonsense", "tcp://127.0.0.1:1", "udp://127.0.0.1:notaport", *wrong):
         ended = finished(tmp_path, "serve", "--listen", address)
         assert ended.popen.returncode in {
             errors.TransportError.exit_code,

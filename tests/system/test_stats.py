@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +19,6 @@ from system.command import DEADLINE_S, PROGRAM, Command, command, finished, serv
 from system.terminal import Terminal, terminal
 
 from drlnet import errors
-
-NEVER = "udp://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
@@ -214,11 +213,23 @@ def test_once_prints_everything(address: str, tmp_path: Path) -> None:
     assert "\x1b" not in printed
 
 
-def test_what_does_not_go_together(tmp_path: Path) -> None:
+def test_what_does_not_go_together(address: str, tmp_path: Path) -> None:
     for args in (["--follow"], ["--once", "--json"], ["--csv", str(tmp_path / "no" / "file")]):
-        ended = finished(tmp_path, "stats", "--server", NEVER, *args)
-        assert ended.popen.returncode != 0
+        ended = finished(tmp_path, "stats", "--server", address, *args)
+        assert ended.popen.returncode == errors.ConfigError.exit_code
         assert len(ended.err.decode().splitlines()) == 2, ended.text()
+
+
+def test_a_reader_that_has_had_enough(address: str, tmp_path: Path) -> None:
+    args = [*PROGRAM, "stats", "--server", address, "--interval", "0.1"]
+    with subprocess.Popen(
+        args, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as asking:
+        assert asking.stdout is not None and asking.stderr is not None
+        assert b"bottleneck" in asking.stdout.readline()
+        asking.stdout.close()
+        assert asking.stderr.read() == b""
+    assert asking.returncode == 0
 
 
 def test_a_server_of_another_version(address: str, tmp_path: Path) -> None:

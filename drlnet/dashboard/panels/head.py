@@ -44,7 +44,7 @@ _HELP = (
 def header(scene: Scene, width: int) -> Text:
     """One line: the address, how long the server is up, its clients and version."""
     window = scene.figures.window
-    line = Text("drlnet ", "bold")
+    line = Text().append("drlnet ", "bold")
     line.append(scene.address)
     line.append(f"  up {clock(window.latest('server.uptime_s'))}")
     line.append(f"  {count(window.latest('server.clients'))} clients")
@@ -109,4 +109,4 @@ def footer(scene: Scene, width: int, pages: int) -> Text:
 
 def help_lines() -> list[Text]:
     """What the keys do and the columns mean."""
-    return [Text(f"{key:<10} ", "bold") + Text(text) for key, text in _HELP]
+    return [Text().append(f"{key:<10} ", "bold").append(text) for key, text in _HELP]

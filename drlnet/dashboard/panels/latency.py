@@ -16,7 +16,7 @@ from drlnet.dashboard.units import compact, count, duration, percent
 
 TITLE = "latency · as clients see it, then waiting and work at the server"
 _LEAST, _MOST = 5, 14
-HISTOGRAM_SIZES = range(6, 17)
+HISTOGRAM_SIZES = range(6, 31)
 # Those of a training's every moment first.
 _ORDER = ("append", "sample", "update_priorities", "fetch", "publish", "report", "stats", "ping")
 _NAMES = {"update_priorities": "update"}
