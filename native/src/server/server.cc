@@ -61,7 +61,9 @@ void Server::keep_house(uint64_t now) {
 
 void Server::run() {
   uint64_t spin_until = 0;
+  const std::lock_guard rounds(rounds_);
   while (!stopping_.load(std::memory_order_relaxed)) {
+    if (visitors_.load(std::memory_order_relaxed) > 0) let_visitors_in();
     if (poll_once()) {
       spin_until = 0;
       continue;
@@ -103,7 +105,40 @@ void Server::wait(uint64_t now) {
   const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
                          static_cast<long>(left % 1'000'000'000)};
   // The raw call: a signal (Ctrl-C) simply ends it, and the loop looks at stopping_ again.
+  rounds_.unlock();
   ::ppoll(poll_fds_.data(), count, &timeout, nullptr);
+  rounds_.lock();
+}
+
+void Server::let_visitors_in() {
+  constexpr uint64_t kVisitNs = 100'000;  // a spinning loop sleeps only for longer ones
+  if (poll_ == Poll::busy) {
+    rounds_.unlock();
+    const uint64_t until = now_ns() + kVisitNs;
+    while (visitors_.load() > 0 && now_ns() < until) spin_pause();
+    rounds_.lock();
+  }
+  std::unique_lock rounds(rounds_, std::adopt_lock);
+  visited_.wait(rounds, [&] { return visitors_.load() == 0; });
+  rounds.release();  // run() goes on holding it
+}
+
+void Server::visit(std::string_view name, FunctionRef<void(Table&)> visit) {
+  struct Leave {
+    std::condition_variable& visited;
+    ~Leave() { visited.notify_one(); }
+  };
+  ++visitors_;
+  const Leave leave{visited_};  // behind the lock, however the visit ends
+  const std::lock_guard rounds(rounds_);
+  --visitors_;
+  const auto table =
+      std::ranges::find_if(tables_, [&](const auto& one) { return one->spec().name == name; });
+  if (table == tables_.end()) {
+    throw Error(Status::unknown_table, "the server has no table '" + std::string(name) + "'",
+                "open the table before using it");
+  }
+  visit(**table);
 }
 
 void Server::stop() {
@@ -114,9 +149,10 @@ void Server::stop() {
 uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   using Handler = uint16_t (Server::*)(Peer&, Slot&, std::span<const std::byte>);
   static constexpr std::array<Handler, kOperations> kHandlers = {
-      &Server::ping,    &Server::open_table, &Server::lease,  &Server::resume,
-      &Server::release, &Server::append,     &Server::sample, &Server::update_priorities,
-      &Server::publish, &Server::fetch,      &Server::stats,  &Server::report};
+      &Server::ping,       &Server::open_table,    &Server::lease,  &Server::resume,
+      &Server::release,    &Server::append,        &Server::sample, &Server::update_priorities,
+      &Server::publish,    &Server::fetch,         &Server::stats,  &Server::report,
+      &Server::read_items, &Server::new_priorities};
   return (this->*kHandlers[static_cast<size_t>(slot.operation)])(peer, slot, body);
 }
 

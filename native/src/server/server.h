@@ -1,17 +1,20 @@
 // The replay server: tables and params behind sessions, one poll loop on one thread (a shard).
 // Threading: everything on the thread that calls run() or poll_once(), but stop(), which may be
-// called from any thread and from a signal handler.
+// called from any thread and from a signal handler, and visit(), which other threads may call.
 #pragma once
 
 #include <poll.h>
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/poll.h"
 #include "base/wake_fd.h"
 #include "replay/table.h"
@@ -46,6 +49,10 @@ class Server : private RequestHandler {
   std::vector<std::string> addresses() const;  // as clients type them, ports resolved
   void run();
   void stop();
+  // For a thread beside the one in run(): calls visit with the table of that name between two
+  // rounds, on the thread of the caller, and keeps the loop waiting meanwhile. Throws
+  // Error(unknown_table).
+  void visit(std::string_view table, FunctionRef<void(Table&)> visit);
   bool poll_once();  // one round without waiting; false when there was nothing to do
   void read_metrics(Metrics& metrics);
 
@@ -61,7 +68,9 @@ class Server : private RequestHandler {
   uint16_t release(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t append(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t sample(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t read_items(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t update_priorities(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t new_priorities(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t publish(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t fetch(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t stats(Peer& peer, Slot& slot, std::span<const std::byte> body);
@@ -71,8 +80,10 @@ class Server : private RequestHandler {
   Table* table_for(uint32_t index, Slot& slot);
   static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
                          std::string_view remedy);
+  static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
   void keep_house(uint64_t now_ns);
   void wait(uint64_t now_ns);
+  void let_visitors_in();
 
   Poll poll_;
   uint64_t memory_limit_;
@@ -83,10 +94,16 @@ class Server : private RequestHandler {
   std::vector<std::unique_ptr<Table>> tables_;
   std::vector<std::vector<uint32_t>> column_bytes_;  // per table, for splitting appends
   std::vector<std::span<const std::byte>> columns_;  // of the append in hand
+  std::vector<uint64_t> changed_keys_;               // scratch of new_priorities
+  std::vector<float> changed_priorities_;
   std::shared_ptr<const Params> params_;
   uint64_t started_ns_;
   uint64_t next_expiry_ns_ = 0;
   uint64_t polls_ = 0, waits_ = 0;
+  // Held by run() but while it waits for frames, or somebody wants to visit the tables.
+  std::mutex rounds_;
+  std::condition_variable visited_;
+  std::atomic<int> visitors_{0};
   WakeFd stop_fd_;
   std::atomic<bool> stopping_{false};
   std::vector<pollfd> poll_fds_;
