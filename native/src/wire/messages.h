@@ -91,7 +91,7 @@ struct ChangesHeader {
   uint64_t next;          // the `since` to go on with
   uint64_t oldest, head;  // keys of the oldest row that is held, and of the next to come: items
                           // with keys under `oldest` are gone, whether they are named or not
-  uint32_t count, more;  // more: 1 where the reply ends before the newest change
+  uint32_t count, more;   // more: 1 where the reply ends before the newest change
 };
 static_assert(sizeof(ChangesHeader) == 32);
 constexpr uint32_t kMaxChanges = 65536;

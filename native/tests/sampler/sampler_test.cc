@@ -73,7 +73,8 @@ TEST_CASE("what is stored of a priority is what was given, to the sampler's prec
     const Filled filled(kind, 300, 4);
     for (const auto& [slot, priority] : filled.present) {
       const float expected = weighs(kind) ? priority : 1;
-      CHECK(filled.sampler->stored(slot) == doctest::Approx(expected).epsilon(std::max(precision(kind), 1e-6)));
+      CHECK(filled.sampler->stored(slot) ==
+            doctest::Approx(expected).epsilon(std::max(precision(kind), 1e-6)));
     }
   }
 }
