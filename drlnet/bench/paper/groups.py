@@ -1,0 +1,215 @@
+"""A group of processes that measures: a server, its actors and its learner, each a role of its own."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from drlnet.bench.cores import Cores, pin_process
+from drlnet.bench.paper.phases import Appends, Phase
+from drlnet.bench.paper.workloads import Workload
+from drlnet.bench.rounds import Effort
+from drlnet.bench.transport.subjects import Subject
+from drlnet.errors import DrlnetError, TransportError
+from drlnet.launch.process import DRLNET, Process
+from drlnet.launch.signals import Stop
+from drlnet.launch.supervisor import Ended, Said, Supervisor
+
+READY_DEADLINE_S = 60.0
+_QUIET_S, _LAST_WORDS_S = 60.0, 0.2  # without a word of any role
+REDIS, REDIS_SERVER = "redis over TCP", "redis-server"
+
+
+@dataclass(frozen=True)
+class Group:
+    """One set of processes.
+
+    place: "network", where (b) and (c) are measured on one server; "learner", where (a) is;
+    "redis". poll of the transport: of server and learner; actors, too.
+    """
+
+    place: str
+    transport: Subject
+    workload: Workload
+    batches: tuple[int, ...]
+    training: bool = False
+    crowded: bool = False  # (a) only: learner and replay share a core
+
+    @property
+    def name(self) -> str:
+        doing = "training, " if self.training else ""
+        where = {"network": "(b), (c)", "learner": "(a)", "redis": "(b)"}[self.place]
+        return f"{where}, {doing}{self.transport.name}, {self.workload.words}"
+
+    @property
+    def polling_threads(self) -> int:
+        """Threads that never sleep: server, learner, and actors without a pause."""
+        if self.transport.poll != "busy":
+            return 0
+        return 2 + (0 if self.workload.rate else self.workload.actors)
+
+
+@dataclass
+class Heard:
+    """What a group said."""
+
+    phases: list[Phase] = field(default_factory=list)
+    appends: list[Appends] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the roles run: programs (inside namespaces) and cores."""
+
+    cores: Cores
+    server: Sequence[str] = DRLNET
+    actor: Sequence[str] = DRLNET
+    learner: Sequence[str] = DRLNET
+
+    def actor_core(self, index: int) -> int | None:
+        """Beside the learner where there are two cores, else on those that are left."""
+        if self.cores.client is None or self.cores.count < 3:
+            return self.cores.client
+        return self.cores.client + 1 + index % (self.cores.count - 2)
+
+
+def run_group(
+    stop: Stop,
+    group: Group,
+    effort: Effort,
+    places: Places,
+    heard: Heard,
+    *,
+    turn: int = 0,
+    training_s: float = 0.0,
+) -> None:
+    """Runs it to its end. What was said before an error stays in `heard`.
+
+    Raises what a role died of.
+    """
+    with Supervisor(stop) as roles:
+        address = _serve(stop, group, places, roles)
+        learner = roles.start(
+            "learner",
+            _learner(group, effort, places, address, turn, training_s),
+            program=places.learner,
+        )
+        if group.place == "learner":
+            said = roles.wait_for_line(learner, "ready", READY_DEADLINE_S)
+            address = group.transport.connect or (said["addresses"][0] if said else "")
+        if not address:
+            return  # stopped before
+        actors = [
+            roles.start(f"actor-{i}", _actor(group, places, address, i), program=places.actor)
+            for i in range(group.workload.actors)
+        ]
+        try:
+            _listen(stop, roles, learner, heard)
+        finally:
+            roles.end(actors)  # before whom they talk to
+            roles.end([learner])
+
+
+def _serve(stop: Stop, group: Group, places: Places, roles: Supervisor) -> str:
+    """The address for who comes first: of the server, or for the learner to listen on."""
+    if group.place == "learner":
+        return group.transport.listen
+    if group.place == "redis":
+        return start_redis(roles)
+    listen = ("--insecure", "--poll", group.transport.poll, "--listen", group.transport.listen)
+    server = roles.start("server", ["serve", "--json", *listen], program=places.server)
+    said = roles.wait_for_line(server, "ready", READY_DEADLINE_S)
+    if not said:
+        return ""  # stopped before
+    pin_process(server.pid, places.cores.server)
+    return group.transport.connect or str(said["addresses"][0])
+
+
+def _common(group: Group, role: str, address: str, core: int | None) -> list[str]:
+    workload = group.workload
+    return [
+        *("bench", "paper", "--json", "--role", role, "--server", address),
+        *("--poll", group.transport.poll, "--size", workload.shape),
+        *("--actors", str(workload.actors), "--rate", str(workload.rate)),
+        *(() if core is None else ("--core", str(core))),
+    ]
+
+
+def _learner(
+    group: Group, effort: Effort, places: Places, address: str, turn: int, training_s: float
+) -> list[str]:
+    words = _common(group, "learner", address, places.cores.client)
+    words += ["--layouts", "a" if group.place == "learner" else "bc", "--turn", str(turn)]
+    words += ["--batches", ",".join(map(str, group.batches))]
+    words += ["--calls", str(effort.calls), "--budget-s", str(effort.budget_s)]
+    words += ["--warm-up", str(effort.warm_up)]
+    replay_core = places.cores.client if group.crowded else places.cores.server
+    if group.place == "learner" and replay_core is not None:
+        words += ["--replay-core", str(replay_core)]
+    if group.training:
+        words += ["--training-s", str(training_s)]
+    return words
+
+
+def _actor(group: Group, places: Places, address: str, index: int) -> list[str]:
+    core = places.cores.server if group.crowded else places.actor_core(index)
+    return _common(group, "actor", address, core)
+
+
+def _listen(stop: Stop, roles: Supervisor, learner: Process, heard: Heard) -> None:
+    ended = False
+    while not stop.is_set():
+        # What the actors measured last may still be in their pipes when the learner has ended.
+        events = roles.wait(_LAST_WORDS_S if ended else _QUIET_S)
+        for event in events:
+            if isinstance(event, Said):
+                _keep(event.values, heard)
+            elif event.process is not learner or event.returncode != 0:
+                raise _failure(event.process)
+            else:
+                ended = True
+        if ended and not any(isinstance(event, Ended) for event in events):
+            return
+        if not events and not stop.is_set():
+            raise TransportError(
+                f"the roles said nothing for {_QUIET_S:g} s",
+                "measure less, or look at what else the machine does",
+            )
+
+
+def _keep(values: dict[str, Any], heard: Heard) -> None:
+    if values.get("event") == "phase":
+        heard.phases.append(Phase.from_json(values))
+    elif values.get("event") == "appends":
+        heard.appends.append(Appends.from_json(values))
+
+
+def _failure(process: Process) -> DrlnetError:
+    if process.name == REDIS_SERVER:
+        return TransportError("redis-server ended while it was measured", "look at its log")
+    return process.failure()
+
+
+def redis_missing() -> str | None:
+    """Why layout (b) cannot be measured on Redis here."""
+    if shutil.which("redis-server") is None:
+        return "no redis-server: apt-get install redis-server"
+    if find_spec("redis") is None:
+        return "no redis package: pip install redis"
+    return None
+
+
+def start_redis(roles: Supervisor) -> str:
+    """The address of a Redis server of our own, which keeps nothing on disk."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    keep_nothing = ("--save", "", "--appendonly", "no", "--loglevel", "warning")
+    # It does not tie itself to this process, as roles do (launch/guard.py): setpriv does.
+    tie = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+    arguments = ["--port", port, "--bind", "127.0.0.1", *keep_nothing]
+    roles.start(REDIS_SERVER, arguments, program=(*tie, "redis-server"))
+    return f"redis://127.0.0.1:{port}"
