@@ -336,6 +336,9 @@ class OracleClient:
     def report(self, values: Mapping[str, Any]) -> None:
         self.reports.append(dict(values))
 
+    def stats(self) -> dict[str, Any]:
+        return {f"client.learner.{name}": value for name, value in self.reports[-1].items()}
+
 
 def _bounds(view: View) -> tuple[int, int]:
     rows: Any = view.rows

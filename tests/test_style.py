@@ -15,7 +15,7 @@ MAX_LINES = 400
 # Top to bottom; an import may only point at its own row or a lower one.
 LAYERS = [
     ["cli", "__main__"],
-    ["dashboard", "bench", "doctor"],
+    ["dashboard", "bench", "doctor", "plots"],
     ["launch"],
     ["roles"],
     ["algos", "policies"],

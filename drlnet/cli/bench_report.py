@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from drlnet.bench.records import Records
     from drlnet.bench.rounds import Effort
     from drlnet.launch.signals import Stop
+    from drlnet.plots import Figure
 
 RoundsOption = Annotated[int, typer.Option("--rounds", min=1, help="alternated rounds")]
 QuickOption = Annotated[bool, typer.Option("--quick", help="a tenth of the calls in a round")]
@@ -40,9 +41,9 @@ def end_if(stop: Stop) -> None:
         raise typer.Exit(stop.exit_code)
 
 
-def write(output: Output, path: Path, records: Records[Any], picture: str) -> None:
+def write(output: Output, path: Path, records: Records[Any], picture: Figure) -> None:
     """path.json and path.svg, and a line for each."""
     records.write(path.with_suffix(".json"))
-    path.with_suffix(".svg").write_text(picture, encoding="utf-8")
+    picture.save(path.with_suffix(".svg"))
     for suffix in (".json", ".svg"):
         output.note(f"written: {path.with_suffix(suffix)}")

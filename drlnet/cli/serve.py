@@ -28,6 +28,14 @@ SamplerOption = Annotated[
         "[dim](default: as the clients of a table ask)[/dim]",
     ),
 ]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="serve the metrics for Prometheus there, at /metrics; port 0 picks a free one",
+    ),
+]
 InsecureOption = Annotated[
     bool,
     typer.Option("--insecure", help="allow addresses that other machines can reach"),
@@ -39,6 +47,7 @@ def serve(
     poll: options.PollOption = None,
     eal: options.EalOption = None,
     sampler: SamplerOption = None,
+    metrics: MetricsOption = None,
     insecure: InsecureOption = False,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
@@ -61,6 +70,8 @@ def serve(
 
     drlnet serve --sampler amper-fr --set 'server.sampler_options={groups=10}'
 
+    drlnet serve --metrics 127.0.0.1:9464     [dim]# for Prometheus[/dim]
+
     drlnet serve --listen udp://0.0.0.0:7447 --insecure
     """
     from drlnet.config import load
@@ -69,6 +80,7 @@ def serve(
         "server.listen": listen or None,
         "server.poll": poll,
         "server.sampler": sampler,
+        "server.metrics": metrics,
         "server.insecure": insecure or None,
     }
     settings = load(file=config, flags=flags, sets=set_ or ()).server
@@ -78,10 +90,12 @@ def serve(
 
     output = Output(json)
 
-    def ready(addresses: list[str]) -> None:
-        output.event("ready", addresses=addresses)
+    def ready(addresses: list[str], metrics_url: str | None) -> None:
+        served = {} if metrics_url is None else {"metrics": metrics_url}
+        output.event("ready", addresses=addresses, **served)
         if not json:
-            output.note(f"ready: listening on {', '.join(addresses)}")
+            where = "" if metrics_url is None else f", metrics at {metrics_url}"
+            output.note(f"ready: listening on {', '.join(addresses)}{where}")
 
     with Stop() as stop:
         serve_role(settings, ready, stop)

@@ -80,9 +80,9 @@ def _report(
     network: bool = False,
 ) -> str:
     """Table, JSON and plot; returns the JSON."""
+    from drlnet.bench.bars import plot_bars
     from drlnet.bench.records import Records
     from drlnet.bench.transport import reductions
-    from drlnet.bench.transport.plot import plot
     from drlnet.bench.transport.reductions import PAPER_RANGE
     from drlnet.bench.transport.table import show
 
@@ -99,5 +99,5 @@ def _report(
             "unavailable": results.unavailable,
         },
     )
-    write(output, path, measured, plot(records))
+    write(output, path, measured, plot_bars("Latency of each operation", records))
     return measured.to_json()

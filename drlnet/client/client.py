@@ -97,7 +97,11 @@ class Client:
         return self._session.own_stats()
 
     def report(self, values: Mapping[str, int | float | str]) -> None:
-        """Puts figures of this client into the server's statistics, as client.<name>.<key>."""
+        """Puts figures of this client into the server's statistics, as client.<name>.<key>.
+
+        Those of own_stats() go with them: one address tells all. name: this client's, its dots as
+        underscores; a second live client of that name appears as <name>~2.
+        """
         self._session.report(dict(values))
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from drlnet.config.endpoint import Endpoint
 from drlnet.config.names import remedy_for
 from drlnet.config.transports import LISTEN
 from drlnet.config.tree import Config
@@ -106,9 +107,17 @@ def _check_evaluation(config: Config) -> None:
 
 
 def _check_listen(config: Config) -> None:
+    metrics = config.server.metrics
+    endpoint = Endpoint.parse(metrics) if metrics is not None else None
     if config.server.insecure:
         return
     from drlnet import native
+
+    if endpoint is not None and not endpoint.is_loopback:
+        raise Insecure(
+            f"metrics at {endpoint} can be read from other machines by anyone",
+            "serve them at 127.0.0.1:9464, or add --insecure on a network that you trust",
+        )
 
     for address in config.server.listen:
         if not native.is_loopback(address):

@@ -122,6 +122,9 @@ class ServerConfig:
     )
     sampler_options: dict[str, float] = setting_from(dict, "that sampler's own settings")
     insecure: bool = setting(False, "allow listening beyond this machine, unauthenticated")
+    metrics: str | None = setting(
+        None, "HOST:PORT where Prometheus reads the server's metrics; port 0 picks a free one"
+    )
     transport: str = setting(
         "udp", "what the processes of `drlnet run` talk over: udp, dpdk:local, dpdk:memif, ..."
     )
@@ -137,6 +140,7 @@ class RunConfig:
     max_env_steps: int | None = setting(None, "stop after so many steps of all actors", low=1)
     max_learner_steps: int | None = setting(None, "stop after so many learner steps", low=1)
     folder: str | None = setting(None, "the run's folder; none: runs/<env>-<time>-<seed>")
+    tensorboard: bool = setting(True, "keep TensorBoard's event files in the run's folder, too")
     serial: bool = setting(False, "everything in one process and reproducible bit by bit")
 
 

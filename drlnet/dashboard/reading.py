@@ -27,7 +27,7 @@ def clients(reading: Reading) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for key, value in reading.items():
         scope, _, rest = key.partition(".")
-        name, _, leaf = rest.rpartition(".")
+        name, _, leaf = rest.partition(".")  # a client's name has no dots
         if scope == "client" and name and leaf:
             found.setdefault(name, {})[leaf] = value
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -25,6 +26,8 @@ class RunFolder:
         self.config_path = path / "config.toml"
         self.facts_path = path / "facts.json"
         self.metrics_path = path / "metrics.jsonl"
+        self.latency_path = path / "latency.json"
+        self.tensorboard_path = path / "tensorboard"
         self.checkpoint_path = path / "checkpoint.safetensors"
         self.result_path = path / "result.json"
         # By create(): not taken over from who planned the run, nor a folder that was there.
@@ -65,13 +68,14 @@ class RunFolder:
         facts = {
             "seed": config.run.seed,
             "version": __version__,
-            "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+            "started": datetime.now().astimezone().isoformat(timespec="milliseconds"),
             "host": host_facts(),
         }
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
             folder.config_path.write_text(dump(config), encoding="utf-8")
-            folder.facts_path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+            if not folder.facts_path.exists():  # a run's start is when it was planned
+                folder.facts_path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
             folder.metrics_path.touch()
         except OSError as error:
             raise _unwritable(folder.path, error) from error
@@ -104,9 +108,10 @@ class RunFolder:
         """The resolved config of the run."""
         return load_file(self.config_path)
 
-    def record(self, values: Mapping[str, Any]) -> None:
-        """Appends one reading to metrics.jsonl, with `time`, seconds since the epoch."""
-        line = json.dumps({"time": round(time.time(), 3), **values})
+    def record(self, values: Mapping[str, Any], time_s: float | None = None) -> None:
+        """Appends one reading to metrics.jsonl, with `time`, seconds since the epoch: now."""
+        when = time.time() if time_s is None else time_s
+        line = json.dumps({"time": round(when, 3), **values})
         try:
             with self.metrics_path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
@@ -137,12 +142,36 @@ class RunFolder:
         return dict(values)
 
     def readings(self) -> Iterator[dict[str, Any]]:
-        """The readings recorded so far, in order; a line cut short ends them."""
-        with self.metrics_path.open(encoding="utf-8") as file:
-            for line in file:
+        """The readings recorded so far, in order; a line cut short ends them.
+
+        RunFolderError for a line that is something else.
+        """
+        with self.metrics_path.open(encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
                 if not line.endswith("\n"):
                     return
-                yield json.loads(line)
+                try:
+                    reading = json.loads(line)
+                except ValueError as error:
+                    raise self._no_reading(number) from error
+                if not isinstance(reading, dict) or "time" not in reading:
+                    raise self._no_reading(number)
+                yield reading
+
+    def cut_short(self) -> bool:
+        """Whether the last reading is only half there."""
+        with self.metrics_path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            if file.tell() == 0:
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+
+    def _no_reading(self, line: int) -> RunFolderError:
+        return RunFolderError(
+            f"{self.metrics_path}: line {line} is no reading",
+            "remove that line, or leave this run out",
+        )
 
 
 def _reserve(base: Path) -> Path:

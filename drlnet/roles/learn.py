@@ -17,7 +17,7 @@ from drlnet.client import Batch, Client, Table, importance_weights
 from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.errors import DrlnetError
-from drlnet.metrics.run_folder import RunFolder
+from drlnet.metrics import RunFolder, RunRecords
 from drlnet.nets.params import pack, save
 from drlnet.roles.gate import Gate
 from drlnet.roles.seeds import role_seed
@@ -87,6 +87,7 @@ class Learning:
         self._looked_at = self._env_steps = 0
         self._loss = torch.tensor(math.nan)
         self._params_version = 0
+        self._records = RunRecords(run, tensorboard=config.run.tensorboard)
         self._meter = Meter()
         self._publish()  # actors wait for the first params
 
@@ -126,6 +127,7 @@ class Learning:
             self._look()  # the newest params may be the best
         self._save()
         self._report()
+        self._records.close()
         return LearnResult(
             stopped=self._stopped or "interrupted",
             learner_steps=self._learner.steps,
@@ -138,6 +140,7 @@ class Learning:
         """Saves what there is to save when the server is lost."""
         if self._learner.steps:
             self._save()
+        self._records.close()
 
     def _save(self) -> None:
         """The checkpoint: the params that the gate found best, the newest without a look."""
@@ -183,12 +186,7 @@ class Learning:
             "params_version": self._params_version,
         }
         self._client.report(values)
-        self._run.record(
-            {
-                key: value if not isinstance(value, float) or math.isfinite(value) else None
-                for key, value in {"role": "learner", **values}.items()
-            }
-        )
+        self._records.add(values, self._client.stats())
 
 
 class Meter:

@@ -43,26 +43,32 @@ void bind_server(nb::module_& module) {
                      return buckets;
                    })
       .def("percentile_us",
-           [](const HistogramReading& r, double q) { return r.percentile_ns(q) / 1e3; });
+           [](const HistogramReading& r, double q) { return r.percentile_ns(q) / 1e3; })
+      .def("since", &HistogramReading::since)
+      .def("merged", &HistogramReading::merged);
 
   nb::class_<Server>(module, "Server")
       .def(
           "__init__",
           [](Server* self, const std::vector<std::string>& listen, const std::string& poll,
              uint64_t memory_bytes, const std::string& sampler,
-             const std::map<std::string, double>& sampler_options) {
-            new (self) Server(
-                ServerOptions{listen, poll_of(poll), memory_bytes, {sampler, sampler_options}});
+             const std::map<std::string, double>& sampler_options, const std::string& version) {
+            new (self) Server(ServerOptions{
+                listen, poll_of(poll), memory_bytes, {sampler, sampler_options}, version});
           },
           nb::arg("listen"), nb::arg("poll") = "adaptive", nb::arg("memory_bytes") = 0,
-          nb::arg("sampler") = "", nb::arg("sampler_options") = std::map<std::string, double>())
+          nb::arg("sampler") = "", nb::arg("sampler_options") = std::map<std::string, double>(),
+          nb::arg("version") = "")
       .def_prop_ro("addresses", &Server::addresses)
       .def("run", &Server::run, nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &Server::stop)
       .def("poll_once", &Server::poll_once)
       .def("stats", [](Server& server) {
         Metrics metrics;
-        server.read_metrics(metrics);
+        {
+          nb::gil_scoped_release release;
+          metrics = server.read_metrics();
+        }
         return to_dict(metrics);
       });
 }

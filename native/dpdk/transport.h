@@ -57,7 +57,11 @@ class DpdkTransport final : public Transport {
   size_t receive_capacity_bytes() const override;
   std::string local_address() const override { return address_; }
   std::string describe(const Endpoint& endpoint) const override;
-  std::string_view kind() const override { return "dpdk"; }
+  // Shared memory is another thing than a NIC: "dpdk:local", or "dpdk".
+  std::string_view kind() const override {
+    constexpr std::string_view kLocal = "dpdk:local";
+    return address_.starts_with(kLocal) ? kLocal : kLocal.substr(0, 4);
+  }
   std::string trouble() const override { return keeper_ ? keeper_->trouble() : std::string(); }
   TransportCounters counters() const override;
 

@@ -205,11 +205,12 @@ def test_the_table_fits_and_the_plot_marks_the_caches() -> None:
     assert max(len(line) for line in lines) <= 80
     assert any("1.00x" in line for line in lines)
     caches = {"L1": 48 * 1024, "L2": 2 << 20, "L3": 480 << 20}
-    words = [part.text for part in ElementTree.fromstring(plot(records, sizes, caches)).iter()]
+    svg = plot(records, sizes, caches).svg()
+    words = [part.text for part in ElementTree.fromstring(svg).iter()]
     assert words.count("L2 2 MiB") == 2  # in the draws' panel and in the updates'
     assert not any(word and word.startswith("L3") for word in words)  # beyond the sizes
     one_size = {key: value for key, value in sizes.items() if value == 2**10}
-    ElementTree.fromstring(plot(records, one_size, caches))
+    ElementTree.fromstring(plot(records, one_size, caches).svg())
 
 
 def test_the_command_writes_what_it_measured(tmp_path: Path) -> None:

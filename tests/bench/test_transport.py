@@ -14,12 +14,12 @@ from system.command import finished
 
 from drlnet import native
 from drlnet.bench import Record
+from drlnet.bench.bars import plot_bars
 from drlnet.bench.cores import Cores
 from drlnet.bench.rounds import COPY, Effort
 from drlnet.bench.transport import measure_transports, reductions, subjects_of
 from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Measured
 from drlnet.bench.transport.netns import joined
-from drlnet.bench.transport.plot import plot
 from drlnet.bench.transport.ring import measure_ring
 from drlnet.bench.transport.rounds import Results
 from drlnet.bench.transport.subjects import RING, Subject
@@ -81,7 +81,7 @@ def test_udp_block_and_busy_produce_every_cell() -> None:
     file = io.StringIO()
     show(records, reductions(records), file=file)
     assert max(len(line) for line in file.getvalue().splitlines()) <= 80
-    ElementTree.fromstring(plot(records))
+    ElementTree.fromstring(plot_bars("Latency", records).svg())
 
 
 def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:

@@ -156,7 +156,8 @@ def test_reports_and_records(tmp_path: Path) -> None:
     steps(begun, 3)
     assert client.reports[-1]["learner_steps"] == 3
     lines = (tmp_path / "r" / "metrics.jsonl").read_text().splitlines()
-    last = json.loads(lines[-1])
+    last, of_server = (json.loads(line) for line in lines[-2:])
+    assert (of_server["role"], of_server["client.learner.learner_steps"]) == ("server", 3)
     assert last["role"] == "learner" and last["learner_steps"] == 3 and last["loss"] >= 0
     assert last["eval_return"] is None  # NaN is no JSON
 

@@ -14,7 +14,7 @@ namespace drlnet {
 class Histogram {
  public:
   static constexpr uint32_t kSubBits = 6;
-  static constexpr uint32_t kMaxBits = 40;  // about 18 minutes in nanoseconds; longer is clamped
+  static constexpr uint32_t kMaxBits = 50;  // 13 days in nanoseconds; longer is clamped
   static constexpr uint32_t kBuckets = (kMaxBits - kSubBits + 1) << kSubBits;
 
   void record(uint64_t value_ns) {

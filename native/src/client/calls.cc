@@ -298,13 +298,23 @@ Metrics Client::stats() {
 }
 
 void Client::report(const Metrics& metrics) {
-  call(Operation::report, [&](auto& body) { encode(metrics, body); }, [](auto) {});
+  Metrics report = own_metrics();
+  const size_t own = report.list().size();
+  report.add("", metrics);
+  Bytes encoded;
+  encode(report, encoded);
+  // What the caller says comes first where not all has room: latencies may be spread so widely.
+  if (encoded.size() > kMaxReportBytes || own + metrics.list().size() > kMaxReportReadings) {
+    encoded.clear();
+    encode(metrics, encoded);
+  }
+  call(Operation::report, [&](auto& body) { Writer(body).raw(encoded); }, [](auto) {});
 }
 
 Metrics Client::own_metrics() {
   Lock lock = take_lock();
   Metrics metrics;
-  connection_.read_metrics(metrics);
+  connection_.read_metrics(metrics, now_ns());
   return metrics;
 }
 

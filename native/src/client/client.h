@@ -85,6 +85,7 @@ class Client {
   // Version 0 when there is none newer; else bytes holds it.
   uint64_t fetch(uint64_t newer_than, std::vector<std::byte>& bytes);
   Metrics stats();
+  // Puts these beside the session's own figures (own_metrics()) into the server's statistics.
   void report(const Metrics& metrics);
   Metrics own_metrics();
   const std::string& address() const { return options_.address; }

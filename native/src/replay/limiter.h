@@ -6,16 +6,9 @@
 #include <cstdint>
 
 #include "wire/table_spec.h"
+#include "wire/wait.h"
 
 namespace drlnet {
-
-// Why a request waits; travels in PENDING.
-enum class Wait : uint16_t {
-  none = 0,
-  min_size = 1,       // fewer live items than min_size
-  samples_limit = 2,  // draws are ahead: waits for insertions
-  inserts_limit = 3,  // insertions are ahead: waits for draws
-};
 
 class Limiter {
  public:

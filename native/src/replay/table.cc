@@ -114,7 +114,18 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   }
 }
 
-void Table::read_metrics(const std::string& prefix, Metrics& metrics) const {
+void Table::look_at(const DrawnBatch& drawn, uint64_t now) {
+  constexpr size_t kLook = 8;  // of a shuffled batch: the mean over many batches is as good
+  const size_t n = std::min(drawn.keys.size(), kLook);
+  if (n == 0) return;
+  float sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += drawn.probabilities[i];
+  skew_.add(static_cast<double>(sum) / static_cast<double>(n) *
+            static_cast<double>(drawn.header.item_count));
+  freshness_.drawn(drawn.keys[0] - key_base_, ring_.head(), now);
+}
+
+void Table::read_metrics(const std::string& prefix, Metrics& metrics, uint64_t now) const {
   const auto count = [&](const char* name, uint64_t value) { metrics.set(prefix + name, value); };
   const auto figure = [&](const char* name, double value) { metrics.set(prefix + name, value); };
   const uint64_t created = limiter_.items_created(), drawn = limiter_.items_drawn();
@@ -134,6 +145,14 @@ void Table::read_metrics(const std::string& prefix, Metrics& metrics) const {
   count("items_retired", items_retired_);
   figure("samples_per_insert",
          created == 0 ? 0 : static_cast<double>(drawn) / static_cast<double>(created));
+  waits_.read_counts(prefix, metrics);
+  waits_.read_times(prefix, metrics, now);
+  metrics.set(prefix + "sampled_age", freshness_.ages());
+  figure("sampled_versions_behind", freshness_.versions_behind());
+  // Kish (1965): 1 / sum of the squared shares, the sum being the mean share of what is drawn. Over
+  // the number of items, so that the mean holds while the table grows.
+  figure("effective_items",
+         skew_.value() > 0 ? static_cast<double>(live_items()) / skew_.value() : 0);
   figure("priority_mass", sampler_->mass());
   figure("priority_maximum", static_cast<double>(maximum_priority_));
   count("applied_updates", applied_updates_);

@@ -15,6 +15,7 @@
 #include "base/metrics.h"
 #include "base/random.h"
 #include "replay/changes.h"
+#include "replay/freshness.h"
 #include "replay/limiter.h"
 #include "replay/ring.h"
 #include "replay/streams.h"
@@ -87,7 +88,15 @@ class Table {
   uint64_t rows() const { return ring_.head() - ring_.oldest(); }  // logical: at most capacity
   uint64_t live_items() const { return sampler_->size(); }
   uint64_t env_steps() const { return env_steps_; }
-  void read_metrics(const std::string& prefix, Metrics& metrics) const;
+  // For whoever lets a request wait for the limiter.
+  WaitTimes& waits() { return waits_; }
+  // Time goes by: now and then, and when params are published.
+  void mark(uint64_t now_ns, uint64_t params_version) {
+    freshness_.mark({ring_.head(), now_ns, params_version}, ring_.oldest());
+  }
+  // Looks at a batch that was drawn just now: how old it is, how skewed its probabilities.
+  void look_at(const DrawnBatch& drawn, uint64_t now_ns);
+  void read_metrics(const std::string& prefix, Metrics& metrics, uint64_t now_ns) const;
   // Recomputes every invariant from scratch: states, links, masses, counts. For tests. O(capacity).
   bool consistent() const;
 
@@ -135,6 +144,9 @@ class Table {
   uint64_t items_ignored_ = 0, items_retired_ = 0, rows_ignored_ = 0;
   uint64_t applied_updates_ = 0, stale_updates_ = 0;
   std::vector<uint32_t> drawn_slots_;  // scratch of draw()
+  WaitTimes waits_;
+  Freshness freshness_;
+  RecentMean skew_;  // of drawn items: their probability, times the number of live ones
 };
 
 }  // namespace drlnet

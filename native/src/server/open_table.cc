@@ -41,6 +41,7 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
                     "lower the capacity, or give the server more (--memory)");
     }
     auto table = std::make_unique<Table>(spec, /*shard=*/0, epoch_);
+    table->mark(sessions_.clock_ns(), params_ ? params_->version : 0);
     memory_used_ += bytes;
     std::vector<uint32_t> column_bytes;
     for (const ColumnSpec& column : spec.columns) {

@@ -32,7 +32,7 @@ DrawnBatch& reply_with_items(const Table& table, Slot& slot) {
 
 uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot) {
   if (const Wait wait = table.may_sample(batch); wait != Wait::none) {
-    return static_cast<uint16_t>(wait);
+    return hold(slot, table, wait);
   }
   table.draw(batch, reply_with_items(table, slot));
   return 0;
@@ -52,7 +52,11 @@ uint16_t Server::sample(Peer&, Slot& slot, std::span<const std::byte> body) {
   }
   Table* table = table_for(request.table, slot);
   if (table == nullptr || refused_as_too_large(*table, request.batch, slot)) return 0;
-  return answer_sample(*table, request.batch, slot);
+  const uint16_t wait = answer_sample(*table, request.batch, slot);
+  if (wait == 0) {
+    table->look_at(static_cast<SampleReply&>(*slot.source).drawn, sessions_.clock_ns());
+  }
+  return wait;
 }
 
 }  // namespace drlnet

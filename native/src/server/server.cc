@@ -28,6 +28,7 @@ Server::Server(const ServerOptions& options)
     : poll_(options.poll),
       memory_limit_(options.memory_bytes ? options.memory_bytes : default_memory_bytes()),
       sampler_(options.sampler),
+      version_(options.version),
       epoch_(epoch_now()),
       sessions_(*this, random_secret()),
       started_ns_(now_ns()) {
@@ -37,6 +38,7 @@ Server::Server(const ServerOptions& options)
   }
   for (const std::string& address : options.listen) sessions_.add_listener(listen(address));
   poll_fds_.resize(options.listen.size() + 1);
+  ended_latency_.resize(options.listen.size());
 }
 
 std::vector<std::string> Server::addresses() const {
@@ -56,14 +58,34 @@ bool Server::poll_once() {
 void Server::keep_house(uint64_t now) {
   if (now < next_expiry_ns_) return;
   sessions_.expire(now);
+  for (const auto& table : tables_) table->mark(now, params_ ? params_->version : 0);
   next_expiry_ns_ = now + kHousekeepingNs;
 }
 
 void Server::run() {
+  struct Looping {
+    Server& server;
+    explicit Looping(Server& looping) : server(looping) { set(true); }
+    ~Looping() { set(false); }
+    void set(bool looping) {
+      const std::lock_guard lock(server.readers_mutex_);
+      server.looping_ = looping;
+      server.answer_readers();  // those who still asked the loop
+    }
+  } looping(*this);
+  loop();
+}
+
+void Server::loop() {
   uint64_t spin_until = 0;
   const std::lock_guard rounds(rounds_);
-  while (!stopping_.load(std::memory_order_relaxed)) {
-    if (visitors_.load(std::memory_order_relaxed) > 0) let_visitors_in();
+  for (;;) {
+    if (const uint32_t asked = requests_.load(std::memory_order_relaxed)) {
+      if (asked & kStop) return;
+      if (asked & kVisit) let_visitors_in();
+      const std::lock_guard lock(readers_mutex_);
+      answer_readers();
+    }
     if (poll_once()) {
       spin_until = 0;
       continue;
@@ -89,7 +111,7 @@ void Server::run() {
 void Server::wait(uint64_t now) {
   uint64_t until = next_expiry_ns_;
   size_t count = 0;
-  poll_fds_[count++] = {stop_fd_.fd(), POLLIN, 0};
+  poll_fds_[count++] = {wake_fd_.fd(), POLLIN, 0};
   for (const auto& transport : sessions_.listeners()) {
     const WaitPoint point = transport->arm();
     if (point.fd >= 0) {
@@ -104,7 +126,7 @@ void Server::wait(uint64_t now) {
   const uint64_t left = until - now;
   const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
                          static_cast<long>(left % 1'000'000'000)};
-  // The raw call: a signal (Ctrl-C) simply ends it, and the loop looks at stopping_ again.
+  // The raw call: a signal (Ctrl-C) simply ends it, and the loop looks at requests_ again.
   rounds_.unlock();
   ::ppoll(poll_fds_.data(), count, &timeout, nullptr);
   rounds_.lock();
@@ -112,6 +134,7 @@ void Server::wait(uint64_t now) {
 
 void Server::let_visitors_in() {
   constexpr uint64_t kVisitNs = 100'000;  // a spinning loop sleeps only for longer ones
+  requests_.fetch_and(~uint32_t{kVisit});
   if (poll_ == Poll::busy) {
     rounds_.unlock();
     const uint64_t until = now_ns() + kVisitNs;
@@ -129,6 +152,7 @@ void Server::visit(std::string_view name, FunctionRef<void(Table&)> visit) {
     ~Leave() { visited.notify_one(); }
   };
   ++visitors_;
+  requests_.fetch_or(kVisit);
   const Leave leave{visited_};  // behind the lock, however the visit ends
   const std::lock_guard rounds(rounds_);
   --visitors_;
@@ -142,8 +166,8 @@ void Server::visit(std::string_view name, FunctionRef<void(Table&)> visit) {
 }
 
 void Server::stop() {
-  stopping_.store(true, std::memory_order_relaxed);
-  stop_fd_.wake();
+  requests_.fetch_or(kStop, std::memory_order_relaxed);
+  wake_fd_.wake();
 }
 
 uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body) {
@@ -158,6 +182,7 @@ uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body)
 
 void Server::ended(Peer& peer) {
   for (const auto& table : tables_) table->streams().orphan(peer.client, now_ns());
+  add_latency(peer.report, ended_latency_[peer.listener]);
 }
 
 Table* Server::table_for(uint32_t index, Slot& slot) {

@@ -1,6 +1,6 @@
 // The replay server: tables and params behind sessions, one poll loop on one thread (a shard).
-// Threading: everything on the thread that calls run() or poll_once(), but stop(), which may be
-// called from any thread and from a signal handler, and visit(), which other threads may call.
+// Threading: everything on the thread that calls run() or poll_once(), but read_metrics() and
+// visit(), which may be called from any thread, and stop(), from a signal handler too.
 #pragma once
 
 #include <poll.h>
@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct ServerOptions {
   Poll poll = Poll::adaptive;
   uint64_t memory_bytes = 0;  // for all tables together; 0: 80% of the machine's
   SamplerChoice sampler{};
+  std::string version{};  // what the statistics call this server's version
 };
 
 // One published version. Shared by its readers, so that a newer one does not disturb a fetch.
@@ -54,7 +56,8 @@ class Server : private RequestHandler {
   // Error(unknown_table).
   void visit(std::string_view table, FunctionRef<void(Table&)> visit);
   bool poll_once();  // one round without waiting; false when there was nothing to do
-  void read_metrics(Metrics& metrics);
+  // From any thread: while another one is in run(), that one answers between two rounds.
+  Metrics read_metrics();
 
  private:
   uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) override;
@@ -76,18 +79,27 @@ class Server : private RequestHandler {
   uint16_t stats(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t report(Peer& peer, Slot& slot, std::span<const std::byte> body);
 
+  // stats.cc
+  void measure(Metrics& metrics);
+  using Latency = std::array<HistogramReading, kOperations>;  // as clients report it
+  static void add_latency(const Metrics& report, Latency& latency);
+  void measure_latency(Metrics& metrics);
+  void answer_readers();
+
   // The table, or nullptr with the slot refused.
   Table* table_for(uint32_t index, Slot& slot);
   static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
                          std::string_view remedy);
   static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
   void keep_house(uint64_t now_ns);
+  void loop();
   void wait(uint64_t now_ns);
   void let_visitors_in();
 
   Poll poll_;
   uint64_t memory_limit_;
   SamplerChoice sampler_;
+  std::string version_;
   uint64_t memory_used_ = 0;
   uint16_t epoch_;
   Sessions sessions_;
@@ -100,13 +112,21 @@ class Server : private RequestHandler {
   uint64_t started_ns_;
   uint64_t next_expiry_ns_ = 0;
   uint64_t polls_ = 0, waits_ = 0;
-  // Held by run() but while it waits for frames, or somebody wants to visit the tables.
+  std::vector<pollfd> poll_fds_;
+  // By listener: of clients that are gone.
+  std::vector<Latency> ended_latency_;
+  // What other threads ask the loop for: all that it looks at in a round.
+  enum Request : uint32_t { kStop = 1, kRead = 2, kVisit = 4 };
+  std::atomic<uint32_t> requests_{0};
+  WakeFd wake_fd_;
+  std::mutex readers_mutex_;
+  std::condition_variable answered_;
+  std::vector<std::optional<Metrics>*> readers_;  // that wait for the loop
+  bool looping_ = false;                          // a thread is in run()
+  // Held by run() but while it waits for frames, or lets visitors in.
   std::mutex rounds_;
   std::condition_variable visited_;
-  std::atomic<int> visitors_{0};
-  WakeFd stop_fd_;
-  std::atomic<bool> stopping_{false};
-  std::vector<pollfd> poll_fds_;
+  std::atomic<int> visitors_{0};  // that do not have the lock yet
 };
 
 }  // namespace drlnet

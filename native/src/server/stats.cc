@@ -1,4 +1,10 @@
 // What the server knows of itself and what its clients reported.
+#include <time.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+
 #include "base/clock.h"
 #include "server/reply.h"
 #include "server/server.h"
@@ -6,8 +12,18 @@
 namespace drlnet {
 namespace {
 
-// So that the readings of as many clients as there may be fit into one reply.
-constexpr size_t kMaxReportReadings = 100, kMaxReportBytes = 64 * 1024;
+double cpu_seconds() {
+  timespec cpu;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+  return static_cast<double>(cpu.tv_sec) + static_cast<double>(cpu.tv_nsec) / 1e9;
+}
+
+uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t pages = 0, resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
 
 }  // namespace
 
@@ -16,37 +32,90 @@ uint16_t Server::ping(Peer&, Slot& slot, std::span<const std::byte> body) {
   return 0;
 }
 
-void Server::read_metrics(Metrics& metrics) {
-  metrics.set("server.uptime_s", static_cast<double>(now_ns() - started_ns_) / 1e9);
+Metrics Server::read_metrics() {
+  std::unique_lock lock(readers_mutex_);
+  std::optional<Metrics> reading;
+  readers_.push_back(&reading);
+  if (looping_) {
+    requests_.fetch_or(kRead, std::memory_order_relaxed);
+    wake_fd_.wake();
+    answered_.wait(lock, [&] { return reading.has_value(); });
+  } else {
+    answer_readers();
+  }
+  return std::move(*reading);
+}
+
+// Under readers_mutex_.
+void Server::answer_readers() {
+  // In this order: who stops us first asks and then wakes.
+  wake_fd_.clear();
+  requests_.fetch_and(~uint32_t{kRead}, std::memory_order_relaxed);
+  if (readers_.empty()) return;
+  Metrics metrics;
+  measure(metrics);
+  for (std::optional<Metrics>* reader : readers_) *reader = metrics;
+  readers_.clear();
+  answered_.notify_all();
+}
+
+void Server::measure(Metrics& metrics) {
+  const uint64_t now = now_ns();
+  metrics.set("server.uptime_s", static_cast<double>(now - std::min(now, started_ns_)) / 1e9);
+  metrics.set("server.version", version_);
   metrics.set("server.polls", polls_);
   metrics.set("server.waits", waits_);
+  metrics.set("server.cpu_s", cpu_seconds());
+  metrics.set("server.resident_bytes", resident_bytes());
   metrics.set("server.memory_bytes", memory_used_);
   metrics.set("server.params_version", params_ ? params_->version : uint64_t{0});
   metrics.set("server.params_bytes", params_ ? uint64_t{params_->bytes.size()} : uint64_t{0});
-  timespec cpu;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-  metrics.set("server.cpu_s",
-              static_cast<double>(cpu.tv_sec) + static_cast<double>(cpu.tv_nsec) / 1e9);
-  sessions_.read_metrics(metrics);
+  sessions_.read_metrics(metrics, now);
   for (const auto& table : tables_) {
-    table->read_metrics("table." + table->spec().name + ".", metrics);
+    table->read_metrics("table." + table->spec().name + ".", metrics, now);
   }
   for (const Peer* peer : sessions_.peers()) {
-    Metrics reported;
-    if (peer->report.empty() || !decode(peer->report, reported)) continue;
-    for (const auto& [name, value] : reported.list()) {
-      std::visit(
-          [&, &name = name](const auto& reading) {
-            metrics.set("client." + peer->name + "." + name, reading);
-          },
-          value);
+    metrics.add("client." + peer->name + ".", peer->report);
+  }
+  measure_latency(metrics);
+}
+
+// How long calls took as their callers saw it: what clients reported, put together.
+void Server::measure_latency(Metrics& metrics) {
+  std::vector<Latency> by_listener = ended_latency_;
+  for (const Peer* peer : sessions_.peers()) {
+    add_latency(peer->report, by_listener[peer->listener]);
+  }
+  std::map<std::string, Latency> scopes;
+  for (size_t i = 0; i < by_listener.size(); ++i) {
+    const std::string kind(sessions_.listeners()[i]->kind());
+    for (const std::string& scope : {std::string("server."), "transport." + kind + "."}) {
+      Latency& sum = scopes[scope];
+      for (size_t op = 0; op < kOperations; ++op) sum[op] = sum[op].merged(by_listener[i][op]);
+    }
+  }
+  for (const auto& [scope, latency] : scopes) {
+    for (size_t op = 0; op < kOperations; ++op) {
+      if (latency[op].count == 0) continue;
+      metrics.set(scope + operation_name(static_cast<Operation>(op)) + ".latency", latency[op]);
+    }
+  }
+}
+
+void Server::add_latency(const Metrics& report, Latency& latency) {
+  for (const auto& [name, value] : report.list()) {
+    const auto* reading = std::get_if<HistogramReading>(&value);
+    if (reading == nullptr) continue;
+    for (size_t op = 0; op < kOperations; ++op) {
+      if (name != std::string(operation_name(static_cast<Operation>(op))) + ".latency") continue;
+      latency[op] = latency[op].merged(*reading);
     }
   }
 }
 
 uint16_t Server::stats(Peer&, Slot& slot, std::span<const std::byte>) {
   Metrics metrics;
-  read_metrics(metrics);
+  measure(metrics);
   encode(metrics, slot.bytes);
   return 0;
 }
@@ -63,7 +132,7 @@ uint16_t Server::report(Peer& peer, Slot& slot, std::span<const std::byte> body)
                   "report at most " + std::to_string(kMaxReportReadings) + " readings in " +
                       std::to_string(kMaxReportBytes) + " bytes");
   }
-  peer.report.assign(body.begin(), body.end());
+  peer.report = std::move(metrics);
   return 0;
 }
 

@@ -151,7 +151,10 @@ bool Connection::round(std::span<const RxFrame> frames) {
   prefetch(frames);
   const uint64_t now = now_ns();
   for (const RxFrame& frame : frames) {
-    if (frame.from == server_) on_frame(frame.data, now);
+    if (frame.from == server_) {
+      traffic_.received(frame.data.size());
+      on_frame(frame.data, now);
+    }
     if (state_ == State::lost) return true;
   }
   next_deadline_ = now + kKeepAliveNs;
@@ -164,6 +167,7 @@ bool Connection::round(std::span<const RxFrame> frames) {
     }
     next_deadline_ = settle_until_ != 0 ? settle_until_ : hello_at_ns_;
   }
+  held_ = false;
   if (state_ == State::open && active_ > 0) {
     send_requests(now);
     each_active([&](Call& call) {
@@ -172,8 +176,21 @@ bool Connection::round(std::span<const RxFrame> frames) {
       if (call.retry_at_ns != 0) next_deadline_ = std::min(next_deadline_, call.retry_at_ns);
     });
   }
+  note_window(now);
   if (!outbox_.flush()) next_deadline_ = std::min(next_deadline_, now + 1'000'000);
   return !frames.empty();
+}
+
+// A wait for room begins and ends with the round that saw it.
+void Connection::note_window(uint64_t now) {
+  if (held_ == (held_since_ns_ != 0)) return;
+  if (held_) {
+    ++window_waits_;
+    held_since_ns_ = now;
+  } else {
+    window_wait_ns_ += now - std::min(now, held_since_ns_);
+    held_since_ns_ = 0;
+  }
 }
 
 void Connection::on_frame(std::span<const std::byte> frame, uint64_t now) {
@@ -284,7 +301,8 @@ void Connection::fail(Error error) {
   failure_ = std::move(error);
 }
 
-void Connection::read_metrics(Metrics& metrics) const {
+void Connection::read_metrics(Metrics& metrics, uint64_t now) const {
+  const uint64_t held_ns = held_since_ns_ != 0 ? now - std::min(now, held_since_ns_) : 0;
   metrics.set("retransmissions", retransmissions_);
   metrics.set("repulls", repulls_);
   metrics.set("reconnects", reconnects_);
@@ -292,6 +310,12 @@ void Connection::read_metrics(Metrics& metrics) const {
   metrics.set("duplicate_frames", duplicates_);
   metrics.set("frame_bytes", static_cast<uint64_t>(frame_bytes_));
   metrics.set("smoothed_round_trip_us", smoothed_ns_ / 1e3);
+  metrics.set("credit_bytes", uint64_t{credit_});
+  metrics.set("window_bytes", uint64_t{window_});
+  metrics.set("pull_window_bytes", uint64_t{pull_window_});
+  metrics.set("window_waits", window_waits_);
+  metrics.set("window_wait_s", static_cast<double>(window_wait_ns_ + held_ns) / 1e9);
+  traffic_.read_metrics("", metrics);
   for (size_t i = 0; i < kOperations; ++i) {
     if (latency_[i].count() == 0) continue;
     metrics.set(std::string(operation_name(static_cast<Operation>(i))) + ".latency", latency_[i]);

@@ -18,6 +18,7 @@
 #include "base/metrics.h"
 #include "session/fragments.h"
 #include "session/outbox.h"
+#include "session/traffic.h"
 #include "transport/transport.h"
 #include "wire/frame.h"
 
@@ -97,7 +98,7 @@ class Connection {
   // Nobody wants the reply any more: it is received and thrown away.
   void abandon(CallId id);
 
-  void read_metrics(Metrics& metrics) const;
+  void read_metrics(Metrics& metrics, uint64_t now_ns) const;
 
  private:
   struct LaneCalls {
@@ -128,6 +129,7 @@ class Connection {
   void repair(Call& call, uint64_t now);
   void repair_reply(Call& call);
   void resume_calls();
+  void note_window(uint64_t now);
   void fail(Error error);
   uint64_t timeout_of(const Call& call) const;
   void measured(uint64_t round_trip_ns);
@@ -169,6 +171,12 @@ class Connection {
   uint32_t pull_window_, pulled_ = 0;  // reply bytes asked for and not here
   double smoothed_ns_ = 1e6, variance_ns_ = 5e5;
   uint64_t next_deadline_ = 0;
+  // Something is to be sent for which credit or window have no room: seen in this round, and since
+  // when (0: nothing is).
+  bool held_ = false;
+  uint64_t held_since_ns_ = 0;
+  uint64_t window_waits_ = 0, window_wait_ns_ = 0;
+  Traffic traffic_;
   uint64_t retransmissions_ = 0, repulls_ = 0, reconnects_ = 0, drops_ = 0, duplicates_ = 0;
   std::array<Histogram, kOperations> latency_;
 };

@@ -35,7 +35,9 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
         index = i;
         break;
       }
-      end(i);  // a client comes back before its former session went silent
+      // It comes back before its former session went silent, and will report again what it has.
+      peers_[i]->report = {};
+      end(i);
       index = i;
     }
   }
@@ -51,6 +53,7 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
     peer->listener = listener;
     peer->frames_apart = (hello.capabilities & kFramesApart) != 0;
     peer->endpoint = frame.from;
+    peer->name = distinct(peer->name);
     ++peers_on_[listener];
     share_credit(listener);
     peers_[index] = std::move(peer);
@@ -70,8 +73,23 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
                  frame.data.size());
 }
 
+// The name itself, or the first of name~2, name~3, ... that no other client has.
+std::string Sessions::distinct(const std::string& name) const {
+  std::string candidate = name;
+  const auto taken = [&](const auto& peer) { return peer && peer->name == candidate; };
+  for (int n = 2; std::ranges::any_of(peers_, taken); ++n) {
+    candidate = name + "~" + std::to_string(n);
+  }
+  return candidate;
+}
+
 void Sessions::end(size_t index) {
-  handler_.ended(*peers_[index]);
+  Peer& peer = *peers_[index];
+  handler_.ended(peer);
+  for (LaneState& lane : peer.lanes) {
+    if (Slot* slot = lane.waiting()) end_wait(peer, *slot);
+  }
+  logs_[peer.listener]->of_ended.add(peer.traffic);
   --peers_on_[peers_[index]->listener];
   share_credit(peers_[index]->listener);
   // Frames and waiting lanes name sessions by connection number, so none of them dangles; acks name

@@ -10,11 +10,13 @@ uint32_t body_bytes(size_t lane) {
   return lane == static_cast<size_t>(Lane::sample) ? kMaxSampleRequestBytes : kMaxRequestBytes;
 }
 
-// As people may see it on a terminal: without control characters.
+// As people may see it on a terminal, and as one part of a metric's dotted name: without control
+// characters, without dots.
 std::string printable(std::string_view name) {
   std::string text(name);
   std::ranges::replace_if(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+  std::ranges::replace(text, '.', '_');
   return text;
 }
 

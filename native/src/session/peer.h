@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/metrics.h"
 #include "session/fragments.h"
+#include "session/traffic.h"
 #include "transport/transport.h"
 #include "wire/frame.h"
+#include "wire/wait.h"
 
 namespace drlnet {
 
@@ -30,7 +33,10 @@ struct Slot {
   State state = State::empty;
   Operation operation{};
   bool ack_due = false;
-  uint16_t wait = 0;  // reason while waiting
+  // While waiting: the reason, since when, and who else counts such waits (the handler's, or null).
+  uint16_t wait = 0;
+  uint64_t waiting_since_ns = 0;
+  WaitTimes* waits = nullptr;
   uint64_t request = 0;
   uint32_t total_bytes = 0;
   uint32_t eager_bytes = 0;
@@ -53,6 +59,11 @@ struct LaneState {
   uint64_t next = 1;  // the request to run next
   std::vector<Slot> slots;
   Slot& slot(uint64_t request) { return slots[window_place(request, slots.size())]; }
+  // The request that holds up the lane, if one does.
+  Slot* waiting() {
+    Slot& head = slot(next);
+    return head.request == next && head.state == Slot::State::waiting ? &head : nullptr;
+  }
 };
 
 // A range of a reply that is still to be sent.
@@ -76,6 +87,14 @@ class PullQueue {
     --count_;
   }
   bool empty() const { return count_ == 0; }
+  uint64_t bytes() const {
+    uint64_t total = 0;
+    for (size_t i = 0; i < count_; ++i) {
+      const Pull& pull = ring_[(head_ + i) % ring_.size()];
+      total += pull.end - pull.offset;
+    }
+    return total;
+  }
 
  private:
   std::array<Pull, 128> ring_;
@@ -89,16 +108,17 @@ struct Peer {
   bool frames_apart = false;  // the client takes no joined frames
   Endpoint endpoint;
   uint64_t client = 0, nonce = 0;
-  std::string name;
+  std::string name;  // as people see it: "learner~2" where another "learner" is there already
   uint64_t last_heard_ns = 0;
   uint64_t packet_number = 0;
   std::array<LaneState, kLanes> lanes;
   std::unique_ptr<std::byte[]> bodies;  // of all slots; pages are touched when first used
   std::array<PullQueue, 2> pulls;       // samples before the rest (params)
-  uint64_t frames_received = 0, frames_sent = 0, bytes_received = 0, bytes_sent = 0;
+  Traffic traffic;
+  WaitTimes waits;
   uint64_t duplicates = 0;
   std::vector<std::byte> staged_params;  // a publish in progress
-  std::vector<std::byte> report;         // Metrics that the client sent about itself
+  Metrics report;                        // what the client said about itself
 
   explicit Peer(const Hello& hello);
   LaneState& lane(Lane which) { return lanes[static_cast<size_t>(which)]; }

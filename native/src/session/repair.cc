@@ -48,6 +48,7 @@ void Connection::say_hello(uint64_t now) {
     std::memset(frame->data + kHeaderBytes, 0, frame_bytes - kHeaderBytes);
     std::memcpy(frame->data + kHeaderBytes, &hello, sizeof hello);
     frame->length = static_cast<uint32_t>(frame_bytes);
+    traffic_.sent(frame->length);
   }
   hello_at_ns_ = now + kHelloEveryNs;
 }
@@ -107,7 +108,10 @@ bool Connection::send_unsent(Call& call, uint64_t now) {
   if (call.state != Call::State::sending) return true;
   while (call.next_fragment < call.sent.count()) {
     const uint32_t charge = charge_of(call, call.next_fragment);
-    if (in_flight_ > 0 && in_flight_ + charge > std::min(credit_, window_)) return false;
+    if (in_flight_ > 0 && in_flight_ + charge > std::min(credit_, window_)) {
+      held_ = true;
+      return false;
+    }
     if (!send_fragment(call, call.next_fragment, now)) return false;
     in_flight_ += charge;
     ++call.next_fragment;
@@ -129,6 +133,7 @@ bool Connection::send_fragment(Call& call, uint32_t index, uint64_t now) {
     std::memcpy(frame->data + kHeaderBytes, call.body.data() + header.offset, header.length);
   }
   frame->length = kHeaderBytes + header.length;
+  traffic_.sent(frame->length);
   if (call.last_sent_ns == 0) call.issued_ns = now;  // the clock starts with the first frame
   call.last_sent_ns = now;
   return true;

@@ -141,12 +141,13 @@ void Connection::send_pulls(Call& call, uint64_t now) {
     const uint32_t room = pulled_ == 0 ? most : (pull_window_ - pulled_) / fragment * fragment;
     const uint32_t length = std::min({most, room, call.reply_bytes - call.asked});
     // Few large pulls rather than many small ones: wait until half a turn is free.
-    if (length < most / 2 && length < call.reply_bytes - call.asked && pulled_ > 0) return;
+    if (length < most / 2 && length < call.reply_bytes - call.asked && pulled_ > 0) break;
     if (!send_pull(call, call.asked, length)) return;
     call.asked += length;
     pulled_ += length;
     call.retry_at_ns = now + timeout_of(call);
   }
+  held_ |= call.asked < call.reply_bytes;
 }
 
 bool Connection::send_pull(Call& call, uint32_t offset, uint32_t length) {
@@ -158,6 +159,7 @@ bool Connection::send_pull(Call& call, uint32_t offset, uint32_t length) {
   header.length = length;
   write_header(frame->data, header);
   frame->length = kHeaderBytes;
+  traffic_.sent(frame->length);
   return true;
 }
 

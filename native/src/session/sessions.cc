@@ -24,26 +24,41 @@ void Sessions::add_listener(std::unique_ptr<Transport> transport) {
   transports_.push_back(std::move(transport));
   peers_on_.push_back(0);
   credits_.push_back(0);
+  logs_.push_back(std::make_unique<ListenerLog>());
   share_credit(static_cast<uint16_t>(peers_on_.size() - 1));
 }
 
 bool Sessions::poll() {
-  bool busy = false;
+  uint64_t started = 0;  // once frames have come
   for (uint16_t i = 0; i < transports_.size(); ++i) {
     const auto frames = transports_[i]->recv_burst();
     if (frames.empty()) continue;
     prefetch(frames);
     const uint64_t now = clock_ns_ = now_ns();
+    if (started == 0) started = now;
     for (const RxFrame& frame : frames) on_frame(i, frame, now);
-    busy = true;
   }
   if (ran_) retry_waiting();
   send_acks();
   // Small replies do not wait for a turn to be gathered.
   for (Outbox& outbox : outboxes_) outbox.flush();
-  busy |= serve_turn() || ran_;
+  const bool busy = serve_turn() || ran_ || started != 0;
   for (Outbox& outbox : outboxes_) outbox.flush();
+  note_round(busy, started);
   return busy;
+}
+
+// Adds up the time of rounds that had something to do. A row of them counts from its first frames
+// to the end of the first round without any, where nobody waits for us to read the clock. That
+// round's one look for frames stands for the look that brought the first ones.
+void Sessions::note_round(bool busy, uint64_t started) {
+  if (busy == (busy_since_ns_ != 0)) return;
+  if (busy) {
+    busy_since_ns_ = started != 0 ? started : now_ns();
+  } else {
+    busy_ns_ += now_ns() - busy_since_ns_;
+    busy_since_ns_ = 0;
+  }
 }
 
 bool Sessions::output_blocked() const {
@@ -67,8 +82,7 @@ void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
     return;
   }
   peer->last_heard_ns = now;
-  ++peer->frames_received;
-  peer->bytes_received += frame.data.size();
+  peer->traffic.received(frame.data.size());
   switch (header.kind) {
     case FrameKind::request:
       return on_request(*peer, header, frame_payload(frame.data), now);
@@ -175,24 +189,40 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
   const bool waited = slot.state == Slot::State::waiting;
   if (const uint16_t wait = handler_.handle(peer, slot, body)) {
     const bool news = !waited || wait != slot.wait;
-    slot.wait = wait;
     slot.state = Slot::State::waiting;
     if (!waited) waiting_.emplace_back(peer.connection, which);
     if (news) {
+      if (waited) end_wait(peer, slot);
+      begin_wait(peer, slot, wait);
       FrameHeader header = header_for(peer, FrameKind::pending, which, slot);
       header.status = wait;
       send(peer, header, {});
     }
     return false;
   }
+  if (waited) end_wait(peer, slot);
   slot.state = Slot::State::answered;
   peer.lane(which).next = slot.request + 1;
   ran_ = true;
   answer(peer, which, slot);
   clock_ns_ = now_ns();
-  handling_[static_cast<size_t>(slot.operation)].record(clock_ns_ - start);
-  queueing_[static_cast<size_t>(slot.operation)].record(start - std::min(start, slot.arrived_ns));
+  ListenerLog& log = *logs_[peer.listener];
+  const auto operation = static_cast<size_t>(slot.operation);
+  log.handling[operation].record(clock_ns_ - start);
+  log.queueing[operation].record(start - std::min(start, slot.arrived_ns));
   return true;
+}
+
+void Sessions::begin_wait(Peer& peer, Slot& slot, uint16_t reason) {
+  slot.wait = reason;
+  slot.waiting_since_ns = clock_ns_;
+  peer.waits.begin(reason, clock_ns_);
+  if (slot.waits != nullptr) slot.waits->begin(reason, clock_ns_);
+}
+
+void Sessions::end_wait(Peer& peer, Slot& slot) {
+  peer.waits.end(slot.wait, slot.waiting_since_ns, clock_ns_);
+  if (slot.waits != nullptr) slot.waits->end(slot.wait, slot.waiting_since_ns, clock_ns_);
 }
 
 void Sessions::answer(Peer& peer, Lane which, Slot& slot) {
@@ -220,7 +250,7 @@ void Sessions::retry_waiting() {
     if (peer != nullptr) {
       LaneState& lane = peer->lane(which);
       Slot& slot = lane.slot(lane.next);
-      still = slot.request == lane.next && slot.state == Slot::State::waiting &&
+      still = lane.waiting() == &slot &&
               !run_slot(*peer, which, slot, slot.body.first(slot.total_bytes));
       if (!still) {
         // Requests behind it may run now, and may wait in their turn (appended to waiting_).
@@ -286,8 +316,7 @@ void Sessions::send(Peer& peer, FrameHeader header, std::span<const std::byte> p
   write_header(frame->data, header);
   if (!payload.empty()) std::memcpy(frame->data + kHeaderBytes, payload.data(), payload.size());
   frame->length = static_cast<uint32_t>(kHeaderBytes + payload.size());
-  ++peer.frames_sent;
-  peer.bytes_sent += frame->length;
+  peer.traffic.sent(frame->length);
 }
 
 void Sessions::send_stateless(uint16_t listener, const Endpoint& to, FrameHeader header,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/histogram.h"
@@ -25,6 +26,13 @@ class RequestHandler {
   virtual uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) = 0;
   // The session is over (bye, or silence): what it held is to be let go.
   virtual void ended(Peer& peer) = 0;
+};
+
+// What a listener's clients had of us: how long their requests took here, by operation, and what
+// those that are gone have sent and received.
+struct ListenerLog {
+  std::array<Histogram, kOperations> handling, queueing;
+  Traffic of_ended;
 };
 
 class Sessions {
@@ -49,7 +57,10 @@ class Sessions {
   uint64_t boot() const { return boot_; }
 
   std::vector<Peer*> peers();
-  void read_metrics(Metrics& metrics) const;
+  void read_metrics(Metrics& metrics, uint64_t now_ns) const;
+  // When frames last came in, or a request after that was last answered: as good as a clock for who
+  // runs a request, and free.
+  uint64_t clock_ns() const { return clock_ns_; }
 
  private:
   void on_frame(uint16_t listener, const RxFrame& frame, uint64_t now_ns);
@@ -63,10 +74,17 @@ class Sessions {
   void run_lane(Peer& peer, Lane lane);
   bool run_slot(Peer& peer, Lane lane, Slot& slot, std::span<const std::byte> body);
   void answer(Peer& peer, Lane lane, Slot& slot);
+  void begin_wait(Peer& peer, Slot& slot, uint16_t reason);
+  void end_wait(Peer& peer, Slot& slot);
   void retry_waiting();
+  void note_round(bool busy, uint64_t started_ns);
   void send_acks();
   bool serve_turn();
   bool serve_pull(Peer& peer, Pull& pull, uint32_t& budget);
+
+  std::string distinct(const std::string& name) const;
+  void read_peer(Peer& peer, Metrics& metrics, uint64_t now_ns) const;
+  void read_listeners(Metrics& metrics) const;
 
   FrameHeader header_for(Peer& peer, FrameKind kind, Lane lane, const Slot& slot) const;
   void send(Peer& peer, FrameHeader header, std::span<const std::byte> payload);
@@ -84,18 +102,19 @@ class Sessions {
   std::vector<Outbox> outboxes_;
   std::vector<uint32_t> peers_on_;  // per listener
   std::vector<uint32_t> credits_;   // of each of its peers
+  std::vector<std::unique_ptr<ListenerLog>> logs_;
   std::vector<std::unique_ptr<Peer>> peers_;
   size_t peers_end_ = 0;                            // one past the highest index in use
   std::vector<std::pair<uint32_t, Lane>> waiting_;  // lanes whose head waits
   std::vector<std::pair<uint32_t, Slot*>> acks_;    // slots that owe an ack
   size_t turn_ = 0;                                 // whose turn it is
   uint32_t turn_count_ = 0;
-  uint64_t clock_ns_ = 0;  // when frames last came in, or a request after that was last answered
-  bool pulls_ = false;     // some client may wait for a part of a reply
-  bool ran_ = false;       // a request ran since waiting ones were last tried
+  uint64_t clock_ns_ = 0;
+  uint64_t busy_ns_ = 0, busy_since_ns_ = 0;  // since: 0 while there is nothing to do
+  bool pulls_ = false;                        // some client may wait for a part of a reply
+  bool ran_ = false;                          // a request ran since waiting ones were last tried
   std::array<uint64_t, kDrops> drops_{};
   uint64_t expired_pulls_ = 0;
-  std::array<Histogram, kOperations> handling_, queueing_;
 };
 
 }  // namespace drlnet

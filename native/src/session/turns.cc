@@ -72,41 +72,11 @@ bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
     }
     write_header(frame->data, header);
     frame->length = kHeaderBytes + header.length;
-    ++peer.frames_sent;
-    peer.bytes_sent += frame->length;
+    peer.traffic.sent(frame->length);
     pull.offset += std::min(length, pull.end - pull.offset);
     budget -= std::min(budget, length);
   }
   return true;
-}
-
-void Sessions::read_metrics(Metrics& metrics) const {
-  for (size_t i = 0; i < kDrops; ++i) {
-    metrics.set(std::string("server.drops.") + drop_name(static_cast<Drop>(i)), drops_[i]);
-  }
-  metrics.set("server.expired_pulls", expired_pulls_);
-  metrics.set("server.waiting_requests", static_cast<uint64_t>(waiting_.size()));
-  uint64_t count = 0;
-  for (const auto& peer : peers_) {
-    if (!peer) continue;
-    ++count;
-    const std::string prefix = "peer." + peer->name + ".";
-    metrics.set(prefix + "transport", std::string(transports_[peer->listener]->kind()));
-    metrics.set(prefix + "endpoint", transports_[peer->listener]->describe(peer->endpoint));
-    metrics.set(prefix + "frame_bytes", uint64_t{peer->frame_bytes});
-    metrics.set(prefix + "frames_received", peer->frames_received);
-    metrics.set(prefix + "frames_sent", peer->frames_sent);
-    metrics.set(prefix + "bytes_received", peer->bytes_received);
-    metrics.set(prefix + "bytes_sent", peer->bytes_sent);
-    metrics.set(prefix + "duplicate_requests", peer->duplicates);
-  }
-  metrics.set("server.clients", count);
-  for (size_t i = 0; i < kOperations; ++i) {
-    if (handling_[i].count() == 0) continue;
-    const std::string prefix = std::string("server.") + operation_name(static_cast<Operation>(i));
-    metrics.set(prefix + ".handling", handling_[i]);
-    metrics.set(prefix + ".queueing", queueing_[i]);
-  }
 }
 
 }  // namespace drlnet

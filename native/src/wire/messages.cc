@@ -173,10 +173,12 @@ bool decode(std::span<const std::byte> bytes, Metrics& metrics) {
         reading.max_ns = reader.get<uint64_t>();
         const auto buckets = reader.get<uint32_t>();
         if (buckets > Histogram::kBuckets) return false;
+        uint32_t next = 0;
         for (uint32_t b = 0; b < buckets && reader.ok(); ++b) {
           const auto index = reader.get<uint32_t>();
           const auto count = reader.get<uint64_t>();
-          if (index >= Histogram::kBuckets) return false;
+          if (index >= Histogram::kBuckets || index < next) return false;
+          next = index + 1;
           reading.buckets.emplace_back(index, count);
           reading.count += count;
         }

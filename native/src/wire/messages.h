@@ -112,6 +112,8 @@ struct FetchReply {
 };
 
 // stats: nothing  ->  Metrics.    report: Metrics  ->  nothing
+// The longest report, so that those of as many clients as there may be fit into one reply.
+constexpr size_t kMaxReportReadings = 200, kMaxReportBytes = 64 * 1024;
 void encode(const Metrics& metrics, Bytes& out);
 bool decode(std::span<const std::byte> bytes, Metrics& metrics);
 

@@ -63,6 +63,42 @@ TEST_CASE("percentiles are within 1% of the exact ones") {
   }
 }
 
+TEST_CASE("what was recorded between two readings, and what two histograms hold together") {
+  Random random(6);
+  Histogram histogram, alone, other;
+  const auto record = [&](Histogram& into, int n, double scale) {
+    std::vector<uint64_t> values;
+    for (int i = 0; i < n; ++i) {
+      values.push_back(static_cast<uint64_t>(-scale * std::log1p(-random.uniform())));
+      into.record(values.back());
+    }
+    return values;
+  };
+  record(histogram, 5000, 1e6);
+  const HistogramReading earlier(histogram);
+  for (const uint64_t value : record(alone, 3000, 1e4)) histogram.record(value);
+  const HistogramReading later(histogram), between = later.since(earlier);
+  const HistogramReading exact(alone);
+  CHECK(between.count == exact.count);
+  CHECK(between.sum_ns == exact.sum_ns);
+  CHECK(between.buckets == exact.buckets);
+  // The longest of all came before: the longest since is known as nearly as its bucket tells.
+  CHECK(static_cast<double>(between.max_ns) == doctest::Approx(exact.max_ns).epsilon(0.01));
+  CHECK(later.since(later).count == 0);
+  CHECK(later.since(HistogramReading()).buckets == later.buckets);
+  // Of another life: what it counts is not a part of ours.
+  CHECK(earlier.since(later).buckets == earlier.buckets);
+  record(other, 100, 1e9);
+  CHECK(HistogramReading(other).since(exact).count == 100);
+
+  const HistogramReading both = earlier.merged(between);
+  CHECK(both.buckets == later.buckets);
+  CHECK(both.count == later.count);
+  CHECK(both.sum_ns == later.sum_ns);
+  CHECK(both.max_ns == later.max_ns);
+  CHECK(HistogramReading().merged(exact).buckets == exact.buckets);
+}
+
 TEST_CASE("an empty histogram reads 0, and a value beyond its range is clamped") {
   Histogram histogram;
   CHECK(histogram.percentile_ns(0.5) == 0);

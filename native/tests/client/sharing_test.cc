@@ -124,7 +124,7 @@ TEST_CASE("reports cannot spoil the statistics of others") {
   RunningServer server;
   Client client(options_of(server));
   Metrics many, large;
-  for (int i = 0; i < 200; ++i) many.set(std::to_string(i), uint64_t{1});
+  for (size_t i = 0; i <= kMaxReportReadings; ++i) many.set(std::to_string(i), uint64_t{1});
   large.set("text", std::string(70'000, 'x'));
   large.set("more", std::string(65'000, 'x'));
   for (const Metrics& metrics : {many, large}) {
@@ -142,6 +142,29 @@ TEST_CASE("a client's name is shown without control characters") {
   RunningServer server;
   Client client({server.address(), "a\x1b[31mred\n", 20'000'000'000, Poll::adaptive});
   CHECK(metric(client, "peer.a?[31mred?.frames_received") > 0);
+}
+
+TEST_CASE("clients of one name are told apart, and a name is one part of a dotted one") {
+  RunningServer server;
+  const auto named = [&](const std::string& name) {
+    return std::make_unique<Client>(
+        ClientOptions{server.address(), name, 20'000'000'000, Poll::adaptive});
+  };
+  Metrics figure;
+  auto first = named("actor.x"), second = named("actor.x"), third = named("actor.x~2");
+  for (uint64_t i = 1; Client* client : {first.get(), second.get(), third.get()}) {
+    figure = {};
+    figure.set("figure", i++);
+    client->report(figure);
+  }
+  CHECK(metric(*first, "client.actor_x.figure") == 1);
+  CHECK(metric(*first, "client.actor_x~2.figure") == 2);
+  CHECK(metric(*first, "client.actor_x~2~2.figure") == 3);
+  CHECK(metric(*first, "peer.actor_x~2~2.frames_received") > 0);
+  first.reset();
+  const auto later = named("actor.x");  // the name is free again; the others keep theirs
+  CHECK(metric(*later, "peer.actor_x.frames_received") > 0);
+  CHECK(metric(*later, "client.actor_x~2.figure") == 2);
 }
 
 TEST_CASE("a deadline holds although something always moves") {

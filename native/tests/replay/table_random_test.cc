@@ -278,7 +278,7 @@ class Trial {
     auto counts = oracle_.standings();
     REQUIRE(table_.live_items() == counts[Standing::live]);
     Metrics metrics;
-    table_.read_metrics("t.", metrics);
+    table_.read_metrics("t.", metrics, 0);
     for (const auto& [name, value] : metrics.list()) {
       if (name == "t.pending_items") CHECK(std::get<uint64_t>(value) == counts[Standing::pending]);
     }

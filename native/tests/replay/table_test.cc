@@ -43,7 +43,7 @@ struct Fixture {
   }
   uint64_t metric(const std::string& name) const {
     Metrics metrics;
-    table.read_metrics("", metrics);
+    table.read_metrics("", metrics, 0);
     for (const auto& [key, value] : metrics.list()) {
       if (key == name) return std::get<uint64_t>(value);
     }

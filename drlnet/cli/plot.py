@@ -1,0 +1,122 @@
+"""`drlnet plot`: pictures of runs."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from drlnet.cli.options import DebugOption, JsonOption
+from drlnet.cli.output import Output
+
+if TYPE_CHECKING:
+    from drlnet.plots import Figure
+    from drlnet.plots.runs import Run
+
+RunsArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="RUN...", help="folders of runs, as `drlnet run` printed them"),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="a .png or .svg; with several pictures their names come before the suffix "
+        "[dim](default: .svg in the run's folder, or in runs/plots for several runs)[/dim]",
+    ),
+]
+WhatOption = Annotated[
+    Literal["learning", "latency", "throughput", "all"],
+    typer.Option("--what", help="which pictures; all: those that the runs hold enough for"),
+]
+OverOption = Annotated[
+    Literal["steps", "seconds", "both"],
+    typer.Option("--over", help="what learning curves are drawn over"),
+]
+
+
+def plot(
+    runs: RunsArgument,
+    out: OutOption = None,
+    what: WhatOption = "all",
+    over: OverOption = "both",
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Draw runs: learning curves, latency distributions, throughput over time.
+
+    Runs that differ by their seed alone become one line, the median, with a band from the least to
+    the most; others become lines of their own, named by the settings in which they differ.
+
+    [bold]Examples[/bold]
+
+    drlnet plot runs/CartPole-v1-20260101-120000-0
+
+    drlnet plot runs/CartPole-v1-* --what learning --over steps --out curves.png
+    """
+    from drlnet.errors import DrlnetError
+    from drlnet.plots.figure import check_suffix
+
+    output = Output(json)
+    if out is not None:
+        check_suffix(out)
+    read, skipped = _read(runs, output)
+    base = out or (read[0].path if len(runs) == 1 else Path("runs/plots")) / "plot.svg"
+    kinds = ["learning", "latency", "throughput"] if what == "all" else [what]
+    written: list[str] = []
+    for kind in kinds:
+        try:
+            figure = _draw(kind, read, over)
+        except DrlnetError as error:
+            if what != "all" or (kind == kinds[-1] and not written):
+                raise
+            output.note(f"{kind}: left out: {error.cause}")
+            continue
+        path = base if what != "all" and out else base.with_name(_name(base, kind, out is None))
+        figure.save(path)
+        written.append(str(path))
+        output.note(f"written: {path}")
+    output.result(
+        json_module.dumps(
+            {"written": written, "runs": [str(run.path) for run in read], "skipped": skipped}
+        )
+    )
+
+
+def _name(base: Path, kind: str, ours: bool) -> str:
+    return f"{kind}{base.suffix}" if ours else f"{base.stem}-{kind}{base.suffix}"
+
+
+def _read(paths: list[Path], output: Output) -> tuple[list[Run], list[dict[str, Any]]]:
+    """The runs, and those that cannot be read: an error only when none is left."""
+    from drlnet.errors import DrlnetError
+    from drlnet.plots.runs import read_run
+
+    found: list[Run] = []
+    skipped: list[dict[str, Any]] = []
+    for path in dict.fromkeys(paths):
+        try:
+            run = read_run(path)
+        except DrlnetError as error:
+            if path == paths[-1] and not found:
+                raise
+            output.note(f"skipped: {error.cause}")
+            skipped.append({"run_dir": str(path), "cause": error.cause})
+            continue
+        if run.cut_short:
+            output.note(f"{path}: its last reading is cut short and left out")
+        found.append(run)
+    return found, skipped
+
+
+def _draw(kind: str, runs: list[Run], over: Literal["steps", "seconds", "both"]) -> Figure:
+    from drlnet.plots.latency import latency
+    from drlnet.plots.learning import learning
+    from drlnet.plots.throughput import throughput
+
+    if kind == "learning":
+        return learning(runs, over)
+    return latency(runs) if kind == "latency" else throughput(runs)

@@ -1,0 +1,243 @@
+"""Every metric there is, once: what a name in a reading means, its unit, where it is measured.
+
+A reading is one flat dict from dotted names to numbers, texts and histograms. The README's table,
+the names for Prometheus and for TensorBoard, and what the plots read all come from this list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+Kind = Literal["counter", "gauge", "histogram", "text"]
+
+OPERATIONS = (
+    *("ping", "open_table", "lease", "resume", "release", "append", "sample"),
+    *("update_priorities", "publish", "fetch", "stats", "report"),
+)
+# What may stand for a part of a name in angle brackets. Clients, tables and transports have the
+# names that they were given, dots included.
+_LABELS = {
+    "client": ".+",
+    "table": ".+",
+    "transport": ".+",
+    "op": "|".join(OPERATIONS),
+    "reason": "[a-z_]+",
+    "stage": "[a-z]+",
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One kind of name. Counters only grow while their process lives; a histogram is of durations.
+
+    pattern: a dotted name, in which <client> and the like stand for any.
+    """
+
+    pattern: str
+    kind: Kind
+    unit: str  # s, us, bytes, a share (of 1), or what is counted
+    meaning: str
+    where: str
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The parts of the pattern in angle brackets."""
+        return tuple(re.findall(r"<(\w+)>", self.pattern))
+
+
+_Row = tuple[str, Kind, str, str]
+
+
+def _section(prefix: str, where: str, *rows: _Row) -> list[Metric]:
+    return [Metric(prefix + name, kind, unit, meaning, where) for name, kind, unit, meaning in rows]
+
+
+_TRAFFIC: tuple[_Row, ...] = (
+    ("frames_received", "counter", "frames", "packets that came, of any kind"),
+    ("frames_sent", "counter", "frames", "packets that went out"),
+    ("bytes_received", "counter", "bytes", "of these packets, headers of ours included"),
+    ("bytes_sent", "counter", "bytes", "of these packets, headers of ours included"),
+)
+_TIMES: tuple[_Row, ...] = (
+    ("<op>.handling", "histogram", "us", "how long the server worked on a request"),
+    ("<op>.queueing", "histogram", "us", "from a whole request to the work on it"),
+    ("<op>.latency", "histogram", "us", "from a call to its answer, as clients reported it"),
+)
+_LIMITER: tuple[_Row, ...] = (
+    ("limiter_waits.<reason>", "counter", "requests", "that had to wait for the limiter"),
+    ("limiter_wait_s.<reason>", "counter", "s", "that requests waited, waits under way included"),
+)
+_PROCESS: tuple[_Row, ...] = (
+    ("cpu_s", "counter", "s", "CPU time of the process, all its threads"),
+    ("resident_bytes", "gauge", "bytes", "memory of the process that is in RAM"),
+)
+
+CATALOG: tuple[Metric, ...] = (
+    *_section(
+        "server.",
+        "server",
+        ("version", "text", "", "of drlnet"),
+        ("uptime_s", "gauge", "s", "since it started"),
+        *_PROCESS,
+        ("memory_bytes", "gauge", "bytes", "of all tables"),
+        ("busy_s", "counter", "s", "of the poll loop, in rounds that had something to do"),
+        ("polls", "counter", "rounds", "of the poll loop"),
+        ("waits", "counter", "rounds", "after which the poll loop slept"),
+        ("clients", "gauge", "clients", "with a session"),
+        ("params_version", "gauge", "version", "of the newest params; 0: none yet"),
+        ("params_bytes", "gauge", "bytes", "of the newest params"),
+        ("waiting_requests", "gauge", "requests", "that wait for the limiter now"),
+        ("expired_pulls", "counter", "pulls", "for rows that were overwritten before they came"),
+        ("drops.<reason>", "counter", "frames", "dropped, by what was wrong with them"),
+        *_TIMES,
+    ),
+    *_section(
+        "transport.<transport>.",
+        "server, its listeners of a kind",
+        ("clients", "gauge", "clients", "with a session over it"),
+        *_TRAFFIC,
+        *_TIMES,
+    ),
+    *_section(
+        "table.<table>.",
+        "server, its tables",
+        ("rows", "gauge", "rows", "held (steps)"),
+        ("capacity", "gauge", "rows", "that fit"),
+        ("fill", "gauge", "share", "rows of capacity"),
+        ("ring_bytes", "gauge", "bytes", "of the rows' memory"),
+        ("env_steps", "counter", "steps", "stored, reset steps left out"),
+        ("rows_ignored", "counter", "rows", "that came again and were held already"),
+        ("streams_leased", "gauge", "streams", "held by a client"),
+        ("streams_orphaned", "gauge", "streams", "whose client is gone and that may be resumed"),
+        ("live_items", "gauge", "items", "that can be drawn"),
+        ("pending_items", "gauge", "items", "whose rows have not all come"),
+        ("items_created", "counter", "items", "that became live"),
+        ("items_drawn", "counter", "items", "drawn into batches"),
+        ("items_ignored", "counter", "items", "whose anchor was gone or not theirs"),
+        ("items_retired", "counter", "items", "that lost rows they need, or a crash broke"),
+        ("samples_per_insert", "gauge", "draws per item", "since the table was opened"),
+        *_LIMITER,
+        ("effective_items", "gauge", "items", "Kish's effective sample size of the priorities"),
+        ("sampled_age", "histogram", "us", "how long ago a drawn item's row had come"),
+        ("sampled_versions_behind", "gauge", "versions", "of params since then, recent mean"),
+        ("priority_mass", "gauge", "priority", "sum of the stored priorities, p^alpha"),
+        ("priority_maximum", "gauge", "priority", "largest so far: what a new item gets"),
+        ("applied_updates", "counter", "priorities", "updated"),
+        ("stale_updates", "counter", "priorities", "for items that were gone: ignored"),
+    ),
+    *_section(
+        "peer.<client>.",
+        "server, its side of a session",
+        ("transport", "text", "", "which carries it"),
+        ("endpoint", "text", "", "the client's address"),
+        ("silent_s", "gauge", "s", "since the client was last heard"),
+        ("frame_bytes", "gauge", "bytes", "largest packet on this path"),
+        *_TRAFFIC,
+        ("duplicate_requests", "counter", "requests", "that came again and were not applied again"),
+        ("outstanding_reply_bytes", "gauge", "bytes", "of replies asked for and not yet sent"),
+        ("waiting_for", "text", "", "why its oldest waiting request waits; empty: none does"),
+        ("waiting_s", "gauge", "s", "how long that one has waited"),
+        *_LIMITER,
+    ),
+    *_section(
+        "client.<client>.",
+        "client, its side of a session",
+        *_TRAFFIC,
+        ("retransmissions", "counter", "frames", "sent again for want of an answer"),
+        ("repulls", "counter", "pulls", "asked for again: part of a reply was lost"),
+        ("reconnects", "counter", "sessions", "opened anew"),
+        ("dropped_frames", "counter", "frames", "that made no sense to the client"),
+        ("duplicate_frames", "counter", "frames", "of replies that it had already"),
+        ("frame_bytes", "gauge", "bytes", "largest packet on this path"),
+        ("smoothed_round_trip_us", "gauge", "us", "its estimate, for retransmission"),
+        ("window_bytes", "gauge", "bytes", "of requests that may be under way"),
+        ("credit_bytes", "gauge", "bytes", "that the server granted it"),
+        ("pull_window_bytes", "gauge", "bytes", "of replies that it asks for ahead"),
+        ("window_waits", "counter", "calls", "that had to wait for credit or window"),
+        ("window_wait_s", "counter", "s", "that they waited"),
+        ("<op>.latency", "histogram", "us", "from a call to its answer"),
+    ),
+    *_section(
+        "client.<client>.",
+        "actor and learner",
+        ("role", "text", "", "actor or learner"),
+        ("pid", "gauge", "process", "its number at its machine"),
+        *_PROCESS,
+        ("threads", "gauge", "threads", "of the process"),
+        ("env_steps", "counter", "steps", "an actor's own; of all actors at the learner"),
+        ("params_version", "gauge", "version", "an actor's in use; the learner's newest"),
+        (
+            "stage.<stage>_s",
+            "counter",
+            "s",
+            "spent in a stage of its loop; they add up to its time",
+        ),
+    ),
+    *_section(
+        "client.<client>.",
+        "actor",
+        ("env_steps_per_s", "gauge", "steps/s", "over its last report interval"),
+        ("episodes", "counter", "episodes", "that ended"),
+        ("return_mean", "gauge", "return", "of its last 100 episodes, exploring"),
+        ("return_last", "gauge", "return", "of its newest episode"),
+        ("epsilon_min", "gauge", "probability", "of a random action in its greediest environment"),
+        ("policy_lag", "gauge", "versions", "that its params were behind when it last looked"),
+        ("env_crashes", "counter", "crashes", "of its environments"),
+    ),
+    *_section(
+        "client.<client>.",
+        "learner",
+        ("learner_steps", "counter", "steps", "batches learned from"),
+        ("learner_steps_per_s", "gauge", "steps/s", "over its last report interval"),
+        ("loss", "gauge", "loss", "of its newest batch"),
+        ("q_mean", "gauge", "return", "mean value of the actions in its newest batch"),
+        ("eval_return", "gauge", "return", "mean of the gate's greedy episodes, newest params"),
+        ("eval_return_best", "gauge", "return", "of the params that the checkpoint holds"),
+        ("importance_exponent", "gauge", "exponent", "beta"),
+        ("sample_wait_share", "gauge", "share", "of its time that it waited for batches"),
+        ("batch_size", "gauge", "items", "in a batch"),
+        ("gpu_utilization", "gauge", "share", "of the GPU's time, where there is one"),
+        ("gpu_memory_bytes", "gauge", "bytes", "of the GPU that the learner holds"),
+    ),
+)
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    parts = re.split(r"<(\w+)>", pattern)  # literal, label, literal, label, ...
+    return re.compile(
+        "".join(
+            f"(?P<{part}>{_LABELS[part]})" if i % 2 else re.escape(part)
+            for i, part in enumerate(parts)
+        )
+    )
+
+
+_REGEXES = tuple((_regex(metric.pattern), metric) for metric in CATALOG)
+
+
+def matches(name: str) -> Iterator[tuple[Metric, dict[str, str]]]:
+    """Every metric whose pattern a name has, with what stands for its labels: there is but one."""
+    for regex, metric in _REGEXES:
+        found = regex.fullmatch(name)
+        if found is not None:
+            yield metric, found.groupdict()
+
+
+@lru_cache(maxsize=4096)
+def find(name: str) -> tuple[Metric, dict[str, str]] | None:
+    """The metric of a name, with its labels; None for a figure that a client made up itself."""
+    return next(matches(name), None)
+
+
+def as_table() -> str:
+    """The catalog in Markdown, as it stands in the README."""
+    rows = ["| name | kind | unit | meaning | measured by |", "| --- | --- | --- | --- | --- |"]
+    rows += [
+        f"| `{one.pattern}` | {one.kind} | {one.unit} | {one.meaning} | {one.where} |"
+        for one in CATALOG
+    ]
+    return "\n".join(rows)

@@ -1,0 +1,86 @@
+"""What a run leaves of its readings: metrics.jsonl, latency.json, TensorBoard's event files."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from drlnet.errors import RunFolderError
+from drlnet.metrics.run_folder import RunFolder
+from drlnet.native import HistogramReading
+
+if TYPE_CHECKING:
+    from drlnet.metrics.tensorboard import EventFile
+
+PERCENTILES = {"p50_us": 0.5, "p99_us": 0.99, "p999_us": 0.999}
+
+
+def plain(reading: Mapping[str, Any]) -> dict[str, Any]:
+    """The reading for JSON: a histogram becomes its count, mean, percentiles and maximum, a number
+    that JSON has no name for becomes None, others keep six digits."""
+    return {name: _plain(value) for name, value in reading.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, HistogramReading):
+        found = {"count": value.count, "mean_us": value.mean_us, "max_us": value.max_us}
+        found |= {name: value.percentile_us(share) for name, share in PERCENTILES.items()}
+        return {name: _plain(figure) for name, figure in found.items()}
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
+
+
+class RunRecords:
+    """The one writer of a run's readings. Threading: not thread-safe.
+
+    Files come into being with the first reading. RunFolderError when one cannot be written.
+    """
+
+    def __init__(self, folder: RunFolder, *, tensorboard: bool = True) -> None:
+        self._folder, self._tensorboard = folder, tensorboard
+        self._events: EventFile | None = None
+        self._last: Mapping[str, Any] = {}
+
+    def add(self, learner: Mapping[str, Any], server: Mapping[str, Any]) -> None:
+        """Keeps what the learner reported, and the server's reading with all others' reports."""
+        now = time.time()
+        self._folder.record(plain({"role": "learner", **learner}), now)
+        self._folder.record(plain({"role": "server", **server}), now)
+        self._last = server
+        if self._tensorboard:
+            self._add_event(server, int(learner["env_steps"]), now)
+
+    def close(self) -> None:
+        """Writes the newest reading's histograms whole, and ends the event file."""
+        histograms = {
+            name: {**_plain(value), "buckets": [[us, count] for us, count in value.buckets]}
+            for name, value in self._last.items()
+            if isinstance(value, HistogramReading)
+        }
+        if not histograms:
+            return
+        try:
+            self._folder.latency_path.write_text(json.dumps(histograms) + "\n", encoding="utf-8")
+            if self._events is not None:
+                self._events.close()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _add_event(self, reading: Mapping[str, Any], env_steps: int, time_s: float) -> None:
+        from drlnet.metrics.tensorboard import EventFile
+
+        try:
+            if self._events is None:
+                self._events = EventFile(self._folder.tensorboard_path)
+            self._events.add(reading, env_steps, time_s)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> RunFolderError:
+        return RunFolderError(
+            f"cannot write in {self._folder.path}: {error.strerror}", "make room or check rights"
+        )

@@ -1,0 +1,143 @@
+"""Runs as plots need them: their readings, what sets them apart, which are seeds of one setting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drlnet.config import Config
+from drlnet.config.fields import walk
+from drlnet.errors import RunFolderError
+from drlnet.metrics import RunFolder
+
+Numbers = npt.NDArray[np.float64]
+
+# What may differ between runs that are seeds of one setting.
+_NOT_SETTINGS = {
+    *("run.seed", "run.folder", "run.tensorboard"),
+    *("server.listen", "server.metrics", "server.insecure"),
+}
+_MOST_NAMED = 3  # settings in a label
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's folder, read. Readings are in the order of time, each with `time`, s since 1970."""
+
+    path: Path
+    config: Config
+    started_s: float
+    learner: Sequence[Mapping[str, Any]]
+    server: Sequence[Mapping[str, Any]]
+    latency: Mapping[str, Any]  # histograms by name; empty when the learner did not end in order
+    cut_short: bool  # the last reading was only half there
+
+    def settings(self) -> dict[str, Any]:
+        """By key, without what is a run's own."""
+        values = {key: value for key, value, _ in walk(self.config)}
+        return {key: value for key, value in values.items() if key not in _NOT_SETTINGS}
+
+
+def read_run(path: Path) -> Run:
+    """Raises RunFolderError (ConfigError) for what is no run, or has nothing to show yet."""
+    folder = RunFolder(path)
+    if not folder.config_path.is_file() or not folder.metrics_path.is_file():
+        raise RunFolderError(
+            f"{path} is not a run's folder",
+            "name a folder that `drlnet run` or `drlnet learn` printed",
+        )
+    config = folder.read_config()
+    readings = list(folder.readings())
+    if not readings:
+        raise RunFolderError(
+            f"{path} holds no readings yet",
+            "plot it once training has gone on for a report interval (a second)",
+        )
+    return Run(
+        path,
+        config,
+        _started(folder, readings[0]["time"]),
+        [reading for reading in readings if reading.get("role") == "learner"],
+        [reading for reading in readings if reading.get("role") == "server"],
+        _latency(folder),
+        folder.cut_short(),
+    )
+
+
+def series(readings: Sequence[Mapping[str, Any]], name: str) -> Numbers:
+    """A figure in every reading; NaN where it is absent or no number. Shape (readings,)."""
+    values = [reading.get(name) for reading in readings]
+    return np.array(
+        [float(value) if isinstance(value, (int, float)) else np.nan for value in values]
+    )
+
+
+def grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs that differ by their seeds alone are one group; labels say by what groups differ.
+
+    The label of the only group is "".
+    """
+    groups: list[tuple[dict[str, Any], list[Run]]] = []
+    for run in runs:
+        settings = run.settings()
+        same = next((members for known, members in groups if known == settings), None)
+        if same is None:
+            groups.append((settings, [run]))
+        else:
+            same.append(run)
+    labels: dict[str, list[Run]] = {}
+    for settings, members in groups:
+        label = _label(settings, [known for known, _ in groups])
+        if label in labels:  # the settings that tell them apart are not among those named
+            label = f"{label}, {members[0].path.name}"
+        labels[label] = members
+    return labels
+
+
+def _label(settings: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> str:
+    env = settings["env.id"]
+    parts = [str(env)] if any(group["env.id"] != env for group in groups) else []
+    # Two environments have two recipes: that is one difference and not twenty.
+    rivals = [group for group in groups if group["env.id"] == env]
+    differing = [
+        key for key, value in settings.items() if any(group.get(key) != value for group in rivals)
+    ]
+    named = [f"{key.rpartition('.')[2]} {_words(settings[key])}" for key in differing]
+    parts += named[:_MOST_NAMED]
+    if len(named) > _MOST_NAMED:
+        parts.append(f"{len(named) - _MOST_NAMED} more")
+    return ", ".join(parts)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return "-".join(map(str, value))
+    if isinstance(value, dict):
+        return " ".join(f"{name} {part}" for name, part in value.items()) or "none"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _started(folder: RunFolder, first_reading_s: float) -> float:
+    try:
+        facts = json.loads(folder.facts_path.read_text(encoding="utf-8"))
+        return datetime.fromisoformat(facts["started"]).timestamp()
+    except (OSError, ValueError, KeyError):  # then time counts from the first reading
+        return first_reading_s
+
+
+def _latency(folder: RunFolder) -> Mapping[str, Any]:
+    if not folder.latency_path.is_file():
+        return {}
+    try:
+        return dict(json.loads(folder.latency_path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise RunFolderError(
+            f"{folder.latency_path} is cut short or not JSON", "remove that file"
+        ) from error

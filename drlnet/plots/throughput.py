@@ -1,0 +1,65 @@
+"""What flowed while a run went on: steps of actors and learner, bytes of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from drlnet.errors import RunFolderError
+from drlnet.metrics.catalog import find
+from drlnet.plots.figure import Axis, Figure, Line
+from drlnet.plots.runs import Numbers, Run, grouped, series
+
+# What each panel adds up.
+_PANELS = {
+    "environment steps per second": ("table.<table>.env_steps",),
+    "learner steps per second": ("client.<client>.learner_steps",),
+    "bytes per second, in and out": (
+        "transport.<transport>.bytes_received",
+        "transport.<transport>.bytes_sent",
+    ),
+}
+
+
+def throughput(runs: Sequence[Run]) -> Figure:
+    """A line for each run over the seconds since its start; seeds of one setting look alike.
+
+    RunFolderError when no run has two readings of its server.
+    """
+    groups = grouped(runs)
+    figure = Figure("Throughput", panels=list(_PANELS), columns=3, panel_inches=2.7)
+    drawn = False
+    for panel, patterns in _PANELS.items():
+        lines = {}
+        for label, members in groups.items():
+            found = [_rate(run, patterns) for run in members if len(run.server) > 1]
+            if found:
+                lines[label] = found
+        drawn |= bool(lines)
+        figure.lines(panel, lines, x=Axis("seconds", low=0), y=Axis(low=0))
+    if not drawn:
+        raise RunFolderError(
+            "none of these runs holds two readings of its server",
+            "plot a run that trained for two report intervals (two seconds) or more",
+        )
+    return figure
+
+
+def _rate(run: Run, patterns: Sequence[str]) -> Line:
+    seconds = series(run.server, "time") - run.started_s
+    total = _total(run, patterns)
+    elapsed = np.diff(seconds)
+    rates = np.diff(total)[elapsed > 0] / elapsed[elapsed > 0]
+    return Line(seconds[1:][elapsed > 0], np.maximum(rates, 0.0))
+
+
+def _total(run: Run, patterns: Sequence[str]) -> Numbers:
+    """The sum of the counters of these patterns in each reading of the server."""
+    names = {
+        name
+        for name in dict.fromkeys(name for reading in run.server for name in reading)
+        if (found := find(name)) is not None and found[0].pattern in patterns
+    }
+    counters = [series(run.server, name) for name in sorted(names)]
+    return np.nansum(counters, axis=0) if counters else np.full(len(run.server), np.nan)

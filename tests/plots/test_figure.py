@@ -1,0 +1,86 @@
+"""Figures: the same content makes the same file, and a legend names what is drawn."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from drlnet.errors import ConfigError
+from drlnet.plots import Axis, Bar, Figure, Line, Mark
+from drlnet.plots.style import look, number
+
+SUBJECTS = [f"subject {i}" for i in range(13)]
+
+
+def words_of(figure: Figure) -> list[str]:
+    return [part.text for part in ElementTree.fromstring(figure.svg()).iter() if part.text]
+
+
+def curves() -> Figure:
+    figure = Figure("Title", panels=["left", "right"], share_y=True)
+    for panel, scale in (("left", 1.0), ("right", 100.0)):
+        lines = {
+            name: Line([1, 2, 4], [scale, scale * 2, math.nan], high=[scale * 2] * 3)
+            for name in SUBJECTS
+        }
+        marks = [Mark(2.5, "here"), Mark(5, "goal", axis="y")]
+        figure.lines(panel, lines, x=Axis("n", log=2), y=Axis("us", log=10), marks=marks)
+    return figure
+
+
+def test_the_same_figure_is_the_same_text() -> None:
+    figure = curves()
+    first = figure.svg()
+    assert first == figure.svg() == curves().svg()
+    assert "<dc:date>" not in first
+
+
+def test_the_legend_names_every_subject_once() -> None:
+    words = words_of(curves())
+    assert [word for word in words if word in SUBJECTS] == SUBJECTS
+    assert {"Title", "left", "right", "us", "n"} <= set(words)
+    assert (words.count("here"), words.count("goal")) == (2, 2)
+
+
+def test_one_nameless_line_needs_no_legend() -> None:
+    figure = Figure("Title")
+    figure.lines("", {"": Line([0, 1], [1, 2], low=[0, 1], high=[2, 3])})
+    assert "Title" in words_of(figure)
+
+
+def test_bars_carry_their_values_and_groups() -> None:
+    figure = Figure("Bars")
+    figure.bars(
+        "",
+        {"ping, 64 B": {"udp": Bar(64.2, high=97.0), "dpdk": Bar(1.234, label="1.2!")}},
+        axis=Axis("us", log=10),
+    )
+    assert {"Bars", "ping, 64 B", "udp", "dpdk", "64.2", "1.2!"} <= set(words_of(figure))
+
+
+def test_it_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
+    figure = curves()
+    figure.save(tmp_path / "new" / "plot.png")
+    figure.save(tmp_path / "plot.svg")
+    assert (tmp_path / "new" / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "plot.svg").read_text() == figure.svg()
+    with pytest.raises(ConfigError, match=r"\.svg or \.png") as raised:
+        figure.save(tmp_path / "plot.pdf")
+    assert "plot.svg" in raised.value.remedy
+    with pytest.raises(ConfigError, match="cannot write"):
+        figure.save(tmp_path / "plot.svg" / "plot.svg")
+
+
+def test_subjects_look_different() -> None:
+    assert len({look(i) for i in range(24)}) == 24
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0, "0"), (0.01, "0.01"), (5, "5"), (1500, "1,500"), (20e3, "20k"), (1.5e6, "1.5M")],
+)
+def test_numbers(value: float, words: str) -> None:
+    assert number(value) == words
