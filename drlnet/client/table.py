@@ -15,6 +15,7 @@ from drlnet.errors import ConfigError
 from drlnet.native import Client as NativeClient
 from drlnet.native import TableSpec
 
+
 class PriorityChanges(NamedTuple):
     """Items that were created or got another priority: what who draws for himself has to learn.
 
@@ -122,8 +123,10 @@ class Table:
         return Batch(layout, buffer)
 
     def new_priorities(self, since: int = 0) -> PriorityChanges:
-        """What changed after `since`: 0, or `next` of the answer before. Own updates are in it, too,
-        those under way as well. The server keeps 16 bytes per row for it from the first call on.
+        """What changed after `since`: 0, or `next` of the answer before.
+
+        Own updates are in it, too, those under way as well. The server keeps 16 bytes per row for
+        it from the first call on.
         """
         keys, priorities = [], []
         more = True

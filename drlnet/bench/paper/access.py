@@ -1,4 +1,4 @@
-"""How a learner reaches the replay in each layout, and how actors and learner wait for each other."""
+"""How a learner reaches the replay in each layout, and how it waits for its actors."""
 
 from __future__ import annotations
 
@@ -30,16 +30,20 @@ Buffer = NDArray[np.uint8]
 class Replay(Protocol):
     """What the native replays of each layout have, and Redis's has as well."""
 
-    def sample(self, batch: int, out: Buffer) -> None:
+    def sample(self, batch: int, out: Buffer, /) -> None:
         """A prioritized batch."""
 
-    def update(self, keys: NDArray[np.uint64], priorities: NDArray[np.float32]) -> None:
+    def update(self, keys: NDArray[np.uint64], priorities: NDArray[np.float32], /) -> None:
         """Its new priorities."""
 
-    def samples(self, batch: int, out: Buffer, latencies: NDArray[np.uint64], s: float) -> int:
+    def samples(
+        self, batch: int, out: Buffer, latencies_ns: NDArray[np.uint64], budget_s: float, /
+    ) -> int:
         """A timed loop of the first."""
 
-    def cycles(self, batch: int, out: Buffer, latencies: NDArray[np.uint64], s: float) -> int:
+    def cycles(
+        self, batch: int, out: Buffer, latencies_ns: NDArray[np.uint64], budget_s: float, /
+    ) -> int:
         """A timed loop of both."""
 
 
@@ -51,15 +55,15 @@ class Access:
     replays: Mapping[Layout, Replay]
     wait_for_actors: Callable[[int], None]
     others: Mapping[str, Timed]  # by operation: ping, fetch
-    frame_bytes: int = 0  # of a session
-
-    def layout_of(self, batch: int) -> dict[str, Any]:
-        """Where the parts of a batch lie."""
-        return cast(dict[str, Any], self.spec.layout(batch))
 
     def buffer(self, batch: int) -> Buffer:
         """Memory for a batch, whose pages are there already."""
-        return np.zeros(self.layout_of(batch)["total_bytes"], np.uint8)
+        return np.zeros(layout_of(self.spec, batch)["total_bytes"], np.uint8)
+
+
+def layout_of(spec: native.TableSpec, batch: int) -> dict[str, Any]:
+    """Where the parts of a batch lie."""
+    return cast(dict[str, Any], spec.layout(batch))
 
 
 def pin_this_thread(core: int | None) -> None:
@@ -90,7 +94,7 @@ def _await_meeting(client: native.Client, actors: int) -> None:
     if actors == 0:
         return
     spec = _meeting_spec(actors)
-    place = np.empty(spec.layout(1)["total_bytes"], np.uint8)
+    place = np.empty(layout_of(spec, 1)["total_bytes"], np.uint8)
     client.sample(client.open_table(spec), 1, place, _MEETING_S)
 
 
@@ -104,11 +108,11 @@ def _prepared(client: native.Client, shape: str) -> tuple[native.TableSpec, int]
 
 def _fetches(client: native.Client, spec: native.TableSpec, table: int) -> Timed:
     """Items by their keys, one at a time."""
-    layout = spec.layout(_FETCHED_KEYS)
+    layout = layout_of(spec, _FETCHED_KEYS)
     batch = np.empty(layout["total_bytes"], np.uint8)
     client.sample(table, _FETCHED_KEYS, batch, _TIMEOUT_S)
     keys = np.frombuffer(batch, np.uint64, _FETCHED_KEYS, layout["keys"]).copy()
-    place = np.empty(spec.layout(1)["total_bytes"], np.uint8)
+    place = np.empty(layout_of(spec, 1)["total_bytes"], np.uint8)
     return partial(native.measure_reads, client, table, keys, place)
 
 
@@ -128,7 +132,6 @@ def over_network(address: str, poll: str, shape: str) -> Iterator[Access]:
             "ping": partial(native.measure_pings, client, 64),
             "fetch": _fetches(client, spec, table),
         },
-        int(client.own_stats()["frame_bytes"]),
     )
 
 

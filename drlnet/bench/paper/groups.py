@@ -1,4 +1,4 @@
-"""A group of processes that measures: a server, its actors and its learner, each a role of its own."""
+"""A group of processes that measures: a server, its actors and its learner."""
 
 from __future__ import annotations
 
@@ -69,6 +69,7 @@ class Places:
     server: Sequence[str] = DRLNET
     actor: Sequence[str] = DRLNET
     learner: Sequence[str] = DRLNET
+    learner_listen: str | None = None  # in layout (a), where the transport's is the server's host's
 
     def actor_core(self, index: int) -> int | None:
         """Beside the learner where there are two cores, else on those that are left."""
@@ -117,7 +118,7 @@ def run_group(
 def _serve(stop: Stop, group: Group, places: Places, roles: Supervisor) -> str:
     """The address for who comes first: of the server, or for the learner to listen on."""
     if group.place == "learner":
-        return group.transport.listen
+        return places.learner_listen or group.transport.listen
     if group.place == "redis":
         return start_redis(roles)
     listen = ("--insecure", "--poll", group.transport.poll, "--listen", group.transport.listen)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drlnet.bench.paper.access import Access, Replay
 from drlnet.bench.paper.phases import Phase, thinned
@@ -74,7 +75,7 @@ def _training(access: Access, replay: Replay, batch: int) -> Timed:
 
     trainer = Trainer(access, batch)
 
-    def loop(latencies: np.ndarray[tuple[int], np.dtype[np.uint64]], budget_s: float) -> int:
+    def loop(latencies: NDArray[np.uint64], budget_s: float) -> int:
         end_ns = time.monotonic_ns() + int(budget_s * 1e9)
         for count in range(len(latencies)):
             before_ns = time.monotonic_ns()

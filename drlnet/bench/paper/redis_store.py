@@ -52,7 +52,9 @@ def _connected(address: str) -> Iterator[redis.Redis]:
         with redis.Redis.from_url(address, retry=Retry(ConstantBackoff(0), 0)) as client:
             yield client
     except RedisError as error:
-        raise TransportError(f"{address}: {error}", "look whether redis-server still runs") from None
+        raise TransportError(
+            f"{address}: {error}", "look whether redis-server still runs"
+        ) from None
 
 
 def _name(row: int) -> str:
@@ -81,7 +83,7 @@ class RedisReplay:
         # At the seam of a ring a stack has the wrong neighbours: as many bytes, no matter here.
         wanted = (self._drawn[:, None] + self._offsets).clip(0, self._rows - 1)
         found = self._client.mget([_name(row) for row in wanted.flat])
-        place, size = memoryview(out), self._shape.row_bytes
+        place, size = out.data, self._shape.row_bytes
         for index, row in enumerate(found):
             place[index * size : (index + 1) * size] = row
 
@@ -91,11 +93,15 @@ class RedisReplay:
         self._client.hset(_PRIORITIES, mapping=mapping)
         self._tree.update(self._drawn, priorities)
 
-    def samples(self, batch: int, out: Buffer, latencies: NDArray[np.uint64], s: float) -> int:
+    def samples(
+        self, batch: int, out: Buffer, latencies_ns: NDArray[np.uint64], budget_s: float
+    ) -> int:
         """A timed loop of batches."""
-        return _timed(latencies, s, lambda: self.sample(batch, out))
+        return _timed(latencies_ns, budget_s, lambda: self.sample(batch, out))
 
-    def cycles(self, batch: int, out: Buffer, latencies: NDArray[np.uint64], s: float) -> int:
+    def cycles(
+        self, batch: int, out: Buffer, latencies_ns: NDArray[np.uint64], budget_s: float
+    ) -> int:
         """A timed loop of batches and their updates."""
         errors = self._random.exponential(size=batch).astype(np.float32)
 
@@ -103,7 +109,7 @@ class RedisReplay:
             self.sample(batch, out)
             self.update(self._drawn, errors)
 
-        return _timed(latencies, s, cycle)
+        return _timed(latencies_ns, budget_s, cycle)
 
 
 def _timed(latencies: NDArray[np.uint64], budget_s: float, call: Callable[[], None]) -> int:

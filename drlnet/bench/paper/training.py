@@ -6,22 +6,22 @@ import numpy as np
 import torch
 from torch import nn
 
-from drlnet.bench.paper.access import Access, Replay
+from drlnet.bench.paper.access import Access, Replay, layout_of
 from drlnet.nets import Mlp
 
 _INPUTS, _ACTIONS = 1764, 6  # of an item's bytes, evenly chosen: what a pooling layer would leave
 
 
 class Trainer:
-    """Double DQN (van Hasselt et al., 2016) on bytes: what is learned does not matter, the work does."""
+    """Double DQN (van Hasselt et al., 2016) on bytes: the work matters, not what is learned."""
 
     def __init__(self, access: Access, batch: int) -> None:
         torch.set_num_threads(1)
         torch.manual_seed(0)
         self._batch = batch
         self._out = access.buffer(batch)
-        layout = access.layout_of(batch)
-        offset, rows, _, _, _ = layout["views"][0]
+        layout = layout_of(access.spec, batch)
+        offset = layout["views"][0][0]
         item_bytes = (layout["total_bytes"] - offset) // batch
         items = self._out[offset : offset + batch * item_bytes].reshape(batch, item_bytes)
         self._items = torch.from_numpy(items)[:, :: max(1, item_bytes // _INPUTS)]

@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kTimeoutNs = 10'000'000'000;
 constexpr size_t kErrors = 8192;
+constexpr size_t kPieceBytes = 256 * 1024;
 
 template <typename T>
 std::span<const T> records_at(std::span<const std::byte> reply, uint64_t offset, uint32_t count) {
@@ -143,8 +144,16 @@ void LocalReplay::draw(uint32_t batch, std::span<std::byte> out) {
                   "append items before they are sampled");
     }
     table.draw(batch, drawn_);
-    DRLNET_ASSERT(table.gather(drawn_, 0, out));
   });
+  // In pieces, between which the server answers others, as it does between its own turns.
+  for (size_t at = 0; at < out.size(); at += kPieceBytes) {
+    const auto piece = out.subspan(at, std::min(kPieceBytes, out.size() - at));
+    server_.visit(spec_.name, [&](Table& table) {
+      if (!table.gather(drawn_, at, piece)) {
+        throw Error(Status::sample_expired, "its rows were overwritten meanwhile", "sample again");
+      }
+    });
+  }
 }
 
 void LocalReplay::update(std::span<const uint64_t> keys, std::span<const float> priorities) {

@@ -82,9 +82,12 @@ void Server::loop() {
   for (;;) {
     if (const uint32_t asked = requests_.load(std::memory_order_relaxed)) {
       if (asked & kStop) return;
-      if (asked & kVisit) let_visitors_in();
       const std::lock_guard lock(readers_mutex_);
       answer_readers();
+    }
+    if (rounds_.contended()) {
+      rounds_.unlock();
+      rounds_.lock();  // behind who waited
     }
     if (poll_once()) {
       spin_until = 0;
@@ -132,30 +135,8 @@ void Server::wait(uint64_t now) {
   rounds_.lock();
 }
 
-void Server::let_visitors_in() {
-  constexpr uint64_t kVisitNs = 100'000;  // a spinning loop sleeps only for longer ones
-  requests_.fetch_and(~uint32_t{kVisit});
-  if (poll_ == Poll::busy) {
-    rounds_.unlock();
-    const uint64_t until = now_ns() + kVisitNs;
-    while (visitors_.load() > 0 && now_ns() < until) spin_pause();
-    rounds_.lock();
-  }
-  std::unique_lock rounds(rounds_, std::adopt_lock);
-  visited_.wait(rounds, [&] { return visitors_.load() == 0; });
-  rounds.release();  // run() goes on holding it
-}
-
 void Server::visit(std::string_view name, FunctionRef<void(Table&)> visit) {
-  struct Leave {
-    std::condition_variable& visited;
-    ~Leave() { visited.notify_one(); }
-  };
-  ++visitors_;
-  requests_.fetch_or(kVisit);
-  const Leave leave{visited_};  // behind the lock, however the visit ends
   const std::lock_guard rounds(rounds_);
-  --visitors_;
   const auto table =
       std::ranges::find_if(tables_, [&](const auto& one) { return one->spec().name == name; });
   if (table == tables_.end()) {

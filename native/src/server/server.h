@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fair_mutex.h"
 #include "base/function_ref.h"
 #include "base/poll.h"
 #include "base/wake_fd.h"
@@ -52,8 +53,8 @@ class Server : private RequestHandler {
   void run();
   void stop();
   // For a thread beside the one in run(): calls visit with the table of that name between two
-  // rounds, on the thread of the caller, and keeps the loop waiting meanwhile. Throws
-  // Error(unknown_table).
+  // rounds, on the thread of the caller, and keeps the loop waiting meanwhile; a round at least
+  // lies between two visits. Throws Error(unknown_table).
   void visit(std::string_view table, FunctionRef<void(Table&)> visit);
   bool poll_once();  // one round without waiting; false when there was nothing to do
   // From any thread: while another one is in run(), that one answers between two rounds.
@@ -94,7 +95,6 @@ class Server : private RequestHandler {
   void keep_house(uint64_t now_ns);
   void loop();
   void wait(uint64_t now_ns);
-  void let_visitors_in();
 
   Poll poll_;
   uint64_t memory_limit_;
@@ -116,17 +116,14 @@ class Server : private RequestHandler {
   // By listener: of clients that are gone.
   std::vector<Latency> ended_latency_;
   // What other threads ask the loop for: all that it looks at in a round.
-  enum Request : uint32_t { kStop = 1, kRead = 2, kVisit = 4 };
+  enum Request : uint32_t { kStop = 1, kRead = 2 };
   std::atomic<uint32_t> requests_{0};
   WakeFd wake_fd_;
   std::mutex readers_mutex_;
   std::condition_variable answered_;
   std::vector<std::optional<Metrics>*> readers_;  // that wait for the loop
   bool looping_ = false;                          // a thread is in run()
-  // Held by run() but while it waits for frames, or lets visitors in.
-  std::mutex rounds_;
-  std::condition_variable visited_;
-  std::atomic<int> visitors_{0};  // that do not have the lock yet
+  FairMutex rounds_;  // held by run() but while it waits for frames, or somebody visits
 };
 
 }  // namespace drlnet
