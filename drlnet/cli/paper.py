@@ -147,8 +147,8 @@ def paper(
         role,
         RoleOptions(
             server, poll, Workload(size, actors, rate), layouts,
-            [int(batch) for batch in batches.split(",")], Effort(calls, budget_s, warm_up), turn,
-            training_s, core, replay_core,
+            [int(batch) for batch in batches.split(",") if batch != "none"],
+            Effort(calls, budget_s, warm_up), turn, training_s, core, replay_core,
         ),
     )  # fmt: skip
 
@@ -169,7 +169,7 @@ def bare_server(listen: str, poll: Annotated[str, typer.Option("--poll")] = "bus
 def bare_client(
     address: str,
     poll: Annotated[str, typer.Option("--poll")] = "busy",
-    size: Annotated[int, typer.Option("--bytes", min=1)] = 1 << 20,
+    sizes: Annotated[str, typer.Option("--bytes", metavar="N,...")] = "1048576",
     frame_bytes: Annotated[int, typer.Option("--frame-bytes")] = 8968,
     calls: Annotated[int, typer.Option("--calls", min=1)] = 1000,
     budget_s: Annotated[float, typer.Option("--budget-s")] = 0.5,
@@ -183,9 +183,11 @@ def bare_client(
     from drlnet.bench.rounds import Effort
 
     pin_this_thread(core)
-    transfers = partial(native.BareClient(address, poll).transfers, size, frame_bytes)
-    latencies = Effort(calls, budget_s, 3).latencies_us(transfers)
-    Output(as_json=True).event("transfers", us=latencies.tolist())
+    output, client = Output(as_json=True), native.BareClient(address, poll)
+    for size in map(int, sizes.split(",")):
+        transfers = partial(client.transfers, size, frame_bytes)
+        latencies = Effort(calls, budget_s, 3).latencies_us(transfers)
+        output.event(f"{size} bytes", us=latencies.tolist())
 
 
 def measure(
@@ -222,6 +224,7 @@ def measure(
             rounds=rounds or (2 if quick else 5),
             effort=QUICK if quick else FULL,
             training_s=1.0 if quick else 2.0,
+            training_rounds=1 if quick else None,
             note=output.note,
             places=places,
             floors=not netns,
@@ -252,7 +255,10 @@ def _report(
             "comparisons": [asdict(comparison) for comparison in COMPARISONS],
             "reductions": [asdict(reduction) for reduction in found],
             "floors": [asdict(floor) for floor in near],
-            "bytes_per_second": results.bytes_per_second,
+            "bytes_per_second": [
+                {"transport": name, "bytes": size, "by_round": rates}
+                for (name, size), rates in results.bytes_per_second.items()
+            ],
             "incomplete": results.failed,
             "interrupted": results.interrupted,
         },

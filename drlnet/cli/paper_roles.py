@@ -56,6 +56,7 @@ def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
 
 def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
     from drlnet.bench.paper.access import in_process, over_network
+    from drlnet.bench.paper.groups import FINISHED
     from drlnet.bench.paper.learner import learn
     from drlnet.bench.paper.phases import Phase
     from drlnet.bench.paper.redis_store import SCHEME, over_redis
@@ -82,3 +83,7 @@ def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
             access, options.batches, options.effort, stop, say,
             turn=options.turn, training_s=options.training_s,
         )  # fmt: skip
+        if output.as_json:
+            # Who started us ends the actors first: in layout (a) they would wait for our server.
+            output.event(FINISHED)
+            stop.wait()

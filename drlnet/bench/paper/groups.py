@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -17,10 +18,12 @@ from drlnet.bench.transport.subjects import Subject
 from drlnet.errors import DrlnetError, TransportError
 from drlnet.launch.process import DRLNET, Process
 from drlnet.launch.signals import Stop
-from drlnet.launch.supervisor import Ended, Said, Supervisor
+from drlnet.launch.supervisor import Ended, Supervisor
 
 READY_DEADLINE_S = 60.0
-_QUIET_S, _LAST_WORDS_S = 60.0, 0.2  # without a word of any role
+_QUIET_S = 60.0  # without a word of any role
+_LAST_WORDS_S = 0.1  # an actor says every 0.05 s what it did
+FINISHED = "finished"  # what a learner says that stays until it is ended
 REDIS, REDIS_SERVER = "redis over TCP", "redis-server"
 
 
@@ -42,6 +45,8 @@ class Group:
     @property
     def name(self) -> str:
         doing = "training, " if self.training else ""
+        if not self.batches:
+            return f"memory server, {self.transport.name}, {self.workload.words}"
         where = {"network": "(b), (c)", "learner": "(a)", "redis": "(b)"}[self.place]
         return f"{where}, {doing}{self.transport.name}, {self.workload.words}"
 
@@ -109,7 +114,7 @@ def run_group(
             for i in range(group.workload.actors)
         ]
         try:
-            _listen(stop, roles, learner, heard)
+            _listen(stop, roles, heard)
         finally:
             roles.end(actors)  # before whom they talk to
             roles.end([learner])
@@ -145,7 +150,7 @@ def _learner(
 ) -> list[str]:
     words = _common(group, "learner", address, places.cores.client)
     words += ["--layouts", "a" if group.place == "learner" else "bc", "--turn", str(turn)]
-    words += ["--batches", ",".join(map(str, group.batches))]
+    words += ["--batches", ",".join(map(str, group.batches)) or "none"]
     words += ["--calls", str(effort.calls), "--budget-s", str(effort.budget_s)]
     words += ["--warm-up", str(effort.warm_up)]
     replay_core = places.cores.client if group.crowded else places.cores.server
@@ -161,21 +166,21 @@ def _actor(group: Group, places: Places, address: str, index: int) -> list[str]:
     return _common(group, "actor", address, core)
 
 
-def _listen(stop: Stop, roles: Supervisor, learner: Process, heard: Heard) -> None:
-    ended = False
+def _listen(stop: Stop, roles: Supervisor, heard: Heard) -> None:
+    """Until the learner has measured everything, and the actors have said what they did then."""
+    until: float | None = None
     while not stop.is_set():
-        # What the actors measured last may still be in their pipes when the learner has ended.
-        events = roles.wait(_LAST_WORDS_S if ended else _QUIET_S)
-        for event in events:
-            if isinstance(event, Said):
-                _keep(event.values, heard)
-            elif event.process is not learner or event.returncode != 0:
-                raise _failure(event.process)
-            else:
-                ended = True
-        if ended and not any(isinstance(event, Ended) for event in events):
+        left = _QUIET_S if until is None else until - time.monotonic()
+        if left <= 0:
             return
-        if not events and not stop.is_set():
+        events = roles.wait(left)
+        for event in events:
+            if isinstance(event, Ended):
+                raise _failure(event.process)
+            _keep(event.values, heard)
+            if event.values.get("event") == FINISHED:
+                until = time.monotonic() + _LAST_WORDS_S
+        if not events and until is None and not stop.is_set():
             raise TransportError(
                 f"the roles said nothing for {_QUIET_S:g} s",
                 "measure less, or look at what else the machine does",

@@ -172,7 +172,7 @@ def act_on_redis(
             while time.monotonic() < start_s + CHUNK_S and not stop.is_set():
                 if interval_s:
                     due = max(due + interval_s, time.monotonic())
-                    stop.wait(due - time.monotonic())
+                    stop.wait(max(0.0, due - time.monotonic()))
                 before_ns = time.monotonic_ns()
                 append()
                 latencies[count] = time.monotonic_ns() - before_ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from drlnet.bench.paper.workloads import SHAPES, Layout, Workload
 from drlnet.bench.records import Record
 
 SUITE = "paper"
+TRAINED = "training step"
 _KEY_BYTES = 12  # of an update: a key and a priority
 
 
@@ -42,7 +44,8 @@ class Results:
     cores: int
     rounds: dict[Cell, list[list[float]]] = field(default_factory=dict)  # latencies, us
     polling: dict[Cell, int] = field(default_factory=dict)  # threads that poll
-    bytes_per_second: dict[str, list[float]] = field(default_factory=dict)  # by transport
+    # Of bare transfers, by transport and size.
+    bytes_per_second: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)  # group: cause
     interrupted: bool = False
 
@@ -70,7 +73,9 @@ class Results:
         for one, latencies in found.items():
             if latencies:
                 self.rounds.setdefault(one, []).append(latencies)
-                self.polling[one] = group.polling_threads
+                # While the learner rests, it does not poll.
+                resting = one.comparison == 1 and one.op == STORE and group.polling_threads > 0
+                self.polling[one] = group.polling_threads - resting
 
     def records(self) -> list[tuple[Cell, Record]]:
         """In the order of the tables: one layout below the other."""
@@ -108,20 +113,28 @@ class Results:
             if one.op == PING and (one.transport, one.workload) == (cell.transport, cell.workload)
             for latencies in rounds
         ]
-        rates = self.bytes_per_second.get(cell.transport)
-        if cell.layout is not Layout.NETWORK or not cell.batch or not ping or not rates:
-            return None
-        round_trip = float(np.median([np.median(latencies) for latencies in ping]))
         trips = {BATCH: 1, CYCLE: 2}.get(cell.op, 0)
-        if not trips:
+        if cell.layout is not Layout.NETWORK or not trips or not ping:
             return None
         size: int = layout_of(SHAPES[cell.workload.shape].spec(), cell.batch)["total_bytes"]
         size += _KEY_BYTES * cell.batch * (trips - 1)
-        return trips * round_trip + size / float(np.median(rates)) * 1e6
+        rate = self._rate(cell.transport, size)
+        if rate is None:
+            return None
+        round_trip = float(np.median([np.median(latencies) for latencies in ping]))
+        return trips * round_trip + size / rate * 1e6
+
+    def _rate(self, transport: str, size: int) -> float | None:
+        """Of the transfers whose size is nearest to that."""
+        sizes = [known for name, known in self.bytes_per_second if name == transport]
+        if not sizes:
+            return None
+        nearest = min(sizes, key=lambda known: abs(math.log(known / size)))
+        return float(np.median(self.bytes_per_second[transport, nearest]))
 
 
 def _trained(group: Group) -> str:
-    return "training step, replay on the learner's core" if group.crowded else "training step"
+    return f"{TRAINED}, shared core" if group.crowded else TRAINED
 
 
 def _first(cells: Iterable[Cell], cell: Cell) -> int:

@@ -11,17 +11,16 @@ from drlnet.bench.cores import Cores, pin_process
 from drlnet.bench.paper.access import layout_of
 from drlnet.bench.paper.groups import REDIS, Group, Heard, Places, redis_missing, run_group
 from drlnet.bench.paper.results import Results
-from drlnet.bench.paper.workloads import BASE, BATCHES, SHAPES, Workload, variations
+from drlnet.bench.paper.workloads import ALONE, BASE, BATCHES, SHAPES, Workload, variations
 from drlnet.bench.rounds import Effort, orders
 from drlnet.bench.transport.subjects import BASELINE, Poll, Subject
 from drlnet.errors import DrlnetError
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Supervisor
 
-FULL = Effort(calls=5000, budget_s=0.35, warm_up=50)
-QUICK = Effort(calls=2000, budget_s=0.2, warm_up=20)
+FULL = Effort(calls=5000, budget_s=0.25, warm_up=50)
+QUICK = Effort(calls=2000, budget_s=0.15, warm_up=20)
 _READY_DEADLINE_S = 60.0
-_FRAME_BYTES = 8968
 Note = Callable[[str], None]
 
 
@@ -32,14 +31,14 @@ def groups_of(transports: Sequence[Subject], *, quick: bool, redis: bool = True)
     polled kernel UDP as well) get the other workloads, too.
     """
     bases = [*transports[:1], *(transports[2:3] or transports[1:2])]
-    found = []
+    found = [Group("network", transport, ALONE, ()) for transport in transports]
     for place in ("network", "learner"):
         for transport in transports:
             for workload in variations(quick=quick):
                 if workload == BASE or transport in bases:
                     batches = BATCHES if _both_batches(workload) else BATCHES[:1]
                     found.append(Group(place, transport, workload, batches))
-    for transport in bases:
+    for transport in bases[:1] if quick else bases:
         base = Group("network", transport, BASE, BATCHES[:1], training=True)
         found += [base, replace(base, place="learner")]
         if transport.poll != "busy":  # two that spin on one core would only take turns
@@ -64,6 +63,7 @@ def measure_paper(
     effort: Effort,
     training_s: float,
     note: Note,
+    training_rounds: int | None = None,
     places: Places | None = None,
     floors: bool = True,
 ) -> Results:
@@ -81,6 +81,8 @@ def measure_paper(
         left = [group for group in left if group.place != "redis"]
     for number, order in enumerate(orders(left, rounds), 1):
         for group in order:
+            if group.training and number > (training_rounds or rounds):
+                continue
             note(f"round {number} of {rounds}: {group.name}")
             heard = Heard()
             try:
@@ -94,7 +96,7 @@ def measure_paper(
                 results.interrupted = True
                 return results
         if floors:
-            _measure_rates(stop, order, effort, places, results, note)
+            _measure_rates(stop, left, effort, places, results, note)
     return results
 
 
@@ -112,39 +114,41 @@ def _measure_rates(
         if stop.is_set():
             return
         try:
-            rate = bare_rate(stop, transport, effort, places)
+            for size, rate in bare_rates(stop, transport, effort, places).items():
+                results.bytes_per_second.setdefault((transport.name, size), []).append(rate)
         except DrlnetError as error:
             results.failed[f"bytes of {transport.name}"] = error.cause
             note(f"bytes of {transport.name}: {error.cause}")
-            continue
-        if rate:
-            results.bytes_per_second.setdefault(transport.name, []).append(rate)
 
 
-def bare_rate(stop: Stop, transport: Subject, effort: Effort, places: Places) -> float | None:
-    """Bytes per second of transfers as long as the base case's batch; None when stopped."""
-    size = layout_of(SHAPES[BASE.shape].spec(), BATCHES[0])["total_bytes"]
+def bare_rates(stop: Stop, transport: Subject, effort: Effort, places: Places) -> dict[int, float]:
+    """Bytes per second of transfers as long as the base case's batches, by length."""
+    spec = SHAPES[BASE.shape].spec()
+    sizes = [int(layout_of(spec, batch)["total_bytes"]) for batch in BATCHES]
+    rates: dict[int, float] = {}
     with Supervisor(stop) as roles:
         listen = ["bench", "bare-server", transport.listen, "--poll", transport.poll]
         server = roles.start("bare server", listen, program=places.server)
         said = roles.wait_for_line(server, "ready", _READY_DEADLINE_S)
         if not said:
-            return None
+            return rates  # stopped before
         pin_process(server.pid, places.cores.server)
-        address = transport.connect or said["address"]
         core = places.cores.client
         client = roles.start(
             "bare client",
             [
-                *("bench", "bare-client", address, "--poll", transport.poll),
-                *("--bytes", str(size), "--frame-bytes", str(_FRAME_BYTES)),
+                *("bench", "bare-client", transport.connect or said["address"]),
+                *("--poll", transport.poll, "--bytes", ",".join(map(str, sizes))),
                 *("--calls", str(effort.calls), "--budget-s", str(effort.budget_s)),
                 *(() if core is None else ("--core", str(core))),
             ],
             program=places.learner,
         )
-        said = roles.wait_for_line(client, "transfers", _READY_DEADLINE_S)
-        return size / float(np.median(said["us"])) * 1e6 if said else None
+        for size in sizes:
+            said = roles.wait_for_line(client, f"{size} bytes", _READY_DEADLINE_S)
+            if said:
+                rates[size] = size / float(np.median(said["us"])) * 1e6
+    return rates
 
 
 def transports_of(subjects: Sequence[Subject]) -> list[Subject]:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drlnet.bench.paper.comparisons import COMPARISONS, Comparison, Floor, Reduction
-from drlnet.bench.paper.results import Cell, Results
+from drlnet.bench.paper.results import TRAINED, Cell, Results
 from drlnet.bench.paper.workloads import Layout
 from drlnet.bench.records import Record
 from drlnet.bench.tables import figure, times
@@ -19,6 +19,11 @@ _WIDTH = 80
 _COLUMNS = {"p50 us": 7, "of rounds": 13, "p99 us": 7}  # widths
 _THAN_KERNEL = {"than block": 10, "than busy": 10}
 _THAN_LAYOUTS = {"than (b)": 8, "than (a)": 8, "floor": 6}
+_TRAINING = (
+    "Double DQN steps of a small network on one thread, each with its batch of the base case and "
+    "its update. What (a) saves on the wire it takes from training where the replay has no core "
+    "of its own; what it sends to the actors waits for the learner's visits."
+)
 Rows = Sequence[tuple[Cell, Record]]
 
 
@@ -49,8 +54,11 @@ def show(
             console.print(_table(block, comparison, reductions, floors, titled=header == ""))
         for line in caption(comparison, [record for _, record in chosen], network=network):
             console.print(line, style="dim")
-    for line in training_lines(rows):
-        console.print(line)
+    training = _training_table(rows)
+    if training is not None:
+        console.print(Text("\nWhile the learner trains", style="bold"))
+        console.print(training)
+        console.print(_TRAINING, style="dim")
     for subject, cause in results.failed.items():
         console.print(f"{subject}: not (wholly) measured: {cause}")
     if results.interrupted:
@@ -131,9 +139,9 @@ def caption(
         relative = (
             '"Than (b)" and "than (a)": p50 of (c) relative to that layout over the same '
             "transport; -50% is half. (a) is the learner's own memory, beside a server thread on "
-            "another core; (b) reads new priorities, draws for itself, reads items, writes back; (c) asks "
-            '(b)\'s very server. "Floor": (c) over its round trips by ping plus its bytes at the '
-            f"transport's measured rate. {what}. {paper}"
+            "another core; (b) reads new priorities, draws for itself, reads items, writes "
+            'back; (c) asks the very server of (b). "Floor": (c) over its round trips by ping '
+            f"plus its bytes at the transport's measured rate. {what}. {paper}"
         )
     link = (
         "All links are pairs of interfaces through the server's host."
@@ -147,25 +155,27 @@ def caption(
     return lines
 
 
-def training_lines(rows: Rows) -> Iterator[str]:
+def _training_table(rows: Rows) -> Table | None:
     """Steps per second of a learner that trains, and the actors' appends meanwhile."""
     training = [(cell, record) for cell, record in rows if cell.comparison == 4]
     if not training:
-        return
-    yield "\nWhile the learner trains (one thread; small Q-network, double DQN):"
+        return None
     stores = {
         (cell.op.partition(": ")[2], cell.layout, cell.transport): record
         for cell, record in training
-        if ": " in cell.op
     }
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
+    table.add_column("", no_wrap=True)
+    for heading in ("steps/s", "append p50 us", "p99 us"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for cell, record in training:
-        if ": " in cell.op:
+        if not cell.op.startswith(TRAINED):
             continue
-        line = (
-            f"  {cell.layout.value}, {cell.transport}: {1e6 / record.p50_us:.1f} steps/s"
-            f"{cell.op.removeprefix('training step')}"
-        )
+        place = cell.op.removeprefix(TRAINED)
         store = stores.get((cell.op, cell.layout, cell.transport))
-        if store is not None:
-            line += f"; appends p50 {figure(store.p50_us)}, p99 {figure(store.p99_us)} us"
-        yield line
+        table.add_row(
+            f" {cell.layout.value}{place}, {cell.transport}",
+            f"{1e6 / record.p50_us:.1f}",
+            *(("", "") if store is None else (figure(store.p50_us), figure(store.p99_us))),
+        )
+    return table

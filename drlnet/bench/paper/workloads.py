@@ -79,6 +79,7 @@ class Workload:
 
 
 BASE = Workload()
+ALONE = Workload(actors=1, rate=0.0)  # of comparison 1 only: one store after the other
 BATCHES = (512, 32)
 
 

@@ -13,10 +13,12 @@ namespace drlnet {
 
 class FairMutex {
  public:
+  explicit FairMutex(uint64_t spin_ns) : spin_ns_(spin_ns) {}
+
   void lock() {
     const uint64_t ticket = next_.fetch_add(1);
     if (serving_.load(std::memory_order_acquire) == ticket) return;
-    for (const uint64_t until = now_ns() + kSpinNs; now_ns() < until; spin_pause()) {
+    for (const uint64_t until = now_ns() + spin_ns_; now_ns() < until; spin_pause()) {
       if (serving_.load(std::memory_order_acquire) == ticket) return;
     }
     std::unique_lock sleeping(mutex_);
@@ -40,8 +42,7 @@ class FairMutex {
   }
 
  private:
-  static constexpr uint64_t kSpinNs = 20'000;
-
+  const uint64_t spin_ns_;
   std::atomic<uint64_t> next_{0}, serving_{0};
   std::atomic<int> sleepers_{0};
   std::mutex mutex_;

@@ -13,6 +13,7 @@ namespace drlnet::measure {
 namespace {
 
 constexpr size_t kMostBytes = 64 << 20;
+constexpr size_t kStrideBytes = 19 << 20;
 constexpr size_t kPullBytes = 64 * 1024;  // as a session's client pulls
 constexpr uint64_t kRepeatNs = 20'000'000, kGiveUpNs = 1'000'000'000;
 
@@ -46,7 +47,7 @@ void send_all(Transport& transport, std::span<const TxFrame> frames) {
 }  // namespace
 
 BareServer::BareServer(const std::string& address, Poll poll)
-    : transport_(listen(address)), poll_(poll), memory_(kMostBytes, std::byte{1}) {}
+    : transport_(listen(address)), poll_(poll), memory_(2 * kMostBytes, std::byte{1}) {}
 
 size_t BareServer::serve(uint64_t for_ns) {
   const uint64_t until = now_ns() + for_ns;
@@ -66,9 +67,11 @@ void BareServer::answer(const RxFrame& request) {
   Range range;
   if (request.data.size() != sizeof range) return;
   std::memcpy(&range, request.data.data(), sizeof range);
-  if (range.offset > memory_.size() || range.length > memory_.size() - range.offset) return;
+  if (range.offset > kMostBytes || range.length > kMostBytes - range.offset) return;
   if (range.frame_bytes <= kHeaderBytes || range.frame_bytes > kMaxFrameBytes) return;
   const size_t room = range.frame_bytes - kHeaderBytes;
+  // Each transfer from another place, as a batch from a table: caches do not hold it.
+  const std::byte* from = memory_.data() + range.transfer * kStrideBytes % kMostBytes;
   const Endpoint to = request.from;
   for (size_t left = range.length; left > 0;) {
     const auto frames = transport_->reserve(std::min<size_t>((left + room - 1) / room, 64));
@@ -78,7 +81,7 @@ void BareServer::answer(const RxFrame& request) {
       Range part = range;
       part.length = length;
       std::memcpy(frames[count].data, &part, sizeof part);
-      std::memcpy(frames[count].data + kHeaderBytes, memory_.data() + range.offset, length);
+      std::memcpy(frames[count].data + kHeaderBytes, from + range.offset, length);
       frames[count].to = to;
       frames[count].length = static_cast<uint32_t>(kHeaderBytes + length);
       frames[count].apart = false;

@@ -11,6 +11,8 @@ namespace drlnet {
 namespace {
 
 constexpr uint64_t kHousekeepingNs = 1'000'000'000;
+// A loop that spins, and who visits it, sleep only when the other one has lost its core.
+constexpr uint64_t kBusyTurnNs = 1'000'000;
 constexpr uint64_t kPollsPerClock = 64;
 
 uint64_t default_memory_bytes() {
@@ -31,7 +33,10 @@ Server::Server(const ServerOptions& options)
       version_(options.version),
       epoch_(epoch_now()),
       sessions_(*this, random_secret()),
-      started_ns_(now_ns()) {
+      started_ns_(now_ns()),
+      rounds_(options.poll == Poll::busy       ? kBusyTurnNs
+              : options.poll == Poll::adaptive ? kSpinNs
+                                               : 0) {
   if (options.listen.empty()) {
     throw Error(Status::config, "a server needs an address to listen on",
                 "name one: udp://127.0.0.1:7447");

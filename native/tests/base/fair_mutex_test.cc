@@ -10,7 +10,7 @@ namespace drlnet::test {
 TEST_CASE("nobody is kept out by who asks again and again, spinning or asleep") {
   for (const uint64_t held_ns : {uint64_t{0}, uint64_t{100'000}}) {
     CAPTURE(held_ns);
-    FairMutex mutex;
+    FairMutex mutex(20'000);
     std::atomic<int> rounds = 0;
     std::atomic<bool> stop = false;
     std::thread greedy([&] {
@@ -35,7 +35,7 @@ TEST_CASE("nobody is kept out by who asks again and again, spinning or asleep") 
 }
 
 TEST_CASE("what it guards is one thread's at a time, and who waits is seen") {
-  FairMutex mutex;
+  FairMutex mutex(1000);
   int value = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
