@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +54,15 @@ def test_a_sampler_of_ones_own_sees_every_item_and_reads_it(table: Table) -> Non
     assert (batch.views["x"] % 1000 + 1 == changes.priorities[chosen]).all()
     assert (batch.views["next"] == batch.views["x"] + 1).all()
     assert batch.items_drawn == 0
+
+
+def test_what_the_readme_shows(table: Table) -> None:
+    readme = Path(__file__).resolve().parents[2] / "README.md"
+    found = re.search(r"```py\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    names: dict[str, Any] = {"table": table, "np": np}
+    exec(found.group(1), names)
+    assert len(names["batch"]) == 32
 
 
 def test_own_updates_come_back_as_they_are_stored(table: Table) -> None:
