@@ -206,6 +206,7 @@ def measure(
     from drlnet.bench.paper import FULL, QUICK, groups_of, measure_paper, transports_of
     from drlnet.bench.paper.groups import Places
     from drlnet.bench.transport import subjects_of
+    from drlnet.errors import ConfigError
     from drlnet.launch.signals import Stop
 
     names = names_in(transports)
@@ -215,6 +216,11 @@ def measure(
     with Stop() as stop, ExitStack() as stack:
         places = Places(Cores.usable())
         if netns:
+            if names is not None:
+                raise ConfigError(
+                    "--netns compares drivers of its own, --transports those of one machine",
+                    "give one of the two",
+                )
             from drlnet.bench.paper.netns import through_server
 
             places, subjects = stack.enter_context(through_server(places.cores))

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from system.command import all_ended, command, descendants, finished
 
+import drlnet
 from drlnet.bench.cores import Cores
 from drlnet.bench.paper import Results, floors, groups_of, measure_paper, reductions, transports_of
 from drlnet.bench.paper.comparisons import COMPARISONS
@@ -37,12 +38,13 @@ from drlnet.bench.paper.workloads import BASE, SHAPES, Layout, Workload
 from drlnet.bench.rounds import Effort
 from drlnet.bench.transport import subjects_of
 from drlnet.bench.transport.subjects import Subject
-from drlnet.errors import RoleFailed, TransportError
+from drlnet.errors import ConfigError, RoleFailed, TransportError
 from drlnet.launch.signals import Stop
 
-TINY = Effort(calls=50, budget_s=0.06, warm_up=2)
+TINY = Effort(calls=2000, budget_s=0.12, warm_up=2)
 BLOCK = Subject("udp block", "udp://127.0.0.1:0", "block")
 BUSY = Subject("udp busy", "udp://127.0.0.1:0", "busy")
+HAS_DPDK = Path(drlnet.__file__).with_name("libdrlnet_dpdk.so").exists()
 SMALL = Workload(shape="cartpole", actors=1, rate=500.0)
 
 
@@ -246,6 +248,12 @@ def test_roles_by_hand(tmp_path: Path) -> None:
             assert "(c) in-network: batch + update of 32: p50" in ended.out.decode()
 
 
+def test_namespaces_have_transports_of_their_own(tmp_path: Path) -> None:
+    ended = finished(tmp_path, "bench", "paper", "--netns", "--transports", "udp", "--json")
+    assert ended.popen.returncode == ConfigError.exit_code, ended.text()
+    assert ended.last_json()["error"]["remedy"]
+
+
 def test_namespaces_take_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(TransportError, match="takes root"), through_server(Cores.usable()):
@@ -256,14 +264,21 @@ def test_roles_in_namespaces_meet_through_the_servers_host(stop: Stop) -> None:
     if os.geteuid() != 0:
         pytest.skip("network namespaces take root")
     with through_server(Cores.usable()) as (places, subjects):
-        groups = [Group(place, subjects[0], SMALL, (32,)) for place in ("network", "learner")]
+        # Asleep, not polled: roles that spin would only take turns beside the other tests.
+        over = [subjects[0], *(replace(s, poll="block") for s in subjects[2:] if HAS_DPDK)]
+        groups = [
+            Group(place, subject, SMALL, (32,))
+            for place in ("network", "learner")
+            for subject in over
+        ]
         results = measure_paper(
             stop, groups, rounds=1, effort=TINY, training_s=0, note=lambda line: None,
             places=places, floors=False,
         )  # fmt: skip
     assert not results.failed
-    layouts = {cell.layout for cell, _ in results.records() if cell.comparison == 3}
-    assert layouts == {Layout.LEARNER, Layout.STORE, Layout.NETWORK}
+    cells = {(cell.transport, cell.layout) for cell in results.rounds if cell.comparison == 3}
+    layouts = (Layout.LEARNER, Layout.STORE, Layout.NETWORK)
+    assert cells == {(subject.name, layout) for subject in over for layout in layouts}
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
     assert f"drl{os.getpid()}" not in listed.stdout
 

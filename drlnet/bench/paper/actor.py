@@ -14,7 +14,7 @@ from drlnet.bench.paper.phases import Appends, thinned
 from drlnet.bench.paper.workloads import SHAPES, Workload
 from drlnet.launch.signals import Stop
 
-CHUNK_S = 0.05  # an actor says so often what it measured
+CHUNK_S = 0.02  # an actor says so often what it measured
 _TIMEOUT_S = 20.0
 
 

@@ -22,7 +22,7 @@ from drlnet.launch.supervisor import Ended, Supervisor
 
 READY_DEADLINE_S = 60.0
 _QUIET_S = 60.0  # without a word of any role
-_LAST_WORDS_S = 0.1  # an actor says every 0.05 s what it did
+_LAST_WORDS_S = 0.1  # an actor says every 0.02 s what it did
 FINISHED = "finished"  # what a learner says that stays until it is ended
 REDIS, REDIS_SERVER = "redis over TCP", "redis-server"
 
@@ -74,7 +74,14 @@ class Places:
     server: Sequence[str] = DRLNET
     actor: Sequence[str] = DRLNET
     learner: Sequence[str] = DRLNET
-    learner_listen: str | None = None  # in layout (a), where the transport's is the server's host's
+
+    def listens(self, group: Group) -> list[str]:
+        """What the server listens on, or the learner that holds the replay."""
+        return [group.transport.listen]
+
+    def reached(self, group: Group, ready: str, actor: int | None) -> str:
+        """What an actor types to reach it, or the learner (None). ready: as it said itself."""
+        return ready
 
     def actor_core(self, index: int) -> int | None:
         """Beside the learner where there are two cores, else on those that are left."""
@@ -98,19 +105,20 @@ def run_group(
     Raises what a role died of.
     """
     with Supervisor(stop) as roles:
-        address = _serve(stop, group, places, roles)
+        ready = _serve(stop, group, places, roles)
+        if not ready:
+            return  # stopped before
         learner = roles.start(
             "learner",
-            _learner(group, effort, places, address, turn, training_s),
+            _learner(group, effort, places, ready, turn, training_s),
             program=places.learner,
         )
         if group.place == "learner":
-            said = roles.wait_for_line(learner, "ready", READY_DEADLINE_S)
-            address = group.transport.connect or (said["addresses"][0] if said else "")
-        if not address:
-            return  # stopped before
+            ready = _first_address(roles.wait_for_line(learner, "ready", READY_DEADLINE_S))
+            if not ready:
+                return
         actors = [
-            roles.start(f"actor-{i}", _actor(group, places, address, i), program=places.actor)
+            roles.start(f"actor-{i}", _actor(group, places, ready, i), program=places.actor)
             for i in range(group.workload.actors)
         ]
         try:
@@ -121,18 +129,25 @@ def run_group(
 
 
 def _serve(stop: Stop, group: Group, places: Places, roles: Supervisor) -> str:
-    """The address for who comes first: of the server, or for the learner to listen on."""
+    """Where the server is, or where the learner is to listen; empty when stopped before."""
     if group.place == "learner":
-        return places.learner_listen or group.transport.listen
+        return places.listens(group)[0]
     if group.place == "redis":
         return start_redis(roles)
-    listen = ("--insecure", "--poll", group.transport.poll, "--listen", group.transport.listen)
-    server = roles.start("server", ["serve", "--json", *listen], program=places.server)
-    said = roles.wait_for_line(server, "ready", READY_DEADLINE_S)
-    if not said:
-        return ""  # stopped before
-    pin_process(server.pid, places.cores.server)
-    return group.transport.connect or str(said["addresses"][0])
+    listen = [word for address in places.listens(group) for word in ("--listen", address)]
+    server = roles.start(
+        "server",
+        ["serve", "--json", "--insecure", "--poll", group.transport.poll, *listen],
+        program=places.server,
+    )
+    ready = _first_address(roles.wait_for_line(server, "ready", READY_DEADLINE_S))
+    if ready:
+        pin_process(server.pid, places.cores.server)
+    return ready
+
+
+def _first_address(said: dict[str, Any]) -> str:
+    return str(said["addresses"][0]) if said else ""
 
 
 def _common(group: Group, role: str, address: str, core: int | None) -> list[str]:
@@ -146,8 +161,9 @@ def _common(group: Group, role: str, address: str, core: int | None) -> list[str
 
 
 def _learner(
-    group: Group, effort: Effort, places: Places, address: str, turn: int, training_s: float
+    group: Group, effort: Effort, places: Places, ready: str, turn: int, training_s: float
 ) -> list[str]:
+    address = ready if group.place == "learner" else places.reached(group, ready, None)
     words = _common(group, "learner", address, places.cores.client)
     words += ["--layouts", "a" if group.place == "learner" else "bc", "--turn", str(turn)]
     words += ["--batches", ",".join(map(str, group.batches)) or "none"]
@@ -161,9 +177,9 @@ def _learner(
     return words
 
 
-def _actor(group: Group, places: Places, address: str, index: int) -> list[str]:
+def _actor(group: Group, places: Places, ready: str, index: int) -> list[str]:
     core = places.cores.server if group.crowded else places.actor_core(index)
-    return _common(group, "actor", address, core)
+    return _common(group, "actor", places.reached(group, ready, index), core)
 
 
 def _listen(stop: Stop, roles: Supervisor, heard: Heard) -> None:
