@@ -76,7 +76,7 @@ def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
     elif options.layouts == "a":
         reached = in_process(address, options.poll, shape, ready, options.replay_core)
     else:
-        reached = over_network(address, options.poll, shape)
+        reached = over_network(address, options.poll, shape, paced=options.workload.rate > 0)
     with reached as access:
         access.wait_for_actors(options.workload.actors)
         learn(

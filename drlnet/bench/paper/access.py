@@ -117,10 +117,16 @@ def _fetches(client: native.Client, spec: native.TableSpec, table: int) -> Timed
 
 
 @contextmanager
-def over_network(address: str, poll: str, shape: str) -> Iterator[Access]:
-    """Layouts (b) and (c) at one server: the same table serves both."""
+def over_network(address: str, poll: str, shape: str, *, paced: bool) -> Iterator[Access]:
+    """Layouts (b) and (c) at one server: the same table serves both.
+
+    paced: actors leave items in the table for long enough that single ones can be fetched.
+    """
     client = native.Client(address, "learner", _TIMEOUT_S, poll)
     spec, table = _prepared(client, shape)
+    others: dict[str, Timed] = {"ping": partial(native.measure_pings, client, 64)}
+    if paced:
+        others["fetch"] = _fetches(client, spec, table)
     yield Access(
         spec,
         {
@@ -128,10 +134,7 @@ def over_network(address: str, poll: str, shape: str) -> Iterator[Access]:
             Layout.STORE: native.StoreReplay(client, table, spec),
         },
         partial(_await_meeting, client),
-        {
-            "ping": partial(native.measure_pings, client, 64),
-            "fetch": _fetches(client, spec, table),
-        },
+        others,
     )
 
 
