@@ -106,6 +106,12 @@ class Client:
     def stream(
         self, table: int, batch: int, buffers: Sequence[NDArray[np.uint8]]
     ) -> SampleStream: ...
+    def read_items(
+        self, table: int, keys: NDArray[np.uint64], destination: NDArray[np.uint8], timeout_s: float
+    ) -> None: ...
+    def new_priorities(
+        self, table: int, since: int
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float32], int, int, bool]: ...
     def update_priorities(
         self,
         table: int,
@@ -145,12 +151,52 @@ class FullTable:
     def __init__(self, spec: TableSpec) -> None: ...
     def samples(self, batch: int, latencies_ns: NDArray[np.uint64], budget_s: float) -> int: ...
 
+class Replay:
+    expired: int
+    def sample(self, batch: int, out: NDArray[np.uint8]) -> None: ...
+    def update(self, keys: NDArray[np.uint64], priorities: NDArray[np.float32]) -> None: ...
+    def samples(
+        self, batch: int, out: NDArray[np.uint8], latencies_ns: NDArray[np.uint64], budget_s: float
+    ) -> int: ...
+    def cycles(
+        self, batch: int, out: NDArray[np.uint8], latencies_ns: NDArray[np.uint64], budget_s: float
+    ) -> int: ...
+
+class InNetworkReplay(Replay):
+    def __init__(self, client: Client, table: int, spec: TableSpec) -> None: ...
+
+class StoreReplay(Replay):
+    def __init__(self, client: Client, table: int, spec: TableSpec) -> None: ...
+
+class LocalReplay(Replay):
+    def __init__(self, server: Server, spec: TableSpec) -> None: ...
+
+class BareServer:
+    address: str
+    def __init__(self, address: str, poll: str) -> None: ...
+    def serve(self, for_s: float) -> int: ...
+
+class BareClient:
+    def __init__(self, address: str, poll: str) -> None: ...
+    def transfers(
+        self, size: int, frame_bytes: int, latencies_ns: NDArray[np.uint64], budget_s: float
+    ) -> int: ...
+
 def measure_pings(
     client: Client, payload_bytes: int, latencies_ns: NDArray[np.uint64], budget_s: float
 ) -> int: ...
 def measure_appends(
     writer: StreamWriter,
     row: NDArray[np.uint8],
+    latencies_ns: NDArray[np.uint64],
+    budget_s: float,
+    interval_s: float = 0.0,
+) -> int: ...
+def measure_reads(
+    client: Client,
+    table: int,
+    keys: NDArray[np.uint64],
+    destination: NDArray[np.uint8],
     latencies_ns: NDArray[np.uint64],
     budget_s: float,
 ) -> int: ...

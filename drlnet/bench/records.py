@@ -30,6 +30,8 @@ class Record:
     p999_us: float | None = None
     bytes_per_second: float | None = None  # of payload, where that is what matters
     oversubscribed: bool = False  # more threads that poll than cores
+    p50_low_us: float | None = None  # the rounds' medians: least and most
+    p50_high_us: float | None = None
 
     @staticmethod
     def of(
@@ -47,7 +49,8 @@ class Record:
         operation_bytes: payload that one operation moves, where bytes per second are of interest.
         """
         shares = [50, 99, 99.9]
-        p50, p99, p999 = np.median([np.percentile(times, shares) for times in rounds], axis=0)
+        by_round = np.array([np.percentile(times, shares) for times in rounds])
+        p50, p99, p999 = np.median(by_round, axis=0)
         rate = float(np.median([1e6 / np.mean(times) for times in rounds]))
         return Record(
             suite,
@@ -61,6 +64,8 @@ class Record:
             float(p999),
             None if operation_bytes is None else rate * operation_bytes,
             oversubscribed,
+            float(by_round[:, 0].min()),
+            float(by_round[:, 0].max()),
         )
 
     def to_dict(self) -> dict[str, Any]:

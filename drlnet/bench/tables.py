@@ -56,12 +56,13 @@ def _table(records: Sequence[Record], derived: Mapping[str, Callable[[Record], s
 
 def times(ratio: float) -> str:
     """4.00x, 250x."""
-    return f"{_figure(ratio)}x"
+    return f"{figure(ratio)}x"
 
 
 def _us(value: float | None) -> str:
-    return "" if value is None else _figure(value)
+    return "" if value is None else figure(value)
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
+    """12.34, 123: three digits or more."""
     return f"{value:.2f}" if value < 100 else f"{value:.0f}"

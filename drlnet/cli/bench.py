@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from drlnet.cli import paper as paper_bench
 from drlnet.cli import samplers as sampler_bench
 from drlnet.cli.bench_report import OUT, OutOption, QuickOption, RoundsOption, names_in
 from drlnet.cli.options import (
@@ -26,6 +27,11 @@ OutFileOption = Annotated[
 ]
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure the service.")
+
+
+bench.command("paper")(paper_bench.paper)
+bench.command("bare-server", hidden=True)(paper_bench.bare_server)
+bench.command("bare-client", hidden=True)(paper_bench.bare_client)
 
 
 @bench.command("turns")

@@ -1,17 +1,19 @@
 """The client of a replay server: usable alone, without our actors and learner."""
 
-from drlnet.client.batch import Batch, importance_weights
+from drlnet.client.batch import NO_KEY, Batch, importance_weights
 from drlnet.client.client import Client
 from drlnet.client.specs import Column, Item, Limiter, Sampler, View
-from drlnet.client.table import Table
+from drlnet.client.table import PriorityChanges, Table
 from drlnet.client.writer import StreamLease, Writer
 
 __all__ = [
+    "NO_KEY",
     "Batch",
     "Client",
     "Column",
     "Item",
     "Limiter",
+    "PriorityChanges",
     "Sampler",
     "StreamLease",
     "Table",

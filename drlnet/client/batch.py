@@ -27,6 +27,9 @@ _HEADER = np.dtype(
         ("reserved2", "<u8"),
     ]
 )
+NO_KEY = np.uint64(2**64 - 1)
+"""In Table.read_items: the key of what is not held."""
+
 _NUMBER_BITS = np.uint64((1 << 40) - 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +14,21 @@ from drlnet.client.writer import StreamLease, Writer
 from drlnet.errors import ConfigError
 from drlnet.native import Client as NativeClient
 from drlnet.native import TableSpec
+
+
+class PriorityChanges(NamedTuple):
+    """Items that were created or got another priority: what who draws for himself has to learn.
+
+    keys: uint64 [k], each once, in the order of their last changes. priorities: float32 [k], as the
+    server stores them (the exponent applied), 0 for what is no item any more.
+    next: what to ask from the next time. oldest: items with keys under it are gone, named or not.
+    """
+
+    keys: NDArray[np.uint64]
+    priorities: NDArray[np.float32]
+    next: int
+    oldest: int
+
 
 _FOREVER_S = 1e9  # some thirty years: what a timeout of None means
 
@@ -91,6 +107,35 @@ class Table:
         ahead = self._client.stream(self._number, n, buffers)
         while True:
             yield Batch(layout, buffers[ahead.next(_seconds(timeout))])
+
+    def read_items(self, keys: ArrayLike, *, timeout: float | None = 60.0) -> Batch:
+        """The items with these keys, uint64 [n], in their order: for a sampler of your own.
+
+        The batch's `probabilities` are the items' stored priorities, to be replaced by the chances
+        that they were drawn with. What is not held has the key NO_KEY, priority 0, length 0, and
+        views of zeros. Counts as no draw. Raises as sample() does, ConfigError for 0 or over 8,191
+        keys.
+        """
+        names: NDArray[np.uint64] = np.ascontiguousarray(keys, np.uint64)
+        layout = self._layout(len(names))
+        buffer = layout.buffer()
+        self._client.read_items(self._number, names, buffer, _seconds(timeout))
+        return Batch(layout, buffer)
+
+    def new_priorities(self, since: int = 0) -> PriorityChanges:
+        """What changed after `since`: 0, or `next` of the answer before.
+
+        Own updates are in it, too, those under way as well. The server keeps 16 bytes per row for
+        it from the first call on.
+        """
+        keys, priorities = [], []
+        more = True
+        while more:
+            found = self._client.new_priorities(self._number, since)
+            new_keys, new_priorities, since, oldest, more = found
+            keys.append(new_keys)
+            priorities.append(new_priorities)
+        return PriorityChanges(np.concatenate(keys), np.concatenate(priorities), since, oldest)
 
     def update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> tuple[int, int]:
         """Sets raw priorities, float [k], of the items with these keys, uint64 [k].

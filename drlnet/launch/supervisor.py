@@ -75,10 +75,15 @@ class Supervisor:
                 process.close()
             self._selector.close()
 
-    def start(self, name: str, args: Sequence[str]) -> Process:
-        """Starts `drlnet ARGS`; its output is kept as NAME.log in the log folder."""
+    def start(
+        self, name: str, args: Sequence[str], *, program: Sequence[str] | None = None
+    ) -> Process:
+        """Starts `drlnet ARGS`; its output is kept as NAME.log in the log folder.
+
+        program: what is started in place of the group's.
+        """
         log_path = self._log_folder / f"{name}.log" if self._log_folder else None
-        process = Process(name, args, log_path, self._program)
+        process = Process(name, args, log_path, program or self._program)
         self.processes.append(process)
         for pipe, stream in process.streams.items():
             self._selector.register(stream, selectors.EVENT_READ, (process, pipe))

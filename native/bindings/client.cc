@@ -36,6 +36,14 @@ std::vector<LeaseTuple> tuples_of(const std::vector<Lease>& leases) {
   return result;
 }
 
+// A numpy array that owns the values.
+template <typename T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> array_of(std::vector<T>&& values) {
+  auto* owned = new std::vector<T>(std::move(values));
+  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner);
+}
+
 Metrics metrics_of(const nb::dict& values) {
   Metrics metrics;
   for (const auto& [key, value] : values) {
@@ -105,6 +113,19 @@ std::unique_ptr<SampleStream> stream_of(Client& client, uint32_t table, uint32_t
   return std::make_unique<SampleStream>(client, table, batch, std::move(spans));
 }
 
+// (keys, priorities, next, oldest, more)
+nb::tuple new_priorities(Client& client, uint32_t table, uint64_t since) {
+  PriorityChanges changes;
+  changes.next = since;
+  bool more = false;
+  {
+    nb::gil_scoped_release release;
+    more = client.new_priorities(table, changes);
+  }
+  return nb::make_tuple(array_of(std::move(changes.keys)), array_of(std::move(changes.priorities)),
+                        changes.next, changes.oldest, more);
+}
+
 nb::class_<Client> bind_calls(nb::module_& module) {
   return nb::class_<Client>(module, "Client")
       .def("__init__",
@@ -135,6 +156,14 @@ nb::class_<Client> bind_calls(nb::module_& module) {
              client.sample(table, batch, std::as_writable_bytes(span_of(destination)),
                            deadline_in(ns_of(timeout_s)));
            })
+      .def("read_items",
+           [](Client& client, uint32_t table, const Array<const uint64_t>& keys,
+              const Array<uint8_t>& destination, double timeout_s) {
+             nb::gil_scoped_release release;
+             client.read_items(table, span_of(keys), std::as_writable_bytes(span_of(destination)),
+                               deadline_in(ns_of(timeout_s)));
+           })
+      .def("new_priorities", &new_priorities)
       .def("update_priorities",
            [](Client& client, uint32_t table, const Array<const uint64_t>& keys,
               const Array<const float>& priorities, bool wait) {

@@ -102,12 +102,25 @@ void bind_measure(nb::module_& module) {
                nb::gil_scoped_release release;
                return measure::pings(client, payload_bytes, loop);
              });
-  module.def("measure_appends", [](StreamWriter& writer, const Array<const uint8_t>& row,
-                                   const Latencies& latencies, double budget_s) {
-    const measure::Loop loop = loop_of(latencies, budget_s);
-    nb::gil_scoped_release release;
-    return measure::appends(writer, std::as_bytes(span_of(row)), loop);
-  });
+  module.def(
+      "measure_appends",
+      [](StreamWriter& writer, const Array<const uint8_t>& row, const Latencies& latencies,
+         double budget_s, double interval_s) {
+        const measure::Loop loop = loop_of(latencies, budget_s);
+        nb::gil_scoped_release release;
+        return measure::appends(writer, std::as_bytes(span_of(row)), loop,
+                                static_cast<uint64_t>(interval_s * 1e9));
+      },
+      nb::arg("writer"), nb::arg("row"), nb::arg("latencies"), nb::arg("budget_s"),
+      nb::arg("interval_s") = 0.0);
+  module.def("measure_reads",
+             [](Client& client, uint32_t table, const Array<const uint64_t>& keys,
+                const Array<uint8_t>& destination, const Latencies& latencies, double budget_s) {
+               const measure::Loop loop = loop_of(latencies, budget_s);
+               nb::gil_scoped_release release;
+               return measure::reads(client, table, span_of(keys),
+                                     std::as_writable_bytes(span_of(destination)), loop);
+             });
   module.def("measure_samples",
              [](Client& client, uint32_t table, uint32_t batch, const Array<uint8_t>& destination,
                 const Latencies& latencies, double budget_s) {
@@ -136,6 +149,7 @@ void bind_measure(nb::module_& module) {
     return measure::copies(row_bytes, rows, batch, loop);
   });
   bind_ring(module);
+  bind_replay(module);
   bind_samplers(module);
 }
 

@@ -29,6 +29,13 @@ void draw_and_gather(Table& table) {
   uint64_t applied = 0, stale = 0;
   table.update_priorities(drawn.keys, drawn.probabilities, applied, stale);
   DRLNET_ASSERT(applied + stale <= kBatch);
+  std::vector<uint64_t> keys;
+  std::vector<float> priorities;
+  const ChangesHeader changes = table.changes(0, 2 * kBatch, keys, priorities);
+  DRLNET_ASSERT(changes.count == keys.size() && changes.oldest <= changes.head);
+  table.look_up(keys, drawn);
+  reply.resize(table.layout().total_bytes(keys.size()));
+  DRLNET_ASSERT(table.gather(drawn, 0, reply));
 }
 
 }  // namespace

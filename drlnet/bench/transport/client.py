@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from drlnet import native
 from drlnet.bench.cores import pinned
+from drlnet.bench.filling import fill, writer
 from drlnet.bench.rounds import Effort, Timed
 from drlnet.bench.transport.cells import (
     BATCH,
@@ -28,7 +29,6 @@ from drlnet.client import Column, Item, Limiter, Sampler, View
 from drlnet.client.specs import native_spec
 
 _ROWS = 4096  # of a table: 29 MB of frames, which no cache close to a core holds
-_FILL_ROWS = 64  # appended at once
 _DEPTH = 4  # batches under way, as a learner's prefetch
 _TIMEOUT_S = 10.0
 
@@ -103,28 +103,9 @@ class _Table:
             seed=0,
         )
         self.number = self.client.open_table(self.spec)
-        self._fill()
+        fill(self.client, self.number, self.spec, self.row_bytes, _ROWS)
         # It never flushes by itself: the timed loop does, when a row's item is there, too.
-        self.writer = self._writer(streams=1, flush_rows=2)
-
-    def _writer(self, streams: int, flush_rows: int) -> native.StreamWriter:
-        lease_s, forever_s = 60.0, 1e6
-        return self.client.writer(
-            self.number, self.spec, streams, [], flush_rows, forever_s, lease_s
-        )
-
-    def _fill(self) -> None:
-        rows = np.random.default_rng(0).integers(0, 255, (_FILL_ROWS, self.row_bytes), np.uint8)
-        no = np.zeros(_FILL_ROWS, np.uint8)
-        streams, steps = np.arange(_FILL_ROWS), np.empty(_FILL_ROWS, np.int64)
-        priorities = np.ones(_FILL_ROWS, np.float32)
-        writer = self._writer(_FILL_ROWS, flush_rows=2 * _FILL_ROWS)
-        for step in range(_ROWS // _FILL_ROWS):
-            first = np.full(_FILL_ROWS, step == 0, np.uint8)
-            writer.append([rows], first, no, np.ones(_FILL_ROWS, np.uint8), steps)
-            writer.add_items(streams, steps, priorities)
-            writer.flush()
-        writer.release()
+        self.writer = writer(self.client, self.number, self.spec, streams=1, flush_rows=2)
 
     def buffer(self, batch: int) -> NDArray[np.uint8]:
         """Memory for one reply."""

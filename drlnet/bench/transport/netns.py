@@ -39,7 +39,8 @@ class Side:
         return ("ip", "netns", "exec", self.namespace, *DRLNET)
 
 
-def _ip(*words: str) -> None:
+def ip(*words: str) -> None:
+    """ip(8) with these words. Raises TransportError with what it says."""
     ended = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines()
@@ -49,33 +50,38 @@ def _ip(*words: str) -> None:
         )
 
 
-@contextmanager
-def joined(mtu: int) -> Iterator[tuple[Side, Side]]:
-    """(client's side, server's side) of a link with that MTU; gone however the block is left.
-
-    Raises TransportError without the privilege, or without ip(8).
-    """
+def require_namespaces() -> None:
+    """Raises TransportError without the privilege to make namespaces, or without ip(8)."""
     if os.geteuid() != 0:
         raise TransportError(
             "--netns makes network namespaces, which takes root", "run it as root: sudo drlnet ..."
         )
     if shutil.which("ip") is None:
         raise TransportError("--netns needs the ip command", "apt-get install iproute2")
+
+
+@contextmanager
+def joined(mtu: int) -> Iterator[tuple[Side, Side]]:
+    """(client's side, server's side) of a link with that MTU; gone however the block is left.
+
+    Raises TransportError without the privilege, or without ip(8).
+    """
+    require_namespaces()
     tag = f"drl{os.getpid()}"
     client = Side(f"{tag}c", f"{tag}c", _CLIENT_IP)
     server = Side(f"{tag}s", f"{tag}s", _SERVER_IP)
     with ExitStack() as stack:
         for side in (client, server):
-            _ip("netns", "add", side.namespace)
+            ip("netns", "add", side.namespace)
             # The pair goes with its namespaces.
-            stack.callback(_ip, "netns", "delete", side.namespace)
-        _ip(
+            stack.callback(ip, "netns", "delete", side.namespace)
+        ip(
             *("link", "add", client.interface, "netns", client.namespace, "mtu", str(mtu)),
             *("type", "veth", "peer", "name", server.interface, "netns", server.namespace),
         )
         for side in (client, server):
-            _ip("-n", side.namespace, "link", "set", side.interface, "mtu", str(mtu), "up")
-            _ip("-n", side.namespace, "link", "set", "lo", "up")
+            ip("-n", side.namespace, "link", "set", side.interface, "mtu", str(mtu), "up")
+            ip("-n", side.namespace, "link", "set", "lo", "up")
         yield client, server
 
 
@@ -86,11 +92,11 @@ def _kernel_address(side: Side, wanted: bool) -> Iterator[None]:
         yield
         return
     words = (f"{side.ip}/24", "dev", side.interface)
-    _ip("-n", side.namespace, "address", "add", *words)
+    ip("-n", side.namespace, "address", "add", *words)
     try:
         yield
     finally:
-        _ip("-n", side.namespace, "address", "delete", *words)
+        ip("-n", side.namespace, "address", "delete", *words)
 
 
 def veth_subjects(client: Side, server: Side) -> list[Subject]:
@@ -121,7 +127,7 @@ def measure_joined(
         for side, address in ((client, subject.connect), (server, subject.listen)):
             stack.enter_context(_kernel_address(side, address.startswith("udp:")))
             # Who had the address in the turn before need not have it now.
-            _ip("-n", side.namespace, "neighbour", "flush", "dev", side.interface)
+            ip("-n", side.namespace, "neighbour", "flush", "dev", side.interface)
         serving = stack.enter_context(Supervisor(stop, program=server.program))
         listen = ("--insecure", "--poll", subject.poll, "--listen", subject.listen)
         process = serving.start("server", ["serve", "--json", *listen])

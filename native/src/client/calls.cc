@@ -123,6 +123,10 @@ void Client::sample(uint32_t table, uint32_t batch, std::span<std::byte> destina
     keep_late_sample(table, batch, id);
     throw;
   }
+  collect_items(id, destination, deadline);
+}
+
+void Client::collect_items(CallId id, std::span<std::byte> destination, Deadline deadline) {
   collect(id, deadline, [&](Status status, auto reply) {
     throw_if_refused(status, reply);
     if (reply.data() == destination.data()) return;
@@ -134,6 +138,23 @@ void Client::sample(uint32_t table, uint32_t batch, std::span<std::byte> destina
     }
     std::ranges::copy(reply, destination.begin());
   });
+}
+
+void Client::read_items(uint32_t table, std::span<const uint64_t> keys,
+                        std::span<std::byte> destination, Deadline deadline) {
+  if (keys.empty() || keys.size() > kMaxReadKeys) {
+    throw Error(Status::config, std::to_string(keys.size()) + " keys in one request",
+                "read from 1 to " + std::to_string(kMaxReadKeys) + " items at once");
+  }
+  const CallId id = start(
+      Operation::read_items, deadline,
+      [&](auto& body) {
+        Writer writer(body);
+        writer.put(ReadHeader{table, static_cast<uint32_t>(keys.size())});
+        writer.raw(std::as_bytes(keys));
+      },
+      destination);
+  collect_items(id, destination, deadline);
 }
 
 void Client::keep_late_sample(uint32_t table, uint32_t batch, CallId id) {
@@ -204,6 +225,30 @@ void Client::update_priorities_async(uint32_t table, std::span<const uint64_t> k
     const Lock lock = take_lock();
     updates_.push_back(id);
   }
+}
+
+bool Client::new_priorities(uint32_t table, PriorityChanges& changes) {
+  bool more = false;
+  call(
+      Operation::new_priorities,
+      [&](auto& body) { Writer(body).put(ChangesRequest{table, kMaxChanges, changes.next}); },
+      [&](auto reply) {
+        Reader reader(reply);
+        const auto header = reader.get<ChangesHeader>();
+        const auto keys = reader.records<uint64_t>(header.count);
+        const auto priorities = reader.records<float>(header.count);
+        if (!reader.finished()) {
+          throw Error(Status::protocol, "changed priorities do not parse",
+                      "install the same drlnet on both sides");
+        }
+        changes.next = header.next;
+        changes.oldest = header.oldest;
+        changes.head = header.head;
+        changes.keys.assign(keys.begin(), keys.end());
+        changes.priorities.assign(priorities.begin(), priorities.end());
+        more = header.more != 0;
+      });
+  return more;
 }
 
 uint64_t Client::publish(std::span<const std::byte> params) {

@@ -29,6 +29,15 @@ struct ClientOptions {
   Poll poll = Poll::adaptive;
 };
 
+// Items that were created, or whose priority was set, with what the server stores for them: 0 where
+// there is no item any more. All with keys under `oldest` are gone.
+struct PriorityChanges {
+  uint64_t next = 0;  // where the next ones begin
+  uint64_t oldest = 0, head = 0;
+  std::vector<uint64_t> keys;
+  std::vector<float> priorities;
+};
+
 // Absolute, on base/clock.h's clock.
 using Deadline = uint64_t;
 Deadline deadline_in(uint64_t ns);
@@ -60,6 +69,13 @@ class Client {
   // deadline stays asked for, and answers the next call of the same kind: asking again and again
   // while the limiter holds draws back costs the server nothing.
   void sample(uint32_t table, uint32_t batch, std::span<std::byte> destination, Deadline deadline);
+  // The items of these keys, where a sample's drawn ones would be, with their stored priorities for
+  // probabilities. One that is not held has the key kNoKey, priority 0, length 0 and rows of zeros.
+  // destination.size() must be the layout's total for so many.
+  void read_items(uint32_t table, std::span<const uint64_t> keys, std::span<std::byte> destination,
+                  Deadline deadline);
+  // Replaces `changes` by what came after it; true when there is still more to ask for.
+  bool new_priorities(uint32_t table, PriorityChanges& changes);
   UpdateResult update_priorities(uint32_t table, std::span<const uint64_t> keys,
                                  std::span<const float> priorities);
   // Does not wait for the answer; an error of an earlier one is thrown by a later call.
@@ -103,6 +119,7 @@ class Client {
   void collect(Lock& lock, CallId id, Deadline deadline, Visit visit);
   void call(Operation operation, Fill fill, FunctionRef<void(std::span<const std::byte>)> visit);
   std::string explain(const Call& call) const;
+  void collect_items(CallId id, std::span<std::byte> destination, Deadline deadline);
   void keep_late_sample(uint32_t table, uint32_t batch, CallId id);
   // From the bookkeeping below, under the lock.
   std::optional<CallId> take_late_sample(uint32_t table, uint32_t batch);

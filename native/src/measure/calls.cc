@@ -1,5 +1,8 @@
 #include "measure/calls.h"
 
+#include <time.h>
+
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -20,23 +23,43 @@ size_t pings(Client& client, size_t payload_bytes, const Loop& loop) {
   return run(loop, [&] { client.ping(payload); });
 }
 
-size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop) {
+size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop,
+               uint64_t interval_ns) {
   const std::array<const std::byte*, 1> columns = {row.data()};
   constexpr std::array<uint8_t, 1> kYes = {1}, kNo = {0};
   constexpr std::array<int64_t, 1> kStream = {0};
   std::array<int64_t, 1> step{};
-  return run(loop, [&] {
+  const auto append = [&] {
     const bool first = writer.leases().front().next_step == 0;
     writer.append(columns, first ? kYes : kNo, kNo, {}, step);
     writer.add_items(kStream, step, {});
     writer.flush();
-  });
+  };
+  if (interval_ns == 0) return run(loop, append);
+  uint64_t due = kernel_now_ns();
+  const auto sleep = [&] {
+    due = std::max(due + interval_ns, kernel_now_ns());
+    const timespec at{static_cast<time_t>(due / 1'000'000'000),
+                      static_cast<long>(due % 1'000'000'000)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);  // a signal makes it shorter
+  };
+  return run(loop, sleep, append);
 }
 
 size_t samples(Client& client, uint32_t table, uint32_t batch, std::span<std::byte> destination,
                const Loop& loop) {
   return run(loop,
              [&] { client.sample(table, batch, destination, deadline_in(kSampleTimeoutNs)); });
+}
+
+size_t reads(Client& client, uint32_t table, std::span<const uint64_t> keys,
+             std::span<std::byte> destination, const Loop& loop) {
+  DRLNET_ASSERT(!keys.empty());
+  size_t next = 0;
+  return run(loop, [&] {
+    client.read_items(table, keys.subspan(next, 1), destination, deadline_in(kSampleTimeoutNs));
+    next = (next + 1) % keys.size();
+  });
 }
 
 size_t updates(Client& client, uint32_t table, std::span<const uint64_t> keys,

@@ -14,11 +14,17 @@ namespace drlnet::measure {
 size_t pings(Client& client, size_t payload_bytes, const Loop& loop);
 
 // One row of the table's only column and its item, in one request, until it is acknowledged. The
-// writer has one stream and flushes at two rows or more.
-size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop);
+// writer has one stream and flushes at two rows or more. interval_ns: between the beginnings of two
+// appends, asleep; 0: one after the other.
+size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop,
+               uint64_t interval_ns = 0);
 
 size_t samples(Client& client, uint32_t table, uint32_t batch, std::span<std::byte> destination,
                const Loop& loop);
+
+// One item of those keys after another, each by itself.
+size_t reads(Client& client, uint32_t table, std::span<const uint64_t> keys,
+             std::span<std::byte> destination, const Loop& loop);
 
 size_t updates(Client& client, uint32_t table, std::span<const uint64_t> keys,
                std::span<const float> priorities, const Loop& loop);

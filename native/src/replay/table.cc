@@ -71,6 +71,7 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
       n += drawable;
     }
     sampler_->update({slots.data(), n}, {live.data(), n});
+    if (changes_) changes_->add({slots.data(), n});
     applied += n;
     stale += count - n;
   }
@@ -80,16 +81,21 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
   return Status::ok;
 }
 
+// draws: how many the limiter has yet to hear of.
+SampleHeader Table::header_of(uint32_t batch, uint64_t draws) const {
+  return {.batch = batch,
+          .reserved = 0,
+          .item_count = live_items(),
+          .head = ring_.head(),
+          .env_steps = env_steps_,
+          .items_created = limiter_.items_created(),
+          .items_drawn = limiter_.items_drawn() + draws,
+          .priority_mass = sampler_->mass(),
+          .reserved2 = 0};
+}
+
 void Table::draw(uint32_t batch, DrawnBatch& drawn) {
-  drawn.header = {.batch = batch,
-                  .reserved = 0,
-                  .item_count = live_items(),
-                  .head = ring_.head(),
-                  .env_steps = env_steps_,
-                  .items_created = limiter_.items_created(),
-                  .items_drawn = limiter_.items_drawn() + batch,
-                  .priority_mass = sampler_->mass(),
-                  .reserved2 = 0};
+  drawn.header = header_of(batch, batch);
   limiter_.sampled(batch);
   drawn.keys.resize(batch);
   drawn.probabilities.resize(batch);

@@ -15,12 +15,14 @@
 #include "base/loans.h"
 #include "base/metrics.h"
 #include "base/random.h"
+#include "replay/changes.h"
 #include "replay/freshness.h"
 #include "replay/limiter.h"
 #include "replay/ring.h"
 #include "replay/streams.h"
 #include "sampler/sampler.h"
 #include "wire/append.h"
+#include "wire/messages.h"
 #include "wire/sample_layout.h"
 
 namespace drlnet {
@@ -73,6 +75,19 @@ class Table {
   Status update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities,
                            uint64_t& applied, uint64_t& stale);
 
+  // The items of these keys as a reply of their own, in place of a draw: stored priorities for
+  // probabilities, and kNoKey for what is not held. Counts as no draw. O(keys).
+  void look_up(std::span<const uint64_t> keys, DrawnBatch& found) const;
+
+  // What changed after the change numbered `since`, for who draws for himself (wire/messages.h,
+  // new_priorities). Kept from the first call on: O(slots) then, O(changes since) later.
+  ChangesHeader changes(uint64_t since, uint32_t most, std::vector<uint64_t>& keys,
+                        std::vector<float>& priorities);
+  // Bytes that the next call of changes() adds to the table's memory.
+  uint64_t bytes_to_keep_changes() const {
+    return changes_ ? 0 : Changes::memory_bytes(ring_.size());
+  }
+
   uint64_t rows() const { return ring_.head() - ring_.oldest(); }  // logical: at most capacity
   uint64_t live_items() const { return sampler_->size(); }
   uint64_t env_steps() const { return env_steps_; }
@@ -101,6 +116,7 @@ class Table {
                    size_t rows);
   void evict(RowPlace place);
   bool add_item(const AppendItem& item, ItemPlace& latest);
+  SampleHeader header_of(uint32_t batch, uint64_t draws) const;
   void settle(const Stream& stream, uint64_t new_rows, bool broken);
   uint64_t back_of(const Row& row) const;
   void go_live(uint32_t slot, float priority, uint32_t length);
@@ -122,6 +138,7 @@ class Table {
   Streams streams_;
   Limiter limiter_;
   std::unique_ptr<Sampler> sampler_;
+  std::unique_ptr<Changes> changes_;  // once somebody asked for them
   Random random_;
   float maximum_priority_ = 1;  // of all raw priorities so far
   uint64_t append_count_ = 0;

@@ -225,6 +225,7 @@ void Table::go_live(uint32_t slot, float priority, uint32_t length) {
   row.state = ItemState::live;
   row.length = length;
   sampler_->insert(slot, priority);
+  if (changes_) changes_->add({&slot, 1});
 }
 
 void Table::retire(uint32_t slot) {
@@ -248,7 +249,10 @@ void Table::evict(RowPlace place) {
   retire(place.slot);
   for (uint32_t i = 0; i < back_ && ring_.step_on(place); ++i) {
     if (stop_ && (ring_.row(place.slot).flags & kFirst) != 0) return;
+    const bool known = ring_.row(place.slot).state == ItemState::live;
     retire(place.slot);
+    // The evicted row itself need not be named: its key lies under the oldest one.
+    if (known && changes_) changes_->add({&place.slot, 1});
   }
 }
 

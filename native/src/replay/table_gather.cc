@@ -163,7 +163,11 @@ void Table::prefetch(const Window& window, uint64_t key) const {
 bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
                         std::span<std::byte> out, Loans* loans) const {
   const uint64_t number = key - key_base_;
-  if (!ring_.stored(number)) return false;
+  if (!ring_.stored(number)) {
+    if (key != kNoKey) return false;
+    std::memset(out.data(), 0, out.size());  // looked up, and not held even then
+    return true;
+  }
   RowPlace place = ring_.place(number);
   const std::byte* column = ring_.column(window.column);
   const uint64_t row_bytes = window.row_bytes;

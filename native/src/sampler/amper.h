@@ -64,6 +64,9 @@ class Amper : public Sampler {
   void remove(uint32_t slot) final { buckets_.remove(slot); }
   void update(std::span<const uint32_t> slots, std::span<const float> priorities) final;
   void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) final;
+  float stored(uint32_t slot) const final {
+    return static_cast<float>(PriorityBuckets::value_of(buckets_.bucket_at(slot)));
+  }
   uint64_t size() const final { return buckets_.size(); }
   double mass() const final { return buckets_.mass(); }
 

@@ -40,6 +40,7 @@ class Fifo final : public Sampler {
     std::fill(probabilities.begin(), probabilities.end(), 1.0f / static_cast<float>(size_));
   }
 
+  float stored(uint32_t) const override { return 1; }
   uint64_t size() const override { return size_; }
   double mass() const override { return static_cast<double>(size_); }
 

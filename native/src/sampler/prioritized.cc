@@ -52,6 +52,7 @@ class Prioritized final : public Sampler {
     }
   }
 
+  float stored(uint32_t slot) const override { return tree_.get(slot); }
   uint64_t size() const override { return size_; }
   double mass() const override { return tree_.total(); }
 

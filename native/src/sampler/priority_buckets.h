@@ -35,6 +35,7 @@ class PriorityBuckets {
   void move(std::span<const uint32_t> slots, std::span<const uint32_t> buckets);
 
   uint64_t size() const { return size_; }
+  uint32_t bucket_at(uint32_t slot) const { return places_[slot].bucket; }  // of a present slot
   double mass() const;  // the sum of the rounded priorities: exact, whatever came and went
   uint32_t count(uint32_t bucket) const { return lists_.size(bucket); }
   const uint32_t* slot_at(uint32_t bucket, uint32_t index) const {

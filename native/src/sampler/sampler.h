@@ -29,6 +29,9 @@ class Sampler {
   // O(slots.size() * log(leaves)) for trees.
   virtual void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) = 0;
 
+  // The stored priority of a present leaf, which its chance is meant to follow; 1 where there are
+  // none.
+  virtual float stored(uint32_t slot) const = 0;
   virtual uint64_t size() const = 0;  // drawable items
   virtual double mass() const = 0;    // sum of stored priorities (size() where there are none)
 };

@@ -30,6 +30,7 @@ class Uniform final : public Sampler {
     std::fill(probabilities.begin(), probabilities.end(), 1.0f / static_cast<float>(size_));
   }
 
+  float stored(uint32_t) const override { return 1; }
   uint64_t size() const override { return size_; }
   double mass() const override { return size_; }
 

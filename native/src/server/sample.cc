@@ -9,7 +9,7 @@ namespace {
 // The reply is a descriptor (what was drawn); its rows are gathered when they are sent.
 class SampleReply final : public ReplySource {
  public:
-  Table* table = nullptr;
+  const Table* table = nullptr;
   DrawnBatch drawn;
 
   uint32_t total_bytes() const override {
@@ -22,16 +22,26 @@ class SampleReply final : public ReplySource {
 
 }  // namespace
 
+DrawnBatch& reply_with_items(const Table& table, Slot& slot) {
+  if (!slot.source) slot.source = std::make_unique<SampleReply>();
+  auto& reply = static_cast<SampleReply&>(*slot.source);  // the sample lane has no other kind
+  reply.table = &table;
+  slot.use_source = true;
+  return reply.drawn;
+}
+
 uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot) {
   if (const Wait wait = table.may_sample(batch); wait != Wait::none) {
     return static_cast<uint16_t>(wait);
   }
-  if (!slot.source) slot.source = std::make_unique<SampleReply>();
-  auto& reply = static_cast<SampleReply&>(*slot.source);  // the sample lane has no other kind
-  reply.table = &table;
-  table.draw(batch, reply.drawn);
-  slot.use_source = true;
+  table.draw(batch, reply_with_items(table, slot));
   return 0;
+}
+
+bool Server::refused_as_too_large(const Table& table, uint32_t batch, Slot& slot) {
+  if (table.layout().total_bytes(batch) <= kMaxSampleBytes) return false;
+  refuse(slot, Status::config, "a batch of over 2 GiB", "ask for fewer items");
+  return true;
 }
 
 uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body) {
@@ -41,10 +51,7 @@ uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body)
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
   Table* table = table_for(request.table, slot);
-  if (table == nullptr) return 0;
-  if (table->layout().total_bytes(request.batch) > kMaxSampleBytes) {
-    return refuse(slot, Status::config, "a batch of over 2 GiB", "ask for fewer items");
-  }
+  if (table == nullptr || refused_as_too_large(*table, request.batch, slot)) return 0;
   const uint16_t wait = answer_sample(*table, request.batch, slot);
   if (wait == 0) {
     table->look_at(static_cast<SampleReply&>(*slot.source).drawn, sessions_.clock_ns());

@@ -12,4 +12,7 @@ namespace drlnet {
 // the request has to wait.
 uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot);
 
+// Makes rows of the table the source of the slot's reply: of the items that the caller fills in.
+DrawnBatch& reply_with_items(const Table& table, Slot& slot);
+
 }  // namespace drlnet

@@ -11,6 +11,8 @@ namespace drlnet {
 namespace {
 
 constexpr uint64_t kHousekeepingNs = 1'000'000'000;
+// A loop that spins, and who visits it, sleep only when the other one has lost its core.
+constexpr uint64_t kBusyTurnNs = 1'000'000;
 constexpr uint64_t kPollsPerClock = 64;
 
 uint64_t default_memory_bytes() {
@@ -31,7 +33,10 @@ Server::Server(const ServerOptions& options)
       version_(options.version),
       epoch_(epoch_now()),
       sessions_(*this, random_secret()),
-      started_ns_(now_ns()) {
+      started_ns_(now_ns()),
+      rounds_(options.poll == Poll::busy       ? kBusyTurnNs
+              : options.poll == Poll::adaptive ? kSpinNs
+                                               : 0) {
   if (options.listen.empty()) {
     throw Error(Status::config, "a server needs an address to listen on",
                 "name one: udp://127.0.0.1:7447");
@@ -78,11 +83,16 @@ void Server::run() {
 
 void Server::loop() {
   uint64_t spin_until = 0;
+  const std::lock_guard rounds(rounds_);
   for (;;) {
     if (const uint32_t asked = requests_.load(std::memory_order_relaxed)) {
       if (asked & kStop) return;
       const std::lock_guard lock(readers_mutex_);
       answer_readers();
+    }
+    if (rounds_.contended()) {
+      rounds_.unlock();
+      rounds_.lock();  // behind who waited
     }
     if (poll_once()) {
       spin_until = 0;
@@ -125,7 +135,20 @@ void Server::wait(uint64_t now) {
   const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
                          static_cast<long>(left % 1'000'000'000)};
   // The raw call: a signal (Ctrl-C) simply ends it, and the loop looks at requests_ again.
+  rounds_.unlock();
   ::ppoll(poll_fds_.data(), count, &timeout, nullptr);
+  rounds_.lock();
+}
+
+void Server::visit(std::string_view name, FunctionRef<void(Table&)> visit) {
+  const std::lock_guard rounds(rounds_);
+  const auto table =
+      std::ranges::find_if(tables_, [&](const auto& one) { return one->spec().name == name; });
+  if (table == tables_.end()) {
+    throw Error(Status::unknown_table, "the server has no table '" + std::string(name) + "'",
+                "open the table before using it");
+  }
+  visit(**table);
 }
 
 void Server::stop() {
@@ -136,9 +159,10 @@ void Server::stop() {
 uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   using Handler = uint16_t (Server::*)(Peer&, Slot&, std::span<const std::byte>);
   static constexpr std::array<Handler, kOperations> kHandlers = {
-      &Server::ping,    &Server::open_table, &Server::lease,  &Server::resume,
-      &Server::release, &Server::append,     &Server::sample, &Server::update_priorities,
-      &Server::publish, &Server::fetch,      &Server::stats,  &Server::report};
+      &Server::ping,       &Server::open_table,    &Server::lease,  &Server::resume,
+      &Server::release,    &Server::append,        &Server::sample, &Server::update_priorities,
+      &Server::publish,    &Server::fetch,         &Server::stats,  &Server::report,
+      &Server::read_items, &Server::new_priorities};
   return (this->*kHandlers[static_cast<size_t>(slot.operation)])(peer, slot, body);
 }
 

@@ -1,6 +1,6 @@
 // The replay server: tables and params behind sessions, one poll loop on one thread (a shard).
-// Threading: everything on the thread that calls run() or poll_once(), but read_metrics(), which
-// may be called from any thread, and stop(), which may be called from a signal handler too.
+// Threading: everything on the thread that calls run() or poll_once(), but read_metrics() and
+// visit(), which may be called from any thread, and stop(), from a signal handler too.
 #pragma once
 
 #include <poll.h>
@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fair_mutex.h"
+#include "base/function_ref.h"
 #include "base/poll.h"
 #include "base/wake_fd.h"
 #include "replay/table.h"
@@ -50,6 +52,10 @@ class Server : private RequestHandler {
   std::vector<std::string> addresses() const;  // as clients type them, ports resolved
   void run();
   void stop();
+  // For a thread beside the one in run(): calls visit with the table of that name between two
+  // rounds, on the thread of the caller, and keeps the loop waiting meanwhile; a round at least
+  // lies between two visits. Throws Error(unknown_table).
+  void visit(std::string_view table, FunctionRef<void(Table&)> visit);
   bool poll_once();  // one round without waiting; false when there was nothing to do
   // From any thread: while another one is in run(), that one answers between two rounds.
   Metrics read_metrics();
@@ -66,7 +72,9 @@ class Server : private RequestHandler {
   uint16_t release(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t append(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t sample(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t read_items(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t update_priorities(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t new_priorities(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t publish(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t fetch(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t stats(Peer& peer, Slot& slot, std::span<const std::byte> body);
@@ -85,6 +93,7 @@ class Server : private RequestHandler {
   Table* table_for(uint32_t index, Slot& slot);
   static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
                          std::string_view remedy);
+  static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
   void keep_house(uint64_t now_ns);
   void loop();
   void wait(uint64_t now_ns);
@@ -100,6 +109,8 @@ class Server : private RequestHandler {
   std::vector<std::vector<uint32_t>> held_appends_;  // per table, connections in order of arrival
   std::vector<std::vector<uint32_t>> column_bytes_;  // per table, for splitting appends
   std::vector<std::span<const std::byte>> columns_;  // of the append in hand
+  std::vector<uint64_t> changed_keys_;               // scratch of new_priorities
+  std::vector<float> changed_priorities_;
   std::shared_ptr<const Params> params_;
   uint64_t started_ns_;
   uint64_t next_expiry_ns_ = 0;
@@ -115,6 +126,7 @@ class Server : private RequestHandler {
   std::condition_variable answered_;
   std::vector<std::optional<Metrics>*> readers_;  // that wait for the loop
   bool looping_ = false;                          // a thread is in run()
+  FairMutex rounds_;  // held by run() but while it waits for frames, or somebody visits
 };
 
 }  // namespace drlnet

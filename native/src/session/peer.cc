@@ -6,9 +6,8 @@
 namespace drlnet {
 namespace {
 
-// Sample requests are a few words; the other lanes take the largest request.
 uint32_t body_bytes(size_t lane) {
-  return lane == static_cast<size_t>(Lane::sample) ? 64 : kMaxRequestBytes;
+  return lane == static_cast<size_t>(Lane::sample) ? kMaxSampleRequestBytes : kMaxRequestBytes;
 }
 
 // As people may see it on a terminal, and as one part of a metric's dotted name: without control

@@ -7,8 +7,10 @@ Lane lane_of(Operation operation) {
     case Operation::append:
       return Lane::append;
     case Operation::sample:
+    case Operation::read_items:
       return Lane::sample;
     case Operation::update_priorities:
+    case Operation::new_priorities:  // behind the client's own updates
       return Lane::update;
     default:
       return Lane::control;
@@ -17,8 +19,9 @@ Lane lane_of(Operation operation) {
 
 const char* operation_name(Operation operation) {
   constexpr const char* kNames[kOperations] = {
-      "ping",   "open_table",        "lease",   "resume", "release", "append",
-      "sample", "update_priorities", "publish", "fetch",  "stats",   "report"};
+      "ping",       "open_table",        "lease",   "resume", "release", "append",
+      "sample",     "update_priorities", "publish", "fetch",  "stats",   "report",
+      "read_items", "new_priorities"};
   return kNames[static_cast<size_t>(operation)];
 }
 

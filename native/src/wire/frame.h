@@ -56,8 +56,10 @@ enum class Operation : uint8_t {
   fetch = 9,
   stats = 10,
   report = 11,
+  read_items = 12,
+  new_priorities = 13,
 };
-constexpr size_t kOperations = 12;
+constexpr size_t kOperations = 14;
 Lane lane_of(Operation operation);
 const char* operation_name(Operation operation);
 
@@ -89,6 +91,7 @@ static_assert(offsetof(FrameHeader, total_bytes) == 48 && offsetof(FrameHeader, 
 
 constexpr uint32_t kHeaderBytes = sizeof(FrameHeader);
 constexpr uint32_t kMaxRequestBytes = 256 * 1024;
+constexpr uint32_t kMaxSampleRequestBytes = 64 * 1024;  // those of the sample lane
 constexpr uint32_t kMinFrameBytes = 1232;
 constexpr uint32_t kMaxRequestFragments = 256;  // bits of an ack
 static_assert(kMaxRequestBytes / (kMinFrameBytes - kHeaderBytes) < kMaxRequestFragments);

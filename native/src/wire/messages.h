@@ -10,6 +10,7 @@
 
 #include "base/metrics.h"
 #include "wire/append.h"
+#include "wire/frame.h"
 #include "wire/table_spec.h"
 
 namespace drlnet {
@@ -62,6 +63,15 @@ struct SampleRequest {
 };
 constexpr uint32_t kMaxBatch = 65536;
 
+// read_items: ReadHeader, keys u64[count]  ->  the bytes of SampleLayout, in the keys' order, with
+// stored priorities in place of probabilities. An item that is no longer held (or never was) has
+// the key kNoKey, priority 0, length 0 and rows of zeros.
+struct ReadHeader {
+  uint32_t table, count;
+};
+constexpr uint32_t kMaxReadKeys = (kMaxSampleRequestBytes - sizeof(ReadHeader)) / 8;
+constexpr uint64_t kNoKey = ~uint64_t{0};
+
 // update_priorities: UpdateHeader, keys u64[count], priorities f32[count]  ->  UpdateResult
 struct UpdateHeader {
   uint32_t table, count;
@@ -69,6 +79,22 @@ struct UpdateHeader {
 struct UpdateResult {
   uint64_t applied, stale;
 };
+
+// new_priorities: ChangesRequest  ->  ChangesHeader, keys u64[count], stored priorities f32[count]:
+// the items that were created, or whose priority was set, after the change numbered `since`, each
+// once, as it stands now, in the order of their last changes. Priority 0: no item any more.
+struct ChangesRequest {
+  uint32_t table, most;  // most: of items in the reply; the server gives kMaxChanges at most
+  uint64_t since;        // 0: from the start
+};
+struct ChangesHeader {
+  uint64_t next;          // the `since` to go on with
+  uint64_t oldest, head;  // keys of the oldest row that is held, and of the next to come: items
+                          // with keys under `oldest` are gone, whether they are named or not
+  uint32_t count, more;   // more: 1 where the reply ends before the newest change
+};
+static_assert(sizeof(ChangesHeader) == 32);
+constexpr uint32_t kMaxChanges = 65536;
 
 // publish: PublishHeader, bytes  ->  PublishReply (version is 0 until the last chunk came)
 struct PublishHeader {

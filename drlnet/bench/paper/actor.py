@@ -1,0 +1,42 @@
+"""The role of an actor: stores one step after the other, and says how long each took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from drlnet import native
+from drlnet.bench.filling import writer
+from drlnet.bench.paper.access import join_meeting
+from drlnet.bench.paper.phases import Appends, thinned
+from drlnet.bench.paper.workloads import SHAPES, Workload
+from drlnet.launch.signals import Stop
+
+CHUNK_S = 0.02  # an actor says so often what it measured
+_TIMEOUT_S = 20.0
+
+
+def act(
+    address: str,
+    poll: str,
+    workload: Workload,
+    stop: Stop,
+    say: Callable[[Appends], None],
+    for_s: float = float("inf"),
+) -> None:
+    """Appends until stopped, or for so long. One request each: a step and its item."""
+    client = native.Client(address, "actor", _TIMEOUT_S, poll)
+    shape = SHAPES[workload.shape]
+    spec = shape.spec()
+    appending = writer(client, client.open_table(spec), spec, 1, flush_rows=2)
+    row = np.ones(shape.row_bytes, np.uint8)
+    latencies = np.empty(100_000, np.uint64)
+    interval_s = 1 / workload.rate if workload.rate else 0.0
+    join_meeting(client, workload.actors)
+    end = time.monotonic() + for_s
+    while not stop.is_set() and time.monotonic() < end:
+        start_s = time.monotonic()
+        count = native.measure_appends(appending, row, latencies, CHUNK_S, interval_s)
+        say(Appends(start_s, time.monotonic(), thinned(latencies[:count] / 1e3)))

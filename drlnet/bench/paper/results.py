@@ -1,0 +1,143 @@
+"""What the groups measured, as records; and the floor of the in-network layout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drlnet.bench.paper.access import layout_of
+from drlnet.bench.paper.groups import Group, Heard
+from drlnet.bench.paper.learner import BATCH, CYCLE, FETCH, PING, STORE, TRAIN
+from drlnet.bench.paper.phases import during
+from drlnet.bench.paper.workloads import SHAPES, Layout, Workload
+from drlnet.bench.records import Record
+
+SUITE = "paper"
+TRAINED = "training step"
+_KEY_BYTES = 12  # of an update: a key and a priority
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of a table. batch: 0 where an operation has none."""
+
+    comparison: int  # 1 to 3; 0: what the floors are made of; 4: training
+    op: str
+    transport: str
+    workload: Workload
+    batch: int
+    layout: Layout
+
+    @property
+    def words(self) -> str:
+        """The workload, with its batch."""
+        return self.workload.with_batch(self.batch) if self.batch else self.workload.words
+
+
+@dataclass
+class Results:
+    """By cell, round by round."""
+
+    cores: int
+    rounds: dict[Cell, list[list[float]]] = field(default_factory=dict)  # latencies, us
+    polling: dict[Cell, int] = field(default_factory=dict)  # threads that poll
+    # Of bare transfers, by transport and size.
+    bytes_per_second: dict[tuple[str, int], list[float]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)  # group: cause
+    interrupted: bool = False
+
+    def add(self, group: Group, heard: Heard) -> None:
+        """One round of a group, or what there is of it."""
+        found: dict[Cell, list[float]] = {}
+        for phase in heard.phases:
+
+            def cell(comparison: int, op: str, batch: int, layout: Layout = phase.layout) -> Cell:
+                return Cell(comparison, op, group.transport.name, group.workload, batch, layout)
+
+            stored = during(heard.appends, phase)
+            if phase.op in {STORE, FETCH}:
+                found[cell(1, phase.op, 0)] = stored if phase.op == STORE else phase.us
+            elif phase.op == PING:
+                found[cell(0, PING, 0)] = phase.us
+            elif phase.op == BATCH:
+                found[cell(2, BATCH, phase.batch)] = phase.us
+                found[cell(2, STORE, phase.batch)] = stored
+            elif phase.op == CYCLE:
+                found[cell(3, CYCLE, phase.batch)] = phase.us
+            elif phase.op == TRAIN:
+                found[cell(4, _trained(group), phase.batch)] = phase.us
+                found[cell(4, f"{STORE} during: {_trained(group)}", phase.batch)] = stored
+        for one, latencies in found.items():
+            if latencies:
+                self.rounds.setdefault(one, []).append(latencies)
+                # While the learner rests, it does not poll.
+                resting = one.comparison == 1 and one.op == STORE and group.polling_threads > 0
+                self.polling[one] = group.polling_threads - resting
+
+    def records(self) -> list[tuple[Cell, Record]]:
+        """In the order of the tables: one layout below the other."""
+        order = list(Layout)
+        cells = sorted(
+            self.rounds,
+            key=lambda cell: (
+                cell.comparison,
+                cell.op,
+                _first(self.rounds, cell),
+                cell.transport,
+                order.index(cell.layout),
+            ),
+        )
+        return [(cell, self._record(cell)) for cell in cells]
+
+    def _record(self, cell: Cell) -> Record:
+        return Record.of(
+            SUITE,
+            f"{cell.layout.value}, {cell.transport}",
+            cell.words,
+            cell.op,
+            self.rounds[cell],
+            oversubscribed=self.polling[cell] > self.cores,
+        )
+
+    def floor_us(self, cell: Cell) -> float | None:
+        """Round trips by ping and bytes at the transport's measured rate: what (c) cannot go below.
+
+        None where one of the two was not measured.
+        """
+        ping = [
+            latencies
+            for one, rounds in self.rounds.items()
+            if one.op == PING and (one.transport, one.workload) == (cell.transport, cell.workload)
+            for latencies in rounds
+        ]
+        trips = {BATCH: 1, CYCLE: 2}.get(cell.op, 0)
+        if cell.layout is not Layout.NETWORK or not trips or not ping:
+            return None
+        size: int = layout_of(SHAPES[cell.workload.shape].spec(), cell.batch)["total_bytes"]
+        size += _KEY_BYTES * cell.batch * (trips - 1)
+        rate = self._rate(cell.transport, size)
+        if rate is None:
+            return None
+        round_trip = float(np.median([np.median(latencies) for latencies in ping]))
+        return trips * round_trip + size / rate * 1e6
+
+    def _rate(self, transport: str, size: int) -> float | None:
+        """Of the transfers whose size is nearest to that."""
+        sizes = [known for name, known in self.bytes_per_second if name == transport]
+        if not sizes:
+            return None
+        nearest = min(sizes, key=lambda known: abs(math.log(known / size)))
+        return float(np.median(self.bytes_per_second[transport, nearest]))
+
+
+def _trained(group: Group) -> str:
+    return f"{TRAINED}, shared core" if group.crowded else TRAINED
+
+
+def _first(cells: Iterable[Cell], cell: Cell) -> int:
+    """The place of the cell's workload and batch among all, as they were first measured."""
+    seen = list(dict.fromkeys((one.workload, one.batch) for one in cells))
+    return seen.index((cell.workload, cell.batch))

@@ -1,0 +1,181 @@
+"""The comparisons as tables of 80 columns, and in words what their ratios mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from drlnet.bench.paper.comparisons import COMPARISONS, Comparison, Floor, Reduction
+from drlnet.bench.paper.results import TRAINED, Cell, Results
+from drlnet.bench.paper.workloads import Layout
+from drlnet.bench.records import Record
+from drlnet.bench.tables import figure, times
+
+_WIDTH = 80
+_COLUMNS = {"p50 us": 7, "of rounds": 13, "p99 us": 7}  # widths
+_THAN_KERNEL = {"than block": 10, "than busy": 10}
+_THAN_LAYOUTS = {"than (b)": 8, "than (a)": 8, "floor": 6}
+_TRAINING = (
+    "Double DQN steps of a small network on one thread, each with its batch of the base case and "
+    "its update. What (a) saves on the wire it takes from training where the replay has no core "
+    "of its own; what it sends to the actors waits for the learner's visits."
+)
+Rows = Sequence[tuple[Cell, Record]]
+
+
+def show(
+    rows: Rows,
+    reductions: Sequence[Reduction],
+    floors: Sequence[Floor],
+    results: Results,
+    *,
+    file: TextIO,
+    network: bool = False,
+) -> None:
+    """Prints all that was measured: in colour on a terminal, plain elsewhere.
+
+    network: the links are interfaces, not shared memory and loopback.
+    """
+    console = Console(file=file, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=file, highlight=False, width=_WIDTH)
+    for comparison in COMPARISONS:
+        chosen = [(cell, record) for cell, record in rows if cell.comparison == comparison.number]
+        if not chosen:
+            continue
+        console.print(Text(f"\nComparison {comparison.number}: {comparison.title}", style="bold"))
+        for header, block in _blocks(chosen, comparison):
+            if header:
+                console.print(Text(header, style="bold"))
+            console.print(_table(block, comparison, reductions, floors, titled=header == ""))
+        for line in caption(comparison, [record for _, record in chosen], network=network):
+            console.print(line, style="dim")
+    training = _training_table(rows)
+    if training is not None:
+        console.print(Text("\nWhile the learner trains", style="bold"))
+        console.print(training)
+        console.print(_TRAINING, style="dim")
+    for subject, cause in results.failed.items():
+        console.print(f"{subject}: not (wholly) measured: {cause}")
+    if results.interrupted:
+        console.print("Interrupted: what is shown is what was measured until then.")
+
+
+def _blocks(rows: Rows, comparison: Comparison) -> Iterator[tuple[str, Rows]]:
+    """Rows to compare, each lot under what it has in common; first none, for the headings."""
+    yield "", []
+    blocks: dict[str, list[tuple[Cell, Record]]] = {}
+    for cell, record in rows:
+        transport = "" if comparison.number == 1 else f"; {cell.transport}"
+        blocks.setdefault(f"{cell.op}: {cell.words}{transport}", []).append((cell, record))
+    yield from blocks.items()
+
+
+def _table(
+    rows: Rows,
+    comparison: Comparison,
+    reductions: Sequence[Reduction],
+    floors: Sequence[Floor],
+    *,
+    titled: bool,
+) -> Table:
+    first = comparison.number == 1
+    shares = {(one.subject, one.op, one.workload, one.than): one.share for one in reductions}
+    ratios = {(one.subject, one.op, one.workload): one.ratio for one in floors}
+    table = Table(
+        box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False, show_header=titled
+    )
+    table.add_column("", no_wrap=True, width=23)
+    than = _THAN_KERNEL if first else _THAN_LAYOUTS
+    for heading, width in {**_COLUMNS, **than}.items():
+        table.add_column(heading, justify="right", no_wrap=True, width=width)
+    for cell, record in rows:
+        key = (record.subject, record.op, record.workload)
+        if first:
+            baselines = [f"{cell.layout.value}, udp {poll}" for poll in ("block", "busy")]
+        else:
+            baselines = [f"{one.value}, {cell.transport}" for one in (Layout.STORE, Layout.LEARNER)]
+        label = cell.transport if first else cell.layout.value
+        table.add_row(
+            Text(f" {label}{'*' if record.oversubscribed else ''}"),
+            figure(record.p50_us),
+            f"{figure(record.p50_low_us or 0)}-{figure(record.p50_high_us or 0)}",
+            figure(record.p99_us),
+            *(_share(shares.get((*key, baseline))) for baseline in baselines),
+            *(() if first else (times(ratios[key]) if key in ratios else "",)),
+        )
+    return table
+
+
+def _share(value: float | None) -> str:
+    """A reduction as a reader expects it: -63% is 63% lower."""
+    return "" if value is None else f"{-100 * value:+.0f}%"
+
+
+def caption(
+    comparison: Comparison, records: Sequence[Record], *, network: bool = False
+) -> list[str]:
+    """What a reader has to know beside the figures."""
+    low, high = 100 * comparison.low, 100 * comparison.high
+    paper = f"The paper (arXiv 2110.13506, on its own 40 GbE cluster): {low:.1f}% to {high:.1f}%."
+    if comparison.number == 1:
+        relative = (
+            '"Than block" and "than busy": p50 relative to kernel UDP whose server and client '
+            "sleep, and spin, until something arrives; -50% is half. Store: an actor's append of "
+            "one step, acknowledged, the learner at rest; fetch: the learner's read of one item by "
+            f"its key. No sampling. {paper}"
+        )
+    else:
+        what = (
+            "Store: an actor's append while the learner samples; batch: the learner's prioritized "
+            "batch, no update"
+            if comparison.number == 2
+            else "The learner's wait for a prioritized batch and for its priority update"
+        )
+        relative = (
+            '"Than (b)" and "than (a)": p50 of (c) relative to that layout over the same '
+            "transport; -50% is half. (a) is the learner's own memory, beside a server thread on "
+            "another core; (b) reads new priorities, draws for itself, reads items, writes "
+            'back; (c) asks the very server of (b). "Floor": (c) over its round trips by ping '
+            f"plus its bytes at the transport's measured rate. {what}. {paper}"
+        )
+    link = (
+        "All links are pairs of interfaces through the server's host."
+        if network
+        else "All processes share one machine: dpdk links are shared memory, udp is loopback; "
+        "neither is a network."
+    )
+    lines = [f"{relative} {link} Of rounds: the least and most of the rounds' medians."]
+    if any(record.oversubscribed for record in records):
+        lines.append("* fewer cores than threads that poll: they take turns, which is measured too")
+    return lines
+
+
+def _training_table(rows: Rows) -> Table | None:
+    """Steps per second of a learner that trains, and the actors' appends meanwhile."""
+    training = [(cell, record) for cell, record in rows if cell.comparison == 4]
+    if not training:
+        return None
+    stores = {
+        (cell.op.partition(": ")[2], cell.layout, cell.transport): record
+        for cell, record in training
+    }
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
+    table.add_column("", no_wrap=True)
+    for heading in ("steps/s", "append p50 us", "p99 us"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for cell, record in training:
+        if not cell.op.startswith(TRAINED):
+            continue
+        place = cell.op.removeprefix(TRAINED)
+        store = stores.get((cell.op, cell.layout, cell.transport))
+        table.add_row(
+            f" {cell.layout.value}{place}, {cell.transport}",
+            f"{1e6 / record.p50_us:.1f}",
+            *(("", "") if store is None else (figure(store.p50_us), figure(store.p99_us))),
+        )
+    return table

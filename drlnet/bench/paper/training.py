@@ -1,0 +1,47 @@
+"""Something for the learner to do with its batches: steps of a small Q-network in torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from drlnet.bench.paper.access import Access, Replay, layout_of
+from drlnet.nets import Mlp
+
+_INPUTS, _ACTIONS = 1764, 6  # of an item's bytes, evenly chosen: what a pooling layer would leave
+
+
+class Trainer:
+    """Double DQN (van Hasselt et al., 2016) on bytes: the work matters, not what is learned."""
+
+    def __init__(self, access: Access, batch: int) -> None:
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        self._batch = batch
+        self._out = access.buffer(batch)
+        layout = layout_of(access.spec, batch)
+        offset = layout["views"][0][0]
+        item_bytes = (layout["total_bytes"] - offset) // batch
+        items = self._out[offset : offset + batch * item_bytes].reshape(batch, item_bytes)
+        self._items = torch.from_numpy(items)[:, :: max(1, item_bytes // _INPUTS)]
+        self._keys = np.frombuffer(self._out, np.uint64, batch, layout["keys"])
+        width = self._items.shape[1]
+        self._net = Mlp((width,), _ACTIONS, (128,), dueling=False)
+        self._target = Mlp((width,), _ACTIONS, (128,), dueling=False)
+        self._optimizer = torch.optim.Adam(self._net.parameters())
+
+    def step(self, replay: Replay) -> None:
+        """One batch, one step, its priorities."""
+        replay.sample(self._batch, self._out)
+        obs = self._items.float() / 255
+        q = self._net(obs)
+        with torch.no_grad():
+            action = q.argmax(1, keepdim=True)
+            goal = 0.99 * self._target(obs.flip(0)).gather(1, action)
+        errors = goal - q.gather(1, action)
+        loss = nn.functional.huber_loss(errors, torch.zeros_like(errors))
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        replay.update(self._keys, errors.detach().abs().flatten().numpy())

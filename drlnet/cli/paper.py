@@ -1,0 +1,274 @@
+"""`drlnet bench paper`: the three comparisons of arXiv 2110.13506."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from drlnet.cli.bench_report import OUT, OutOption, end_if, names_in, write
+from drlnet.cli.options import DebugOption, EalOption, JsonOption
+from drlnet.cli.output import Output
+from drlnet.cli.transports import TransportsOption
+
+if TYPE_CHECKING:
+    from drlnet.bench.paper import Results
+    from drlnet.bench.transport.subjects import Subject
+
+Role = Literal["server", "actor", "learner"]
+Size = Literal["cartpole", "frame", "transition"]
+
+
+_ROLES = "Several machines, one role each"
+
+
+def paper(
+    transports: TransportsOption = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option("--rounds", min=1, help="alternated rounds [dim](default 5, quick 2)[/dim]"),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="fewer workloads, shorter: under two minutes")
+    ] = False,
+    netns: Annotated[
+        bool,
+        typer.Option(
+            "--netns",
+            help="actors, server and learner in network namespaces of their own, joined by veth "
+            "through the server's (root)",
+        ),
+    ] = False,
+    redis: Annotated[
+        bool, typer.Option("--redis/--no-redis", help="layout (b) on a Redis server as well")
+    ] = True,
+    out: OutOption = OUT,
+    role: Annotated[
+        Role | None, typer.Option("--role", help="play one role", rich_help_panel=_ROLES)
+    ] = None,
+    server: Annotated[
+        str,
+        typer.Option(
+            "--server",
+            metavar="ADDRESS",
+            help="of the server: where it listens (server; learner in layout a), or is reached",
+            rich_help_panel=_ROLES,
+        ),
+    ] = "udp://127.0.0.1:7447",
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            help="let the server listen where other machines reach it",
+            rich_help_panel=_ROLES,
+        ),
+    ] = False,
+    size: Annotated[
+        Size,
+        typer.Option(
+            "--size",
+            help="of an experience: 40 B, 7 KB in stacks of four, 56 KB",
+            rich_help_panel=_ROLES,
+        ),
+    ] = "frame",
+    actors: Annotated[
+        int,
+        typer.Option("--actors", min=0, help="how many there are in all", rich_help_panel=_ROLES),
+    ] = 2,
+    rate: Annotated[
+        float,
+        typer.Option(
+            "--rate",
+            min=0,
+            help="appends per second of each actor; 0: as fast as it can",
+            rich_help_panel=_ROLES,
+        ),
+    ] = 250.0,
+    poll: Annotated[
+        Literal["busy", "adaptive", "block"],
+        typer.Option("--poll", help="spin for packets, or sleep", rich_help_panel=_ROLES),
+    ] = "block",
+    layouts: Annotated[
+        Literal["a", "bc"],
+        typer.Option(
+            "--layouts",
+            help="of the learner: a (it holds the replay), or b and c",
+            rich_help_panel=_ROLES,
+        ),
+    ] = "bc",
+    batches: Annotated[str, typer.Option("--batches", hidden=True)] = "512,32",
+    calls: Annotated[int, typer.Option("--calls", min=1, hidden=True)] = 5000,
+    budget_s: Annotated[float, typer.Option("--budget-s", hidden=True)] = 2.0,
+    warm_up: Annotated[int, typer.Option("--warm-up", min=1, hidden=True)] = 50,
+    turn: Annotated[int, typer.Option("--turn", hidden=True)] = 0,
+    training_s: Annotated[float, typer.Option("--training-s", hidden=True)] = 0.0,
+    core: Annotated[int | None, typer.Option("--core", hidden=True)] = None,
+    replay_core: Annotated[int | None, typer.Option("--replay-core", hidden=True)] = None,
+    eal: EalOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """What the network costs, and what each remedy buys: arXiv 2110.13506 on your own machines.
+
+    1. Kernel bypass: store and fetch over DPDK against kernel sockets. 2. In-network replay: the
+    replay memory (a) in the learner, (b) as a plain store, (c) as the server that samples by
+    itself. 3. Prioritized sampling: a batch and its update in (a), (b), (c). One base case, then
+    one factor at a time. Measure on an idle machine with two cores or more.
+
+    [bold]Examples[/bold]
+
+    drlnet bench paper --quick
+
+    sudo drlnet bench paper --netns
+
+    drlnet bench paper --role server --server udp://0.0.0.0:7447 --insecure
+
+    drlnet bench paper --role actor --server udp://10.0.0.2:7447       [dim]# two of them[/dim]
+
+    drlnet bench paper --role learner --server udp://10.0.0.2:7447
+    """
+    output = Output(json)
+    if role is None:
+        output.result(measure(output, transports, rounds, quick, netns, redis, out))
+        return
+    if role == "server":
+        from drlnet.cli.serve import serve
+
+        serve(listen=[server], poll=poll, insecure=insecure, json=json, debug=debug)
+        return
+    from drlnet.bench.paper.workloads import Workload
+    from drlnet.bench.rounds import Effort
+    from drlnet.cli.paper_roles import RoleOptions, play
+
+    play(
+        output,
+        role,
+        RoleOptions(
+            server, poll, Workload(size, actors, rate), layouts,
+            [int(batch) for batch in batches.split(",") if batch != "none"],
+            Effort(calls, budget_s, warm_up), turn, training_s, core, replay_core,
+        ),
+    )  # fmt: skip
+
+
+def bare_server(listen: str, poll: Annotated[str, typer.Option("--poll")] = "busy") -> None:
+    """Hands out bytes without a session: the other side of `bare-client`."""
+    from drlnet import native
+    from drlnet.launch.signals import Stop
+
+    output = Output(as_json=True)
+    with Stop() as stop:
+        serving = native.BareServer(listen, poll)
+        output.event("ready", address=serving.address)
+        while not stop.is_set():
+            serving.serve(0.05)
+
+
+def bare_client(
+    address: str,
+    poll: Annotated[str, typer.Option("--poll")] = "busy",
+    sizes: Annotated[str, typer.Option("--bytes", metavar="N,...")] = "1048576",
+    frame_bytes: Annotated[int, typer.Option("--frame-bytes")] = 8968,
+    calls: Annotated[int, typer.Option("--calls", min=1)] = 1000,
+    budget_s: Annotated[float, typer.Option("--budget-s")] = 0.5,
+    core: Annotated[int | None, typer.Option("--core")] = None,
+) -> None:
+    """What a transport alone takes for so many bytes."""
+    from functools import partial
+
+    from drlnet import native
+    from drlnet.bench.paper.access import pin_this_thread
+    from drlnet.bench.rounds import Effort
+
+    pin_this_thread(core)
+    output, client = Output(as_json=True), native.BareClient(address, poll)
+    for size in map(int, sizes.split(",")):
+        transfers = partial(client.transfers, size, frame_bytes)
+        latencies = Effort(calls, budget_s, 3).latencies_us(transfers)
+        output.event(f"{size} bytes", us=latencies.tolist())
+
+
+def measure(
+    output: Output,
+    transports: str | None,
+    rounds: int | None,
+    quick: bool,
+    netns: bool,
+    redis: bool,
+    out: Path,
+) -> str:
+    """Measures all groups on this machine, reports, and returns the JSON object."""
+    from contextlib import ExitStack
+
+    from drlnet.bench.cores import Cores
+    from drlnet.bench.paper import FULL, QUICK, groups_of, measure_paper, transports_of
+    from drlnet.bench.paper.groups import Places
+    from drlnet.bench.transport import subjects_of
+    from drlnet.errors import ConfigError
+    from drlnet.launch.signals import Stop
+
+    names = names_in(transports)
+    subjects = transports_of(subjects_of(names))
+    if quick and names is None:
+        subjects = subjects[:3]
+    with Stop() as stop, ExitStack() as stack:
+        places = Places(Cores.usable())
+        if netns:
+            if names is not None:
+                raise ConfigError(
+                    "--netns compares drivers of its own, --transports those of one machine",
+                    "give one of the two",
+                )
+            from drlnet.bench.paper.netns import through_server
+
+            places, subjects = stack.enter_context(through_server(places.cores))
+        results = measure_paper(
+            stop,
+            groups_of(subjects, quick=quick, redis=redis and not netns),
+            rounds=rounds or (2 if quick else 5),
+            effort=QUICK if quick else FULL,
+            training_s=1.0 if quick else 2.0,
+            training_rounds=1 if quick else None,
+            note=output.note,
+            places=places,
+            floors=not netns,
+        )
+    line = _report(output, results, subjects, out / ("paper-netns" if netns else "paper"), netns)
+    if stop.is_set():
+        output.result(line)
+        end_if(stop)
+    return line
+
+
+def _report(
+    output: Output, results: Results, subjects: list[Subject], path: Path, netns: bool
+) -> str:
+    from drlnet.bench.paper import floors, reductions
+    from drlnet.bench.paper.comparisons import COMPARISONS
+    from drlnet.bench.paper.plot import plot
+    from drlnet.bench.paper.table import show
+    from drlnet.bench.records import Records
+
+    rows = results.records()
+    block, busy = (subject.name for subject in subjects[:2])
+    found, near = reductions(rows, block, busy), floors(results, rows)
+    show(rows, found, near, results, file=output.notes, network=netns)
+    measured = Records(
+        [record for _, record in rows],
+        {
+            "comparisons": [asdict(comparison) for comparison in COMPARISONS],
+            "reductions": [asdict(reduction) for reduction in found],
+            "floors": [asdict(floor) for floor in near],
+            "bytes_per_second": [
+                {"transport": name, "bytes": size, "by_round": rates}
+                for (name, size), rates in results.bytes_per_second.items()
+            ],
+            "incomplete": results.failed,
+            "interrupted": results.interrupted,
+        },
+    )
+    if rows:
+        write(output, path, measured, plot(rows))
+    return measured.to_json()

@@ -1,0 +1,89 @@
+"""One role of `drlnet bench paper`: for its own processes, and by hand on several machines."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+from drlnet.cli.output import Output
+
+if TYPE_CHECKING:
+    from drlnet.bench.paper.workloads import Workload
+    from drlnet.bench.rounds import Effort
+    from drlnet.launch.signals import Stop
+
+
+@dataclass(frozen=True)
+class RoleOptions:
+    """Its part, as the command line gives it."""
+
+    address: str
+    poll: str
+    workload: Workload
+    layouts: str
+    batches: list[int]
+    effort: Effort
+    turn: int
+    training_s: float
+    core: int | None
+    replay_core: int | None
+
+
+def play(output: Output, role: Literal["actor", "learner"], options: RoleOptions) -> None:
+    """Plays the role to its end, or until stopped."""
+    from drlnet.bench.paper.access import pin_this_thread
+    from drlnet.launch.signals import Stop
+
+    pin_this_thread(options.core)
+    with Stop() as stop:
+        (_act if role == "actor" else _learn)(output, options, stop)
+
+
+def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
+    from drlnet.bench.paper.actor import act
+    from drlnet.bench.paper.phases import Appends
+    from drlnet.bench.paper.redis_store import SCHEME, act_on_redis
+
+    def say(appends: Appends) -> None:
+        output.event("appends", **asdict(appends))
+
+    if options.address.startswith(SCHEME):
+        act_on_redis(options.address, options.workload, stop, say)
+    else:
+        act(options.address, options.poll, options.workload, stop, say)
+
+
+def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
+    from drlnet.bench.paper.access import in_process, over_network
+    from drlnet.bench.paper.groups import FINISHED
+    from drlnet.bench.paper.learner import learn
+    from drlnet.bench.paper.phases import Phase
+    from drlnet.bench.paper.redis_store import SCHEME, over_redis
+
+    def ready(address: str) -> None:
+        output.event("ready", addresses=[address])
+
+    def say(phase: Phase) -> None:
+        output.event("phase", **phase.to_json())
+        if not output.as_json and phase.us:
+            batch = f" of {phase.batch}" if phase.batch > 1 else ""
+            output.note(f"{phase.layout.value}: {phase.op}{batch}: p50 {median(phase.us):.1f} us")
+
+    address, shape = options.address, options.workload.shape
+    if address.startswith(SCHEME):
+        reached = over_redis(address, shape, options.workload.actors)
+    elif options.layouts == "a":
+        reached = in_process(address, options.poll, shape, ready, options.replay_core)
+    else:
+        reached = over_network(address, options.poll, shape, paced=options.workload.rate > 0)
+    with reached as access:
+        access.wait_for_actors(options.workload.actors)
+        learn(
+            access, options.batches, options.effort, stop, say,
+            turn=options.turn, training_s=options.training_s,
+        )  # fmt: skip
+        if output.as_json:
+            # Who started us ends the actors first: in layout (a) they would wait for our server.
+            output.event(FINISHED)
+            stop.wait()

@@ -1,0 +1,162 @@
+#include "measure/bare.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "wire/frame.h"
+
+namespace drlnet::measure {
+namespace {
+
+constexpr size_t kMostBytes = 64 << 20;
+constexpr size_t kStrideBytes = 19 << 20;
+constexpr size_t kPullBytes = 64 * 1024;  // as a session's client pulls
+constexpr uint64_t kRepeatNs = 20'000'000, kGiveUpNs = 1'000'000'000;
+
+// In front of every frame, as long as a session's header.
+struct Range {
+  uint64_t transfer, offset, length, frame_bytes;
+  std::byte rest[kHeaderBytes - 32];
+};
+static_assert(sizeof(Range) == kHeaderBytes);
+
+// Until something may have come, or `until`.
+void wait(Transport& transport, Poll poll, uint64_t until) {
+  const uint64_t now = now_ns();
+  if (poll == Poll::busy || now >= until) return spin_pause();
+  const WaitPoint point = transport.arm();
+  if (point.fd < 0) until = std::min(until, point.look_again_ns);
+  if (until <= now) return;
+  pollfd fd{point.fd, POLLIN, 0};
+  const timespec timeout{static_cast<time_t>((until - now) / 1'000'000'000),
+                         static_cast<long>((until - now) % 1'000'000'000)};
+  ::ppoll(&fd, 1, &timeout, nullptr);
+}
+
+void send_all(Transport& transport, std::span<const TxFrame> frames) {
+  const uint64_t until = now_ns() + kGiveUpNs;
+  while (!frames.empty() && now_ns() < until) {
+    frames = frames.subspan(transport.send_burst(frames));
+  }
+}
+
+}  // namespace
+
+BareServer::BareServer(const std::string& address, Poll poll)
+    : transport_(listen(address)), poll_(poll), memory_(2 * kMostBytes, std::byte{1}) {}
+
+size_t BareServer::serve(uint64_t for_ns) {
+  const uint64_t until = now_ns() + for_ns;
+  size_t count = 0;
+  while (now_ns() < until) {
+    const auto frames = transport_->recv_burst();
+    for (const RxFrame& frame : frames) {
+      answer(frame);
+      ++count;
+    }
+    if (frames.empty()) wait(*transport_, poll_, until);
+  }
+  return count;
+}
+
+void BareServer::answer(const RxFrame& request) {
+  Range range;
+  if (request.data.size() != sizeof range) return;
+  std::memcpy(&range, request.data.data(), sizeof range);
+  if (range.offset > kMostBytes || range.length > kMostBytes - range.offset) return;
+  if (range.frame_bytes <= kHeaderBytes || range.frame_bytes > kMaxFrameBytes) return;
+  const size_t room = range.frame_bytes - kHeaderBytes;
+  // Each transfer from another place, as a batch from a table: caches do not hold it.
+  const std::byte* from = memory_.data() + range.transfer * kStrideBytes % kMostBytes;
+  const Endpoint to = request.from;
+  for (size_t left = range.length; left > 0;) {
+    const auto frames = transport_->reserve(std::min<size_t>((left + room - 1) / room, 64));
+    size_t count = 0;
+    for (; count < frames.size() && left > 0; ++count) {
+      const size_t length = std::min(room, left);
+      Range part = range;
+      part.length = length;
+      std::memcpy(frames[count].data, &part, sizeof part);
+      std::memcpy(frames[count].data + kHeaderBytes, from + range.offset, length);
+      frames[count].to = to;
+      frames[count].length = static_cast<uint32_t>(kHeaderBytes + length);
+      frames[count].apart = false;
+      range.offset += length;
+      left -= length;
+    }
+    send_all(*transport_, frames.first(count));
+  }
+}
+
+BareClient::BareClient(const std::string& address, Poll poll)
+    : connected_(connect(address)), poll_(poll), memory_(kMostBytes) {}
+
+size_t BareClient::transfers(size_t bytes, size_t frame_bytes, const Loop& loop) {
+  if (bytes > kMostBytes) {
+    throw Error(Status::config, "a transfer of " + std::to_string(bytes) + " bytes",
+                "transfer " + std::to_string(kMostBytes) + " at most");
+  }
+  return run(loop, [&] { transfer(bytes, frame_bytes); });
+}
+
+void BareClient::ask(size_t offset, size_t length, size_t frame_bytes) {
+  const auto frames = connected_.transport->reserve(1);
+  const Range range{number_, offset, length, frame_bytes, {}};
+  std::memcpy(frames[0].data, &range, sizeof range);
+  frames[0].to = connected_.server;
+  frames[0].length = sizeof range;
+  frames[0].apart = true;
+  send_all(*connected_.transport, frames.first(1));
+}
+
+// Takes what has come; how many bytes of this transfer.
+size_t BareClient::take() {
+  size_t got = 0;
+  for (const RxFrame& frame : connected_.transport->recv_burst()) {
+    Range range;
+    if (frame.data.size() < sizeof range) continue;
+    std::memcpy(&range, frame.data.data(), sizeof range);
+    if (range.transfer != number_) continue;
+    std::memcpy(memory_.data() + range.offset, frame.data.data() + kHeaderBytes, range.length);
+    got += range.length;
+  }
+  return got;
+}
+
+// Nothing is lost while the window fits the receiver's buffer. Where something is all the same, it
+// all goes again: that costs more than a session's repair, and is part of the time.
+void BareClient::transfer(size_t bytes, size_t frame_bytes) {
+  const size_t room = frame_bytes - kHeaderBytes;
+  const size_t pull = std::max(kPullBytes / room, size_t{1}) * room;
+  const size_t window = std::max(connected_.transport->receive_capacity_bytes() / 2, pull);
+  const uint64_t give_up = now_ns() + kGiveUpNs;
+  for (;;) {
+    ++number_;
+    size_t asked = 0, got = 0;
+    uint64_t heard = now_ns();
+    while (got < bytes) {
+      while (asked < bytes && asked + pull <= got + window) {
+        const size_t length = std::min(pull, bytes - asked);
+        ask(asked, length, frame_bytes);
+        asked += length;
+      }
+      const size_t more = take();
+      got += more;
+      const uint64_t now = now_ns();
+      if (more > 0) heard = now;
+      if (now >= heard + kRepeatNs) break;
+      if (more == 0) wait(*connected_.transport, poll_, heard + kRepeatNs);
+    }
+    if (got >= bytes) return;
+    if (now_ns() >= give_up) {
+      throw Error(Status::timeout, "a bare transfer of " + std::to_string(bytes) + " bytes stalls",
+                  "look at what else the machine does");
+    }
+  }
+}
+
+}  // namespace drlnet::measure

@@ -1,0 +1,97 @@
+// A learner's access to prioritized replay, one interface over three places where it can be: in its
+// own process, in a plain store (it draws for itself), or in the network (the server draws). What
+// differs is what the comparison is about; tables, rows, layout and priorities are the same.
+// Threading: one thread. Errors: those of client and server.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+#include "client/client.h"
+#include "measure/loop.h"
+#include "sampler/sampler.h"
+#include "server/server.h"
+
+namespace drlnet::measure {
+
+class Replay {
+ public:
+  explicit Replay(const TableSpec& spec);
+  virtual ~Replay() = default;
+
+  // A prioritized batch of as many items as `out` holds of the table's layout, with the
+  // probabilities by which they were drawn.
+  void sample(uint32_t batch, std::span<std::byte> out);
+  virtual void update(std::span<const uint64_t> keys, std::span<const float> priorities) = 0;
+
+  // Batches; batches with an update of their priorities each, drawn anew.
+  size_t samples(uint32_t batch, std::span<std::byte> out, const Loop& loop);
+  size_t cycles(uint32_t batch, std::span<std::byte> out, const Loop& loop);
+
+  uint64_t expired() const { return expired_; }  // batches whose rows were overwritten on their way
+
+ protected:
+  virtual void draw(uint32_t batch, std::span<std::byte> out) = 0;
+
+  const TableSpec spec_;
+  const SampleLayout layout_;
+
+ private:
+  std::vector<float> errors_;  // what a learner would send back
+  uint64_t expired_ = 0;
+};
+
+class InNetworkReplay final : public Replay {
+ public:
+  InNetworkReplay(Client& client, uint32_t table, const TableSpec& spec);
+  void update(std::span<const uint64_t> keys, std::span<const float> priorities) override;
+
+ private:
+  void draw(uint32_t batch, std::span<std::byte> out) override;
+
+  Client& client_;
+  uint32_t table_;
+};
+
+// Reads which priorities are new, draws by a tree of its own, reads the items, writes priorities
+// back, from where the others (and its own tree, at the next draw) read them.
+class StoreReplay final : public Replay {
+ public:
+  StoreReplay(Client& client, uint32_t table, const TableSpec& spec);
+  void update(std::span<const uint64_t> keys, std::span<const float> priorities) override;
+
+ private:
+  void draw(uint32_t batch, std::span<std::byte> out) override;
+  void take_changes();
+  void forget(uint64_t oldest);
+  uint32_t leaf_of(uint64_t key) const { return static_cast<uint32_t>(key & (keys_.size() - 1)); }
+
+  Client& client_;
+  uint32_t table_;
+  PriorityChanges changes_;
+  uint64_t oldest_ = 0;         // keys under it are forgotten
+  std::vector<uint64_t> keys_;  // by leaf; kNoKey: none
+  std::unique_ptr<Sampler> sampler_;
+  Random random_;
+  std::vector<uint32_t> slots_;       // scratch: drawn, or changed
+  std::vector<float> probabilities_;  // of them, or new priorities
+  std::vector<uint64_t> drawn_;
+};
+
+// In the server's own process, beside the thread that runs it: between two of its rounds.
+class LocalReplay final : public Replay {
+ public:
+  LocalReplay(Server& server, const TableSpec& spec);
+  void update(std::span<const uint64_t> keys, std::span<const float> priorities) override;
+
+ private:
+  void draw(uint32_t batch, std::span<std::byte> out) override;
+
+  Server& server_;
+  DrawnBatch drawn_;
+};
+
+}  // namespace drlnet::measure

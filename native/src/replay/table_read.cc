@@ -1,0 +1,47 @@
+// What a client asks for that draws for himself: items by their keys, and which of them changed.
+#include "replay/table.h"
+
+namespace drlnet {
+
+void Table::look_up(std::span<const uint64_t> keys, DrawnBatch& found) const {
+  const size_t n = keys.size();
+  found.header = header_of(static_cast<uint32_t>(n), 0);
+  found.keys.assign(n, kNoKey);
+  found.probabilities.assign(n, 0);
+  found.lengths.assign(n, 0);
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t number = keys[i] - key_base_;  // of a foreign key: beyond the head
+    if (!ring_.stored(number)) continue;
+    const uint32_t slot = ring_.place(number).slot;
+    const Row& row = ring_.row(slot);
+    if (row.state != ItemState::live) continue;
+    found.keys[i] = keys[i];
+    found.probabilities[i] = sampler_->stored(slot);
+    found.lengths[i] = row.length;
+  }
+}
+
+ChangesHeader Table::changes(uint64_t since, uint32_t most, std::vector<uint64_t>& keys,
+                             std::vector<float>& priorities) {
+  if (!changes_) {
+    changes_ = std::make_unique<Changes>(ring_.size());
+    for (uint64_t number = ring_.oldest(); number < ring_.head(); ++number) {
+      const uint32_t slot = ring_.place(number).slot;
+      if (ring_.row(slot).state == ItemState::live) changes_->add({&slot, 1});
+    }
+  }
+  keys.clear();
+  priorities.clear();
+  const uint64_t next = changes_->visit(since, most, [&](uint32_t slot) {
+    const bool live = ring_.row(slot).state == ItemState::live;
+    keys.push_back(key_base_ + ring_.number_at(slot));
+    priorities.push_back(live ? sampler_->stored(slot) : 0);
+  });
+  return {.next = next,
+          .oldest = key_base_ + ring_.oldest(),
+          .head = key_base_ + ring_.head(),
+          .count = static_cast<uint32_t>(keys.size()),
+          .more = next < changes_->count()};
+}
+
+}  // namespace drlnet

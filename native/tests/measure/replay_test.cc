@@ -1,0 +1,167 @@
+// The three places of a replay: the same items by the same chances from each.
+#include "measure/replay.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "client/bench.h"
+#include "measure/bare.h"
+
+namespace drlnet::measure {
+namespace {
+
+using namespace drlnet::test;
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+// A server in run() on a thread, whose tables this process may visit.
+struct Host {
+  explicit Host(Poll poll)
+      : server({{"udp://127.0.0.1:0"}, poll, 0}), thread([this] { server.run(); }) {}
+  ~Host() {
+    server.stop();
+    thread.join();
+  }
+  Server server;
+  std::thread thread;
+};
+
+struct Fixture {
+  explicit Fixture(Poll poll = Poll::adaptive)
+      : host(poll),
+        spec(spec_of()),
+        client({host.server.addresses().front(), "test", 20 * kSecond, Poll::adaptive}),
+        table(client.open_table(spec)),
+        writer(client, table, spec, client.lease(table, 4), {}) {
+    write(writer, 4, 0, 500);
+    writer.flush();
+    replays.push_back(std::make_unique<LocalReplay>(host.server, spec));
+    replays.push_back(std::make_unique<StoreReplay>(client, table, spec));
+    replays.push_back(std::make_unique<InNetworkReplay>(client, table, spec));
+  }
+
+  Host host;
+  TableSpec spec;
+  Client client;
+  uint32_t table;
+  StreamWriter writer;
+  std::vector<std::unique_ptr<Replay>> replays;
+};
+
+std::vector<std::byte> buffer_for(const TableSpec& spec, uint32_t n) {
+  return std::vector<std::byte>(SampleLayout(spec).total_bytes(n));
+}
+
+template <typename T>
+std::vector<T> part(std::span<const std::byte> reply, uint64_t offset, size_t n) {
+  std::vector<T> values(n);
+  std::memcpy(values.data(), reply.data() + offset, n * sizeof(T));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("every place gives the items that it names, and follows what is new") {
+  Fixture f;
+  std::vector<std::byte> out = buffer_for(f.spec, 300);
+  for (uint64_t rows = 500; rows <= 5000; rows += 1500) {  // beyond the capacity of 10,000 rows
+    for (const auto& replay : f.replays) {
+      replay->sample(300, out);
+      check_sample(f.spec, out, 300);
+      for (const float p : part<float>(out, SampleLayout(f.spec).probabilities(300), 300)) {
+        CHECK(p > 0);
+        CHECK(p <= 1);
+      }
+    }
+    write(f.writer, 4, rows, rows + 1500);
+    f.writer.flush();
+  }
+}
+
+TEST_CASE("a priority that one place writes is what all of them draw by") {
+  Fixture f;
+  const SampleLayout layout(f.spec);
+  std::vector<std::byte> out = buffer_for(f.spec, 1000);
+  for (const auto& writes : f.replays) {
+    writes->sample(1, std::span(out).first(layout.total_bytes(1)));
+    const uint64_t key = part<uint64_t>(out, layout.keys(1), 1)[0];
+    const float high = 1e6f;  // ^ 0.6 beside some 1,900 items of about 1: two thirds of all draws
+    writes->update({&key, 1}, {&high, 1});
+    for (const auto& reads : f.replays) {
+      reads->sample(1000, out);
+      const auto keys = part<uint64_t>(out, layout.keys(1000), 1000);
+      const auto chances = part<float>(out, layout.probabilities(1000), 1000);
+      const auto drawn = std::count(keys.begin(), keys.end(), key);
+      const auto at = std::find(keys.begin(), keys.end(), key);
+      REQUIRE(at != keys.end());
+      const double chance = static_cast<double>(chances[static_cast<size_t>(at - keys.begin())]);
+      CHECK(chance > 0.5);
+      CHECK(std::abs(static_cast<double>(drawn) - 1000 * chance) <= 2);  // stratified
+    }
+    const float low = 1;
+    writes->update({&key, 1}, {&low, 1});
+  }
+}
+
+TEST_CASE("loops time batches and cycles, and write priorities back") {
+  Fixture f;
+  std::vector<std::byte> out = buffer_for(f.spec, 64);
+  std::vector<uint64_t> latencies(10);
+  uint64_t updates = 0;
+  for (const auto& replay : f.replays) {
+    CHECK(replay->samples(64, out, {latencies, kSecond}) == 10);
+    CHECK(replay->cycles(64, out, {latencies, kSecond}) == 10);
+    updates += 640;
+    CHECK(metric(f.client, "table.replay.applied_updates") == updates);
+    CHECK(replay->expired() == 0);
+  }
+}
+
+TEST_CASE("a visitor and the clients' requests take turns, however the server waits") {
+  for (const Poll poll : {Poll::busy, Poll::adaptive, Poll::block}) {
+    Fixture f(poll);
+    std::atomic<bool> stop = false;
+    std::thread actor([&] {
+      for (uint64_t t = 500; !stop; t += kSteps) {
+        write(f.writer, 4, t, t + kSteps);
+        f.writer.flush();
+      }
+    });
+    std::vector<std::byte> out = buffer_for(f.spec, 200);
+    for (int i = 0; i < 300; ++i) {
+      f.replays.front()->sample(200, out);
+      check_sample(f.spec, out, 200);
+    }
+    stop = true;
+    actor.join();
+  }
+}
+
+TEST_CASE("a visit of a table that is not there is refused, and holds nobody up") {
+  Host host(Poll::block);
+  CHECK(error_of([&] { host.server.visit("replay", [](Table&) {}); }).status() ==
+        Status::unknown_table);
+  Client client({host.server.addresses().front(), "test", 5 * kSecond, Poll::adaptive});
+  client.ping();
+}
+
+TEST_CASE("a bare transfer brings its bytes, spinning and asleep") {
+  for (const Poll poll : {Poll::busy, Poll::block}) {
+    BareServer server("udp://127.0.0.1:0", poll);
+    std::atomic<bool> stop = false;
+    std::thread serving([&] {
+      while (!stop) server.serve(kSecond / 50);
+    });
+    std::vector<uint64_t> latencies(5);
+    BareClient client(server.address(), poll);
+    for (const size_t bytes : {size_t{1}, size_t{100'000}, size_t{3'000'001}}) {
+      CHECK(client.transfers(bytes, 8968, {latencies, 10 * kSecond}) == 5);
+    }
+    stop = true;
+    serving.join();
+  }
+}
+
+}  // namespace drlnet::measure
