@@ -4,6 +4,8 @@ from __future__ import annotations
 
 try:
     from drlnet._native import (
+        BulkReceiver,
+        BulkSender,
         Client,
         FullTable,
         HistogramReading,
@@ -33,6 +35,8 @@ except ImportError as error:
     ) from error
 
 __all__ = [
+    "BulkReceiver",
+    "BulkSender",
     "Client",
     "FullTable",
     "HistogramReading",
