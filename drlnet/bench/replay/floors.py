@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from drlnet import native
 from drlnet.bench.cores import Cores, pin_process, pinned
-from drlnet.bench.replay.learner import BATCH, INSERT
+from drlnet.bench.replay.learner import BATCH, INSERT, SAMPLE
 from drlnet.bench.replay.memory import BY
 from drlnet.bench.rounds import COPY, Effort, timed_calls
 from drlnet.bench.shapes import Shape
@@ -20,7 +20,6 @@ from drlnet.launch.signals import Stop
 
 GATHER = "numpy gather (floor)"
 BARE = "bare udp"
-SAMPLE = f"sample {BATCH}"
 _LOOK_S = 0.02  # how often a sender looks whether it is to stop
 
 

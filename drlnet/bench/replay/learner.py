@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,13 @@ from drlnet.bench.shapes import Shape
 
 BATCH = 512
 _SMALL_BATCH = 32
+_DRAWN = 8  # batches whose keys are updated in turn
 INSERT = f"insert by {BY}"
 CYCLE = f"cycle {BATCH}"  # a sample and its update
 PREFETCHED = f"{CYCLE} prefetched"
-ALONE = ("insert 1", INSERT, f"sample {_SMALL_BATCH}", f"sample {BATCH}", f"update {BATCH}", CYCLE)
+SAMPLE = f"sample {BATCH}"
+_INSERT_ONE, _UPDATE = "insert 1", f"update {BATCH}"
+ALONE = (_INSERT_ONE, INSERT, f"sample {_SMALL_BATCH}", SAMPLE, _UPDATE, CYCLE)
 BESIDE = (CYCLE,)  # what is measured beside inserting clients
 
 Latencies = NDArray[np.float64]  # us
@@ -54,21 +58,21 @@ class Learner:
                 return None
             with prefetching as step:
                 return effort.latencies_us(partial(timed_calls, self._priorities, step))
-        prepare, call = self._calls()[op]
+        prepare, call = self._calls(op)
         return effort.latencies_us(partial(self._settled, prepare, call))
 
-    def _calls(self) -> dict[str, tuple[Callable[[], tuple[Any, ...]], Callable[..., object]]]:
-        """Of each operation, what makes the arguments and what is timed."""
+    def _calls(self, op: str) -> tuple[Callable[[], tuple[Any, ...]], Callable[..., object]]:
+        """What makes the arguments of an operation, and what is timed."""
         memory, nothing = self.memory, tuple[Any, ...]
-        small, large = ALONE[2:4]
-        return {
-            ALONE[0]: (lambda: (first_of(next(self._blocks)),), memory.insert),
-            INSERT: (lambda: (next(self._blocks),), memory.insert),
-            small: (nothing, partial(memory.sample, _SMALL_BATCH)),
-            large: (nothing, partial(memory.sample, BATCH)),
-            ALONE[4]: (self._update, memory.update),
-            CYCLE: (self._priorities, partial(memory.cycle, BATCH)),
-        }
+        if op == _INSERT_ONE:
+            return lambda: (first_of(next(self._blocks)),), memory.insert
+        if op == INSERT:
+            return lambda: (next(self._blocks),), memory.insert
+        if op == _UPDATE:
+            return self._updates(), memory.update
+        if op == CYCLE:
+            return self._priorities, partial(memory.cycle, BATCH)
+        return nothing, partial(memory.sample, BATCH if op == SAMPLE else _SMALL_BATCH)
 
     def _settled(
         self,
@@ -88,9 +92,10 @@ class Learner:
     def _priorities(self) -> tuple[NDArray[np.float32]]:
         return (self._random.standard_exponential(BATCH, np.float32),)
 
-    def _update(self) -> tuple[Any, NDArray[np.float32]]:
-        keys, _, _ = self.memory.sample(BATCH)
-        return keys, *self._priorities()
+    def _updates(self) -> Callable[[], tuple[Any, NDArray[np.float32]]]:
+        """Arguments of updates, drawn before: to draw frames takes longer than any update."""
+        drawn = cycle([self.memory.sample(BATCH)[0] for _ in range(_DRAWN)])
+        return lambda: (next(drawn), *self._priorities())
 
     def door(self) -> Door:
         """For clients that insert."""

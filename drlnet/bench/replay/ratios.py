@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 from drlnet.bench.ratios import Ratio
 from drlnet.bench.records import Record
-from drlnet.bench.replay.floors import SAMPLE, bare
-from drlnet.bench.replay.learner import CYCLE, INSERT, PREFETCHED
-from drlnet.bench.replay.rounds import is_floor
+from drlnet.bench.replay.floors import bare
+from drlnet.bench.replay.learner import CYCLE, INSERT, PREFETCHED, SAMPLE
+from drlnet.bench.replay.rounds import BULK, is_floor
 from drlnet.bench.replay.subjects import named
 from drlnet.bench.rounds import COPY
-
-_BULK = (SAMPLE, CYCLE, PREFETCHED)
 
 
 def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
@@ -58,6 +56,6 @@ def _floor_of(record: Record) -> tuple[str, str] | None:
         return None
     if record.op == INSERT:
         return named(COPY, form), INSERT
-    if record.op in _BULK:
+    if record.op in BULK:
         return named(bare(poll) if transport == "udp" else COPY, form), SAMPLE
     return None

@@ -25,6 +25,7 @@ from drlnet.bench.replay.learner import (
     CYCLE,
     INSERT,
     PREFETCHED,
+    SAMPLE,
     Client,
     Learner,
 )
@@ -39,7 +40,7 @@ SUITE = "replay"
 CLIENTS = (0, 1, 2)
 SHARE = 0.25  # each inserting client's rate at most, of what its subject inserts alone
 OPS = (*ALONE, PREFETCHED)
-_BULK = (f"sample {BATCH}", CYCLE, PREFETCHED)
+BULK = (SAMPLE, CYCLE, PREFETCHED)  # what moves a batch
 
 
 @dataclass
@@ -196,7 +197,7 @@ class _Turns:
                 latencies = learner.call("measure", op, self._effort)
                 if latencies is not None and len(latencies):
                     self._results.keep(subject.name, op, workload, latencies)
-                    if subject.link is not None and op in _BULK:
+                    if subject.link is not None and op in BULK:
                         size = subject.shape.reply_bytes(BATCH)
                         self._results.bytes[subject.name, op, workload] = size
             self._dismiss(subject, learner, clients, workload)

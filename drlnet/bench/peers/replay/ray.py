@@ -51,8 +51,8 @@ class _Inserting:
 
     def insert(self, block: Block) -> None:
         if len(self._under_way) >= _UNDER_WAY:
-            done, self._under_way = ray.wait(self._under_way)
-            ray.get(done)
+            finished, self._under_way = ray.wait(self._under_way)
+            ray.get(finished)
         self._under_way.append(self._actor.insert.remote(block))
 
     def settle(self) -> None:
