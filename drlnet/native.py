@@ -6,6 +6,8 @@ try:
     from drlnet._native import (
         BareClient,
         BareServer,
+        BulkReceiver,
+        BulkSender,
         Client,
         FullTable,
         HistogramReading,
@@ -42,6 +44,8 @@ except ImportError as error:
 __all__ = [
     "BareClient",
     "BareServer",
+    "BulkReceiver",
+    "BulkSender",
     "Client",
     "FullTable",
     "HistogramReading",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,24 @@ class Effort:
         latencies_ns = np.empty(self.calls, np.uint64)
         count = timed(latencies_ns, self.budget_s)
         return latencies_ns[:count] / 1e3
+
+
+def timed_calls(
+    prepare: Callable[[], tuple[Any, ...]],
+    call: Callable[..., object],
+    latencies_ns: NDArray[np.uint64],
+    budget_s: float,
+) -> int:
+    """As native/src/measure/loop.h: arguments are made before each call, and not timed."""
+    end = time.perf_counter_ns() + round(budget_s * 1e9)
+    for index in range(len(latencies_ns)):
+        arguments = prepare()
+        before = time.perf_counter_ns()
+        if before >= end:
+            return index
+        call(*arguments)
+        latencies_ns[index] = time.perf_counter_ns() - before
+    return len(latencies_ns)
 
 
 QUICK = Effort(calls=500, budget_s=0.1, warm_up=50)

@@ -20,23 +20,32 @@ def show(
     caption: Sequence[str],
     *,
     file: TextIO,
+    without: Sequence[str] = (),
 ) -> None:
     """Prints a row per record under its operation and workload, and the caption.
 
-    In colour on a terminal, plain elsewhere. derived: further columns, by heading.
+    In colour on a terminal, plain elsewhere. derived: further columns, by heading. without:
+    headings to leave out.
     """
     console = Console(file=file, highlight=False)
     if not console.is_terminal:
         console = Console(file=file, highlight=False, width=_WIDTH)
-    console.print(_table(records, derived))
+    console.print(_table(records, derived, without))
     for line in caption:
         console.print(line, style="dim")
 
 
-def _table(records: Sequence[Record], derived: Mapping[str, Callable[[Record], str]]) -> Table:
+def _table(
+    records: Sequence[Record],
+    derived: Mapping[str, Callable[[Record], str]],
+    without: Sequence[str],
+) -> Table:
+    columns = {
+        name: column for name, column in {**_TIMES, **derived}.items() if name not in without
+    }
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
     table.add_column("", no_wrap=True, min_width=28)
-    for heading in ("p50 us", "p99 us", "p99.9 us", "GB/s", *derived):
+    for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
     cell: tuple[str, str] | None = None
     for record in records:
@@ -45,11 +54,7 @@ def _table(records: Sequence[Record], derived: Mapping[str, Callable[[Record], s
             table.add_row(Text(f"{record.op}, {record.workload}", style="bold"))
         table.add_row(
             Text(f"  {record.subject}{' *' if record.oversubscribed else ''}"),
-            _us(record.p50_us),
-            _us(record.p99_us),
-            _us(record.p999_us),
-            "" if record.bytes_per_second is None else f"{record.bytes_per_second / 1e9:.2f}",
-            *(column(record) for column in derived.values()),
+            *(column(record) for column in columns.values()),
         )
     return table
 
@@ -66,3 +71,13 @@ def _us(value: float | None) -> str:
 def figure(value: float) -> str:
     """12.34, 123: three digits or more."""
     return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+_TIMES: dict[str, Callable[[Record], str]] = {
+    "p50 us": lambda record: _us(record.p50_us),
+    "p99 us": lambda record: _us(record.p99_us),
+    "p99.9 us": lambda record: _us(record.p999_us),
+    "GB/s": lambda record: (
+        "" if record.bytes_per_second is None else f"{record.bytes_per_second / 1e9:.2f}"
+    ),
+}

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from drlnet.cli import paper as paper_bench
+from drlnet.cli import replays as replay_bench
 from drlnet.cli import samplers as sampler_bench
 from drlnet.cli.bench_report import OUT, OutOption, QuickOption, RoundsOption, names_in
 from drlnet.cli.options import (
@@ -209,6 +210,57 @@ def sampler(
     )
 
 
+@bench.command("replay")
+def replay(
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="NAME,...",
+            help="cpprb, torchrl, tianshou, redis, reverb, ray, numpy "
+            "[dim](default all that can be had; none)[/dim]",
+        ),
+    ] = None,
+    works: Annotated[
+        str | None,
+        typer.Option("--works", metavar="NAME,...", help="small, atari [dim](default both)[/dim]"),
+    ] = None,
+    transports: Annotated[
+        str | None,
+        typer.Option(
+            "--transports",
+            metavar="NAME,...",
+            help="of ours [dim](default dpdk:local,udp; none)[/dim]",
+        ),
+    ] = None,
+    clients: Annotated[
+        str, typer.Option("--clients", metavar="N,...", help="that insert beside the learner")
+    ] = "0,1,2",
+    rounds: RoundsOption = 3,
+    quick: QuickOption = False,
+    out: OutOption = OUT,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """What learner and actors do with a replay memory: on ours, from another process, and on peers.
+
+    Insert one by one and by 50, sample, update, a learner's cycle; alone and beside clients that
+    insert. Peers come by pip install 'drlnet\\[peers]', redis-server by the system; what is absent
+    or broken is skipped, with a line.
+
+    [bold]Examples[/bold]
+
+    drlnet bench replay
+
+    drlnet bench replay --against cpprb,redis --works small --quick
+
+    drlnet bench replay --against none --transports udp --clients 0
+    """
+    output = Output(json)
+    names = replay_bench.Names(works, against, transports, clients)
+    output.result(replay_bench.measure(output, names, rounds, quick, out))
+
+
 @bench.command("learning")
 def learning(
     env: EnvArgument,
@@ -315,6 +367,14 @@ def ring_echo(path: str) -> None:
     with Stop() as stop:
         count = echo(path, stop, lambda: output.event("ready"))
     output.event("echoed", messages=count)
+
+
+@bench.command("worker", hidden=True)
+def worker(descriptor: int) -> None:
+    """A process of `replay`."""
+    from drlnet.bench.worker import serve_calls
+
+    serve_calls(descriptor)
 
 
 @bench.command("bulk-reader", hidden=True)

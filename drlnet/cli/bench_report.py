@@ -28,6 +28,11 @@ def names_in(words: str | None) -> list[str] | None:
     return None if words is None else [name.strip() for name in words.split(",")]
 
 
+def some_in(words: str | None) -> list[str] | None:
+    """The same; "none" names nothing."""
+    return [] if words == "none" else names_in(words)
+
+
 def effort_of(quick: bool) -> Effort:
     """How long each operation of each round is measured."""
     from drlnet.bench.rounds import QUICK, Effort

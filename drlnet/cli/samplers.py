@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drlnet.cli.bench_report import effort_of, end_if, names_in, write
+from drlnet.cli.bench_report import effort_of, end_if, names_in, some_in, write
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def measure(
         raise ConfigError(
             f"a batch of {batch} cannot be measured", f"give from 1 to {_MOST_DRAWS} draws"
         )
-    subjects = subjects_of(_some(names.samplers), _some(names.peers), names_in(names.kernels))
+    subjects = subjects_of(some_in(names.samplers), some_in(names.peers), names_in(names.kernels))
     if not subjects:
         raise ConfigError("there is nothing to measure", "name samplers, peers, or both")
     priorities_of(distribution, 1)  # says now if there is none of that name
@@ -63,10 +63,6 @@ def measure(
         end_if(stop)
     by_workload = {workload_of(size, batch): size for size in wanted}
     return _report(output, results, subjects[0].name, by_workload, out / "sampler")
-
-
-def _some(words: str | None) -> list[str] | None:
-    return [] if words == "none" else names_in(words)
 
 
 def _report(

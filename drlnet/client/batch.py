@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,13 @@ NO_KEY = np.uint64(2**64 - 1)
 _NUMBER_BITS = np.uint64((1 << 40) - 1)
 
 
+class Buffer(NamedTuple):
+    """Where a batch lies: the reply, and by view those rows of it that had to be copied out."""
+
+    reply: NDArray[np.uint8]
+    copies: dict[str, NDArray[Any]]
+
+
 class BatchLayout:
     """Where the parts of a reply of n items lie (native/src/wire/sample_layout.h)."""
 
@@ -49,9 +56,9 @@ class BatchLayout:
             for (name, view), place in zip(item.views.items(), layout["views"], strict=True)
         }
 
-    def buffer(self) -> NDArray[np.uint8]:
+    def buffer(self) -> Buffer:
         """Memory for one reply, uninitialised."""
-        return np.empty(self.total_bytes, np.uint8)
+        return Buffer(np.empty(self.total_bytes, np.uint8), {})
 
 
 class _ViewLayout:
@@ -75,34 +82,52 @@ class _ViewLayout:
         self.shift = shift
 
     def over(
-        self, buffer: NDArray[np.uint8], n: int, horizon: int, length: NDArray[np.uint32]
+        self, name: str, buffer: Buffer, n: int, horizon: int, length: NDArray[np.uint32]
     ) -> NDArray[Any]:
         window: NDArray[Any] = np.ndarray(
-            (n, self.window_rows, *self.shape), self.dtype, buffer.data, self.offset
+            (n, self.window_rows, *self.shape), self.dtype, buffer.reply.data, self.offset
         )
-        if self.shift and bool((length < horizon).any()):
-            # Items that end early start earlier in the shared window: these rows are copied out.
-            start = self.first - (horizon - length.astype(np.int64))
-            index = start[:, None] + np.arange(self.rows)
-            shown: NDArray[Any] = window[np.arange(n)[:, None], index]
-        else:
-            shown = window[:, self.first : self.first + self.rows]
+        shown = window[:, self.first : self.first + self.rows]
+        if self.shift:
+            early = np.flatnonzero(length < horizon)
+            if len(early):
+                shown = self._shifted(name, buffer, window, early, horizon - length[early])
         return shown[:, 0] if self.squeeze else shown
+
+    def _shifted(
+        self,
+        name: str,
+        buffer: Buffer,
+        window: NDArray[Any],
+        early: NDArray[np.int64],
+        by: NDArray[np.uint32],
+    ) -> NDArray[Any]:
+        """The rows, copied: items that end early start earlier in the window that views share.
+
+        Into memory that is there already if the buffer had a batch before: for stacks of frames,
+        fresh pages would cost more than the copy.
+        """
+        if name not in buffer.copies:
+            shape = (len(window), self.rows, *self.shape)
+            buffer.copies[name] = np.empty(shape, self.dtype)
+        copied = buffer.copies[name]
+        np.copyto(copied, window[:, self.first : self.first + self.rows])
+        index = (self.first - by.astype(np.int64))[:, None] + np.arange(self.rows)
+        copied[early] = window[early[:, None], index]
+        return copied
 
 
 class Views(Mapping[str, NDArray[Any]]):
     """The item's views by name, (n, *shape) or (n, rows, *shape) each, made when asked for."""
 
-    def __init__(
-        self, layout: BatchLayout, buffer: NDArray[np.uint8], length: NDArray[np.uint32]
-    ) -> None:
+    def __init__(self, layout: BatchLayout, buffer: Buffer, length: NDArray[np.uint32]) -> None:
         self._layout = layout
         self._buffer = buffer
         self._length = length
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         layout = self._layout
-        return layout.views[name].over(self._buffer, layout.n, layout.horizon, self._length)
+        return layout.views[name].over(name, self._buffer, layout.n, layout.horizon, self._length)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._layout.views)
@@ -123,14 +148,15 @@ class Batch:
     env_steps, items_created, items_drawn: the table's totals; priority_mass: its sum of priorities.
     """
 
-    def __init__(self, layout: BatchLayout, buffer: NDArray[np.uint8]) -> None:
+    def __init__(self, layout: BatchLayout, buffer: Buffer) -> None:
         n = layout.n
-        header = np.ndarray((), _HEADER, buffer.data, 0)
-        self.keys: NDArray[np.uint64] = np.ndarray(n, np.uint64, buffer.data, layout.keys)
+        memory = buffer.reply.data
+        header = np.ndarray((), _HEADER, memory, 0)
+        self.keys: NDArray[np.uint64] = np.ndarray(n, np.uint64, memory, layout.keys)
         self.probabilities: NDArray[np.float32] = np.ndarray(
-            n, np.float32, buffer.data, layout.probabilities
+            n, np.float32, memory, layout.probabilities
         )
-        self.length: NDArray[np.uint32] = np.ndarray(n, np.uint32, buffer.data, layout.lengths)
+        self.length: NDArray[np.uint32] = np.ndarray(n, np.uint32, memory, layout.lengths)
         self.views = Views(layout, buffer, self.length)
         self.item_count = int(header["item_count"])
         self.env_steps = int(header["env_steps"])

@@ -93,7 +93,7 @@ class Table:
         """
         layout = self._layout(n)
         buffer = layout.buffer()
-        self._client.sample(self._number, n, buffer, _seconds(timeout))
+        self._client.sample(self._number, n, buffer.reply, _seconds(timeout))
         return Batch(layout, buffer)
 
     def stream(self, n: int, *, depth: int = 2, timeout: float | None = 60.0) -> Iterator[Batch]:
@@ -104,7 +104,8 @@ class Table:
         """
         layout = self._layout(n)
         buffers = [layout.buffer() for _ in range(depth + 1)]
-        ahead = self._client.stream(self._number, n, buffers)
+        replies = [buffer.reply for buffer in buffers]
+        ahead = self._client.stream(self._number, n, replies)
         while True:
             yield Batch(layout, buffers[ahead.next(_seconds(timeout))])
 

@@ -1,6 +1,7 @@
 // The timed loops of the benchmarks. Latencies go into an array of the caller's; what is returned
 // says how many calls there were.
 #include "bindings.h"
+#include "measure/bulk.h"
 #include "measure/calls.h"
 #include "measure/ring.h"
 #include "measure/samplers.h"
@@ -48,6 +49,30 @@ void bind_ring(nb::module_& module) {
         nb::gil_scoped_release release;
         return ring.pings(payload_bytes, loop);
       });
+}
+
+void bind_bulk(nb::module_& module) {
+  using measure::BulkReceiver;
+  using measure::BulkSender;
+  nb::class_<BulkSender>(module, "BulkSender")
+      .def("__init__", [](BulkSender* place,
+                          const std::string& poll) { new (place) BulkSender(poll_of(poll)); })
+      .def_prop_ro("port", &BulkSender::port)
+      .def("serve", [](BulkSender& sender, double for_s) {
+        nb::gil_scoped_release release;
+        return sender.serve(static_cast<uint64_t>(for_s * 1e9));
+      });
+  nb::class_<BulkReceiver>(module, "BulkReceiver")
+      .def("__init__",
+           [](BulkReceiver* place, uint16_t port, const std::string& poll) {
+             new (place) BulkReceiver(port, poll_of(poll));
+           })
+      .def("transfers",
+           [](BulkReceiver& receiver, uint64_t bytes, const Latencies& latencies, double budget_s) {
+             const measure::Loop loop = loop_of(latencies, budget_s);
+             nb::gil_scoped_release release;
+             return receiver.transfers(bytes, loop);
+           });
 }
 
 // One of the loops of an object that has several.
@@ -150,6 +175,7 @@ void bind_measure(nb::module_& module) {
   });
   bind_ring(module);
   bind_replay(module);
+  bind_bulk(module);
   bind_samplers(module);
 }
 

@@ -29,10 +29,10 @@ from drlnet.bench.sampler import (
 from drlnet.bench.sampler.plot import plot
 from drlnet.bench.sampler.priorities import Floats
 from drlnet.bench.sampler.ratios import ratios
-from drlnet.bench.sampler.replies import Shape
 from drlnet.bench.sampler.rounds import REPLY, workload_of
 from drlnet.bench.sampler.subjects import running
 from drlnet.bench.sampler.table import show
+from drlnet.bench.shapes import Shape
 from drlnet.client import Column
 from drlnet.errors import ConfigError
 from drlnet.launch.signals import Stop

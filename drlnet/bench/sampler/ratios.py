@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from drlnet.bench.ratios import Ratio
 from drlnet.bench.records import Record
 from drlnet.bench.rounds import COPY
 from drlnet.bench.sampler.rounds import REPLY
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """p50 over the baseline's p50 in the same operation and workload: 4.0 takes four times as long.
+def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
+    """By p50, of every record but a baseline's own, wherever its baseline was measured.
 
     The baseline of replies is memcpy, of all else the first subject.
     """
-
-    subject: str
-    op: str
-    workload: str
-    baseline: str
-    ratio: float
-
-
-def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
-    """Of every record but a baseline's own, wherever its baseline was measured."""
     p50 = {(r.subject, r.op, r.workload): r.p50_us for r in records}
     found = []
     for record in records:

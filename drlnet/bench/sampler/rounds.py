@@ -18,9 +18,10 @@ from drlnet.bench.records import Record
 from drlnet.bench.rounds import COPY, Effort, Key, orders
 from drlnet.bench.rounds import Results as Rounds
 from drlnet.bench.sampler.priorities import Floats, priorities_of
-from drlnet.bench.sampler.replies import SHAPES, Shape, measure_replies
+from drlnet.bench.sampler.replies import SHAPES, measure_replies
 from drlnet.bench.sampler.sizes import words_of
 from drlnet.bench.sampler.subjects import PeerLoops, Subject, running
+from drlnet.bench.shapes import Shape
 from drlnet.client import Sampler
 from drlnet.launch.signals import Stop
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from drlnet import native
 from drlnet.bench import peers
+from drlnet.bench.rounds import timed_calls
 from drlnet.bench.sampler.priorities import Floats
 from drlnet.client import Sampler
 from drlnet.config.names import require_known
@@ -74,33 +74,16 @@ class PeerLoops:
         self._random = np.random.default_rng(1)
 
     def draws(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
-        return _run(lambda: (batch,), self._peer.draw, latencies_ns, budget_s)
+        with peers.peer_failures():
+            return timed_calls(lambda: (batch,), self._peer.draw, latencies_ns, budget_s)
 
     def updates(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
         def given() -> tuple[object, object]:
             chosen, values = self._random.integers(0, len(self._priorities), (2, batch))
             return self._peer.given(chosen, self._priorities[values])
 
-        return _run(given, self._peer.update, latencies_ns, budget_s)
-
-
-def _run(
-    prepare: Callable[[], tuple[object, ...]],
-    call: Callable[..., object],
-    latencies_ns: Latencies,
-    budget_s: float,
-) -> int:
-    """As native/src/measure/loop.h: arguments are made before each call, and not timed."""
-    end = time.perf_counter_ns() + round(budget_s * 1e9)
-    with peers.peer_failures():
-        for index in range(len(latencies_ns)):
-            arguments = prepare()
-            before = time.perf_counter_ns()
-            if before >= end:
-                return index
-            call(*arguments)
-            latencies_ns[index] = time.perf_counter_ns() - before
-    return len(latencies_ns)
+        with peers.peer_failures():
+            return timed_calls(given, self._peer.update, latencies_ns, budget_s)
 
 
 def _ours(name: str, kernel: str | None) -> Subject:

@@ -7,9 +7,9 @@ from typing import TextIO
 
 from drlnet import native
 from drlnet.bench import tables
+from drlnet.bench.ratios import Ratio
 from drlnet.bench.records import Record
 from drlnet.bench.rounds import COPY
-from drlnet.bench.sampler.ratios import Ratio
 
 
 def show(

@@ -1,0 +1,156 @@
+"""The process in which a memory is used: its operations, timed; and those that insert beside it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drlnet.bench.replay.memory import BY, Block, Door, Inserter, Memory, blocks_of, first_of
+from drlnet.bench.rounds import Effort, timed_calls
+from drlnet.bench.shapes import Shape
+
+BATCH = 512
+_SMALL_BATCH = 32
+_DRAWN = 8  # batches whose keys are updated in turn
+INSERT = f"insert by {BY}"
+CYCLE = f"cycle {BATCH}"  # a sample and its update
+PREFETCHED = f"{CYCLE} prefetched"
+SAMPLE = f"sample {BATCH}"
+_INSERT_ONE, _UPDATE = "insert 1", f"update {BATCH}"
+ALONE = (_INSERT_ONE, INSERT, f"sample {_SMALL_BATCH}", SAMPLE, _UPDATE, CYCLE)
+BESIDE = (CYCLE,)  # what is measured beside inserting clients
+
+Latencies = NDArray[np.float64]  # us
+
+
+class Learner:
+    """One memory at a time, made and used here. Called from another process (Worker)."""
+
+    def __init__(self, make: Callable[[Shape], Memory]) -> None:
+        self._make = make
+        self._memory: Memory | None = None
+
+    def open(self, shape: Shape) -> str:
+        """Makes the memory and fills it; returns what it includes."""
+        self._memory = self._make(shape)
+        self._blocks = blocks_of(shape)
+        self._memory.fill(self._blocks, shape.capacity)
+        self._random = np.random.default_rng(1)
+        return self._memory.includes
+
+    @property
+    def memory(self) -> Memory:
+        """What is open."""
+        assert self._memory is not None
+        return self._memory
+
+    def measure(self, op: str, effort: Effort) -> Latencies | None:
+        """Latencies of one operation; None: this memory has no such."""
+        if op == PREFETCHED:
+            prefetching = self.memory.prefetching(BATCH)
+            if prefetching is None:
+                return None
+            with prefetching as step:
+                return effort.latencies_us(partial(timed_calls, self._priorities, step))
+        prepare, call = self._calls(op)
+        return effort.latencies_us(partial(self._settled, prepare, call))
+
+    def _calls(self, op: str) -> tuple[Callable[[], tuple[Any, ...]], Callable[..., object]]:
+        """What makes the arguments of an operation, and what is timed."""
+        memory, nothing = self.memory, tuple[Any, ...]
+        if op == _INSERT_ONE:
+            return lambda: (first_of(next(self._blocks)),), memory.insert
+        if op == INSERT:
+            return lambda: (next(self._blocks),), memory.insert
+        if op == _UPDATE:
+            return self._updates(), memory.update
+        if op == CYCLE:
+            return self._priorities, partial(memory.cycle, BATCH)
+        return nothing, partial(memory.sample, BATCH if op == SAMPLE else _SMALL_BATCH)
+
+    def _settled(
+        self,
+        prepare: Callable[[], tuple[Any, ...]],
+        call: Callable[..., object],
+        latencies_ns: NDArray[np.uint64],
+        budget_s: float,
+    ) -> int:
+        """The calls, the last with the time until all that they inserted is stored."""
+        count = timed_calls(prepare, call, latencies_ns, budget_s)
+        before = time.perf_counter_ns()
+        self.memory.settle()
+        if count and call == self.memory.insert:
+            latencies_ns[count - 1] += np.uint64(time.perf_counter_ns() - before)
+        return count
+
+    def _priorities(self) -> tuple[NDArray[np.float32]]:
+        return (self._random.standard_exponential(BATCH, np.float32),)
+
+    def _updates(self) -> Callable[[], tuple[Any, NDArray[np.float32]]]:
+        """Arguments of updates, drawn before: to draw frames takes longer than any update."""
+        drawn = cycle([self.memory.sample(BATCH)[0] for _ in range(_DRAWN)])
+        return lambda: (next(drawn), *self._priorities())
+
+    def door(self) -> Door:
+        """For clients that insert."""
+        return self.memory.door()
+
+    def welcome(self, count: int) -> None:
+        """Lets so many clients in that are at the door."""
+        self.memory.welcome(count)
+
+    def let_go(self) -> None:
+        """After they were told to leave."""
+        self.memory.let_go()
+
+    def shut(self) -> None:
+        """Ends the memory; another may be made."""
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.close()
+
+    def close(self) -> None:
+        self.shut()
+
+
+class Client:
+    """A process that inserts beside a learner, at a given rate."""
+
+    def __init__(self, door: Door, shape: Shape) -> None:
+        self._inserter: Inserter | None = door()
+        self._blocks: Iterator[Block] = blocks_of(shape)
+
+    def hear(self, asked: Callable[[], bool]) -> None:
+        """Told by the process that it is in (Worker)."""
+        self._asked = asked
+
+    def ready(self) -> None:
+        """Returns once the door was passed."""
+
+    def insert(self, per_second: float) -> tuple[int, float]:
+        """Transitions at that rate until asked for something else: (how many, in how many s)."""
+        assert self._inserter is not None
+        interval_s = BY / per_second
+        started = time.perf_counter()
+        count = 0
+        while not self._asked():
+            ahead_s = started + count * interval_s - time.perf_counter()
+            if ahead_s > 0:
+                time.sleep(min(ahead_s, 0.01))  # its pace; a slow one still hears when asked
+                continue
+            self._inserter.insert(next(self._blocks))
+            count += 1
+        return count * BY, time.perf_counter() - started
+
+    def leave(self) -> None:
+        """Stores what is under way and closes the door behind it."""
+        inserter, self._inserter = self._inserter, None
+        if inserter is not None:
+            inserter.settle()
+            inserter.close()

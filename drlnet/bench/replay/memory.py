@@ -1,0 +1,136 @@
+"""What a replay memory must do to be measured, ours and everybody's, and the data that goes in.
+
+A memory is made and used in the learner's process. Clients that insert beside it are processes of
+their own: they go through the door that the memory opens for them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drlnet.bench.shapes import Shape
+
+ALPHA = 0.6  # priority exponent
+BETA = 0.4  # importance exponent
+BY = 50  # transitions of an insertion that is not one by one: a step of as many environments
+_EPISODE = 200
+_DIFFERENT = 4  # blocks of random values, used in turn
+
+Block = dict[str, NDArray[Any]]
+"""Transitions by column: obs, next_obs [k, *stacked], action, reward, terminated [k]."""
+Drawn = tuple[Any, Any, Any]
+"""(keys or indices, importance weights, rows), as the memory hands them out."""
+
+
+class Inserter(Protocol):
+    """One process's way in. Transitions get the largest priority seen so far, as is usual."""
+
+    def insert(self, block: Block) -> None:
+        """Inserts k transitions; may still be on their way when it returns."""
+
+    def settle(self) -> None:
+        """Waits until all that was inserted is stored."""
+
+    def close(self) -> None:
+        """Gives up what it holds."""
+
+
+Door = Callable[[], Inserter]
+"""Made in the learner's process, opened in another: it must pickle."""
+
+
+Step = Callable[[NDArray[np.float32]], None]
+"""A learner's, which takes the new priorities [batch] of what it draws."""
+
+
+class Memory(ABC):
+    """A prioritized replay memory, empty when it is made."""
+
+    includes: ClassVar[str] = ""  # for a caption: what it is, and how it is used
+
+    @abstractmethod
+    def __init__(self, shape: Shape) -> None: ...
+
+    @abstractmethod
+    def insert(self, block: Block) -> None:
+        """As Inserter's; a block has 1 transition or BY, of as many environments."""
+
+    @abstractmethod
+    def sample(self, batch: int) -> Drawn:
+        """Draws with replacement, by priority; the rows are arrays in this process's memory."""
+
+    @abstractmethod
+    def update(self, keys: Any, priorities: NDArray[np.float32]) -> None:
+        """New priorities [k], raw, of drawn keys [k]. Returns when others would see them."""
+
+    def settle(self) -> None:
+        """As Inserter's."""
+        return
+
+    def fill(self, blocks: Iterator[Block], capacity: int) -> None:
+        """Fills it to its capacity. Not timed."""
+        for _ in range(-(-capacity // BY)):
+            self.insert(next(blocks))
+        self.settle()
+
+    def cycle(self, batch: int, priorities: NDArray[np.float32]) -> None:
+        """What a learner does in each step, without what it does itself."""
+        keys, _, _ = self.sample(batch)
+        self.update(keys, priorities)
+
+    def prefetching(self, batch: int) -> AbstractContextManager[Step] | None:
+        """The same with batches requested ahead and updates that nobody waits for; None: cannot."""
+        return None
+
+    @abstractmethod
+    def door(self) -> Door:
+        """For a process that inserts beside this one."""
+
+    def welcome(self, count: int) -> None:
+        """Lets so many clients in that are at the door, where somebody has to."""
+        return
+
+    def let_go(self) -> None:
+        """Returns once clients that are leaving have come through the door for the last time."""
+        return
+
+    def close(self) -> None:
+        """Ends what it has started."""
+        return
+
+
+def blocks_of(shape: Shape) -> Iterator[Block]:
+    """BY transitions at a time, of as many environments, in episodes; without end."""
+    random = np.random.default_rng(0)
+    made = [_random_block(shape, random) for _ in range(_DIFFERENT)]
+    step = 0
+    while True:
+        for block in made:
+            step += 1
+            yield {**block, "terminated": np.full(BY, step % _EPISODE == 0)}
+
+
+def _random_block(shape: Shape, random: np.random.Generator) -> Block:
+    def values(dtype: str, inner: tuple[int, ...]) -> NDArray[Any]:
+        if np.dtype(dtype).kind == "f":
+            return random.standard_normal((BY, *inner), np.float32).astype(dtype)
+        return random.integers(0, 255, (BY, *inner)).astype(dtype)
+
+    seen = shape.stacked
+    return {
+        "obs": values(seen.dtype, seen.shape),
+        "next_obs": values(seen.dtype, seen.shape),
+        "action": values("int32", ()),
+        "reward": values("float32", ()),
+    }
+
+
+def first_of(block: Block) -> Block:
+    """One transition of it."""
+    return {name: column[:1] for name, column in block.items()}

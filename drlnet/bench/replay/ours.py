@@ -1,0 +1,176 @@
+"""Our server in a process of its own, its client here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drlnet.bench.cores import Cores, pin_process
+from drlnet.bench.replay.memory import ALPHA, BETA, BY, Block, Door, Drawn, Memory, Step, blocks_of
+from drlnet.bench.shapes import Shape
+from drlnet.client import Batch, Client, Sampler, Table, Writer, importance_weights
+from drlnet.errors import SampleExpired
+from drlnet.launch.signals import Stop
+from drlnet.launch.supervisor import Supervisor
+
+DEPTH = 2  # batches requested ahead
+_READY_DEADLINE_S = 60.0
+_BESIDE = "udp://127.0.0.1:0"  # where clients that insert come in: blocking sockets
+
+
+@dataclass
+class _Appender:
+    """k streams of a table, one row of each in an append."""
+
+    writer: Writer
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        count = self.writer.num_streams
+        self._streams = np.arange(count)
+        self._yes, self._no = np.ones(count, bool), np.zeros(count, bool)
+        self._begins = True  # an episode, with the next row
+
+    def insert(self, block: Block) -> None:
+        """The rows in which the transitions begin, each with an item."""
+        first = self._yes if self._begins else self._no
+        columns = _columns(self.shape, block)
+        steps = self.writer.append(columns, first, self._no)
+        self.writer.add_items(self._streams, steps)
+        self._begins = bool(block["terminated"][0])
+        if self._begins:  # the row in which the episode ends is nobody's beginning
+            self.writer.append(columns, self._no, self._yes)
+
+    def settle(self) -> None:
+        self.writer.flush()
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def _columns(shape: Shape, block: Block) -> Block:
+    """What a row holds of a transition: the newest of its observations, or all of it."""
+    if shape.whole or shape.stack == 1:
+        return {name: block[name] for name in shape.columns}
+    return {**{name: block[name] for name in shape.columns}, "obs": block["obs"][:, -1]}
+
+
+def _table(client: Client, shape: Shape) -> Table:
+    return client.table(
+        "replay",
+        columns=shape.columns,
+        item=shape.item,
+        capacity=shape.capacity,
+        sampler=Sampler("prioritized", ALPHA),
+    )
+
+
+class _Visitor:
+    """A client that inserts from another process."""
+
+    def __init__(self, address: str, shape: Shape) -> None:
+        self._client = Client(address, name="inserting", poll="block")
+        self._appender = _Appender(_table(self._client, shape).writer(BY), shape)
+
+    def insert(self, block: Block) -> None:
+        self._appender.insert(block)
+
+    def settle(self) -> None:
+        self._appender.settle()
+
+    def close(self) -> None:
+        self._appender.close()
+        self._client.close()
+
+
+class Ours(Memory):
+    """`drlnet serve` on a core of its own, this process on another.
+
+    listen: as serve takes it; poll: of server and client.
+    """
+
+    def __init__(self, listen: str, poll: Literal["block", "busy"], shape: Shape) -> None:
+        self._listen, self._poll, self._shape = listen, poll, shape
+        self._start([listen])
+
+    def _start(self, listen: Sequence[str]) -> None:
+        """A server that listens there, and what its learner has of it."""
+        cores = Cores.usable()
+        with ExitStack() as stack:
+            group = stack.enter_context(Supervisor(Stop()))
+            places = [word for place in listen for word in ("--listen", place)]
+            server = group.start("server", ["serve", "--json", "--poll", self._poll, *places])
+            ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
+            self._addresses: list[str] = ready["addresses"]
+            self.server_pid = server.pid
+            pin_process(server.pid, cores.server)
+            if cores.client is not None:
+                stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+                os.sched_setaffinity(0, {cores.client})
+            self._client = self._connect()
+            self._table = _table(self._client, self._shape)
+            self._appenders = {
+                count: _Appender(self._table.writer(count), self._shape) for count in (1, BY)
+            }
+            self._ending = stack.pop_all()
+
+    def _connect(self) -> Client:
+        return Client(self._addresses[0], name="learner", poll=self._poll)
+
+    def insert(self, block: Block) -> None:
+        self._appenders[len(block["action"])].insert(block)
+
+    def settle(self) -> None:
+        for appender in self._appenders.values():
+            appender.settle()
+
+    def fill(self, blocks: Iterator[Block], capacity: int) -> None:
+        # Rows that begin no item take places, too: once around the ring.
+        super().fill(blocks, capacity + capacity // 10)
+
+    def sample(self, batch: int) -> Drawn:
+        while True:
+            with suppress(SampleExpired):  # overwritten before it had come: the next is younger
+                return _drawn(self._table.sample(batch))
+
+    def update(self, keys: Any, priorities: NDArray[np.float32]) -> None:
+        self._table.update_priorities(keys, priorities)
+
+    @contextmanager
+    def prefetching(self, batch: int) -> Iterator[Step]:
+        # A session of its own: the thread that receives ahead is not to stand beside other calls.
+        with self._connect() as client:
+            table = _table(client, self._shape)
+            stream = table.stream(batch, depth=DEPTH)
+
+            def step(priorities: NDArray[np.float32]) -> None:
+                keys, _, _ = _drawn(next(stream))
+                table.update_priorities_async(keys, priorities)
+
+            yield step
+
+    def door(self) -> Door:
+        # Only now: a server that polls looks into a socket at every turn, whoever uses it.
+        if not self._addresses[-1].startswith("udp:"):
+            self.close()
+            self._start([self._listen, _BESIDE])
+            self.fill(blocks_of(self._shape), self._shape.capacity)
+        return partial(_Visitor, self._addresses[-1], self._shape)
+
+    def close(self) -> None:
+        self._appenders.clear()
+        del self._table
+        self._client.close()
+        self._ending.close()
+
+
+def _drawn(batch: Batch) -> Drawn:
+    """With every view made, as a loss would read it."""
+    return batch.keys, importance_weights(batch, BETA), dict(batch.views)

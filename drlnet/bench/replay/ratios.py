@@ -1,0 +1,61 @@
+"""What the figures of one invocation mean beside each other: to ours, and to the floors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from drlnet.bench.ratios import Ratio
+from drlnet.bench.records import Record
+from drlnet.bench.replay.floors import bare
+from drlnet.bench.replay.learner import CYCLE, INSERT, PREFETCHED, SAMPLE
+from drlnet.bench.replay.rounds import BULK, is_floor
+from drlnet.bench.replay.subjects import named
+from drlnet.bench.rounds import COPY
+
+
+def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
+    """Mean times over the baseline's; of a cycle, over the baseline's with batches prefetched.
+
+    A peer cannot draw ahead of the update before (Reverb does so anyway): both are a learner's
+    step as it is usually taken.
+    """
+    rates = {(r.subject, r.op, r.workload): r.per_second for r in records}
+    found = []
+    for record in records:
+        op = PREFETCHED if record.op == CYCLE else record.op
+        rate = rates.get((baseline, op, record.workload))
+        own = record.subject == baseline and record.op == op
+        if rate is not None and not own and not is_floor(record.subject):
+            ratio = rate / record.per_second
+            found.append(Ratio(record.subject, record.op, record.workload, baseline, ratio))
+    return found
+
+
+def shares(records: Sequence[Record]) -> list[Ratio]:
+    """Of ours, the floor's time over theirs: 0.8 is 80% of what the floor does in that time.
+
+    The floor of kernel UDP is a bare transfer, of shared memory and of insertions memcpy.
+    """
+    rates = {(r.subject, r.op, r.workload): r.per_second for r in records}
+    found = []
+    for record in records:
+        floor = _floor_of(record)
+        work = record.workload.split(",")[0]
+        rate = rates.get((floor[0], floor[1], work)) if floor else None
+        if floor and rate is not None:
+            share = record.per_second / rate
+            found.append(Ratio(record.subject, record.op, record.workload, floor[0], share))
+    return found
+
+
+def _floor_of(record: Record) -> tuple[str, str] | None:
+    """(subject, op)"""
+    link, _, form = record.subject.partition(", ")
+    transport, _, poll = link.partition(" ")
+    if poll not in {"busy", "block"}:
+        return None
+    if record.op == INSERT:
+        return named(COPY, form), INSERT
+    if record.op in BULK:
+        return named(bare(poll) if transport == "udp" else COPY, form), SAMPLE
+    return None

@@ -1,0 +1,85 @@
+"""The results as a table of 80 columns, and in words what stands in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from drlnet.bench import tables
+from drlnet.bench.ratios import Ratio
+from drlnet.bench.records import Record
+from drlnet.bench.replay.learner import CYCLE, INSERT
+from drlnet.bench.replay.memory import BY
+from drlnet.bench.replay.ours import DEPTH
+from drlnet.bench.replay.rounds import SHARE, is_floor
+from drlnet.bench.replay.subjects import WORKS
+
+
+def show(
+    records: Sequence[Record],
+    ratios: Sequence[Ratio],
+    shares: Sequence[Ratio],
+    includes: Mapping[str, str],
+    *,
+    file: TextIO,
+) -> None:
+    """Prints it: in colour on a terminal, plain elsewhere. includes: what each peer is."""
+    slower = {(r.subject, r.op, r.workload): tables.times(r.ratio) for r in ratios}
+    of_floor = {(r.subject, r.op, r.workload): f"{100 * r.ratio:.0f}%" for r in shares}
+
+    def ratio(record: Record) -> str:
+        return slower.get((record.subject, record.op, record.workload), "")
+
+    def share(record: Record) -> str:
+        return of_floor.get((record.subject, record.op, record.workload), "")
+
+    tables.show(
+        records,
+        {"per s": _per_second, "ratio": ratio, "of floor": share},
+        caption(records, ratios, includes),
+        file=file,
+        without=("p99.9 us", "GB/s"),
+    )
+
+
+def _per_second(record: Record) -> str:
+    """Calls; of insertions, transitions."""
+    return f"{record.per_second * (BY if record.op == INSERT else 1):,.0f}"
+
+
+def caption(
+    records: Sequence[Record], ratios: Sequence[Ratio], includes: Mapping[str, str]
+) -> list[str]:
+    """What a reader has to know beside the figures."""
+    lines = []
+    works = [(name, WORKS[name]) for name in WORKS if name in {r.workload for r in records}]
+    for baseline in dict.fromkeys(ratio.baseline for ratio in ratios):
+        lines.append(
+            f'Ratio: mean time relative to "{baseline}" in the same operation and workload; 4x '
+            f'takes four times as long. Of "{CYCLE}", relative to that with {DEPTH} batches '
+            "requested ahead, as a learner takes them where it can."
+        )
+    lines.append(
+        f"Per s: calls, and transitions of insertions by {BY}, whose last call waits until all are "
+        "stored. Sampled rows are in the process's memory, with weights; an update is answered, "
+        "except when prefetched."
+    )
+    if any("inserting" in record.workload for record in records):
+        lines.append(
+            f"Inserting: processes beside the learner, each at {SHARE:.0%} of the rate at which "
+            f"the same subject inserts by {BY} alone; two together at most "
+            + " and ".join(f"{work.beside_per_second:,.0f}/s ({name})" for name, work in works)
+            + "; into drlnet through blocking UDP sockets."
+        )
+    if any(is_floor(record.subject) for record in records):
+        lines.append(
+            "Of floor: of the rate of the floor that moves the same bytes: for dpdk:local and "
+            "insertions a memcpy, for udp a bare transfer (GSO, GRO, no header, into place)."
+        )
+    if any(record.oversubscribed for record in records):
+        lines.append("* fewer cores than threads that poll and clients that insert")
+    lines.append("Links in shared memory (dpdk:local) join processes of one machine.")
+    if includes:
+        lines.append("Peers are used from Python, as is everything here:")
+        lines += [f"  {name}: {words}" for name, words in includes.items()]
+    return lines

@@ -1,0 +1,150 @@
+#include "measure/bulk.h"
+
+#include <netinet/udp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "transport/transport.h"
+
+namespace drlnet::measure {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1:0";
+constexpr size_t kSegments = 7;  // of a message: as many whole frames as an IPv4 datagram holds
+constexpr size_t kMessageBytes = kSegments * kMaxFrameBytes;
+static_assert(kMessageBytes < 65'507);
+constexpr size_t kRoomBytes = 65'536;  // what a receive may write, though nothing so long is sent
+constexpr uint64_t kSilenceNs = 1'000'000'000;
+constexpr int kSleepMs = 50;
+
+// Asks for more of a transfer, of which the sender may have sent `allowed` bytes.
+struct Ask {
+  uint64_t transfer, bytes, allowed;
+};
+
+std::string on_loopback(uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
+
+void wait_for_frames(Poll poll, int fd) {
+  if (poll == Poll::busy) return spin_pause();
+  pollfd waiting{fd, POLLIN, 0};
+  ::poll(&waiting, 1, kSleepMs);
+}
+
+}  // namespace
+
+BulkSender::BulkSender(Poll poll)
+    : poll_(poll),
+      socket_(udp::Socket::bound(udp::resolve(kLoopback), kLoopback, {})),
+      port_(socket_.local().port()) {}
+
+uint64_t BulkSender::serve(uint64_t for_ns) {
+  const uint64_t end = now_ns() + for_ns;
+  uint64_t total = 0;
+  while (now_ns() < end) {
+    Ask ask{};
+    socklen_t length = sizeof to_.storage;
+    if (recvfrom(socket_.fd(), &ask, sizeof ask, MSG_DONTWAIT, to_.get(), &length) != sizeof ask) {
+      wait_for_frames(poll_, socket_.fd());
+      continue;
+    }
+    if (ask.transfer != transfer_) {
+      transfer_ = ask.transfer;
+      sent_ = 0;
+      while (bytes_.size() < ask.bytes)
+        bytes_.push_back(static_cast<std::byte>(bytes_.size() % 251));
+    }
+    const uint64_t before = sent_;
+    send(std::min(ask.allowed, ask.bytes));
+    total += sent_ - before;
+  }
+  return total;
+}
+
+void BulkSender::send(uint64_t allowed) {
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(uint16_t))> control{};
+  while (sent_ < allowed) {
+    iovec part{bytes_.data() + sent_, std::min<size_t>(kMessageBytes, allowed - sent_)};
+    msghdr message{};
+    message.msg_name = to_.get();
+    message.msg_namelen = to_.length();
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_UDP;
+    header->cmsg_type = UDP_SEGMENT;
+    header->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+    constexpr uint16_t kSegment = kMaxFrameBytes;
+    std::memcpy(CMSG_DATA(header), &kSegment, sizeof kSegment);
+    const ssize_t sent = sendmsg(socket_.fd(), &message, MSG_DONTWAIT);
+    if (sent > 0) {
+      sent_ += static_cast<uint64_t>(sent);
+    } else if (errno == EAGAIN || errno == ENOBUFS) {
+      pollfd room{socket_.fd(), POLLOUT, 0};
+      ::poll(&room, 1, kSleepMs);
+    } else if (errno != EINTR) {
+      throw Error(Status::transport, std::string("a bare UDP transfer: ") + std::strerror(errno),
+                  "the kernel must have segmentation offload (GSO) for UDP: Linux 4.18 or later");
+    }
+  }
+}
+
+BulkReceiver::BulkReceiver(uint16_t port, Poll poll)
+    : poll_(poll),
+      socket_(udp::Socket::connected(udp::resolve(on_loopback(port)), on_loopback(port), {})) {}
+
+size_t BulkReceiver::transfers(uint64_t bytes, const Loop& loop) {
+  bytes_.resize(bytes + kRoomBytes);
+  return run(loop, [&] { transfer(bytes); });
+}
+
+void BulkReceiver::ask(uint64_t bytes, uint64_t allowed) {
+  const Ask ask{transfer_, bytes, allowed};
+  while (::send(socket_.fd(), &ask, sizeof ask, 0) < 0 && errno == EAGAIN) spin_pause();
+}
+
+// Messages come in order and none is lost, or the sum of their lengths shows it.
+void BulkReceiver::transfer(uint64_t bytes) {
+  // The kernel counts its bookkeeping, too (as UdpTransport::receive_capacity_bytes).
+  const uint64_t window = std::max(socket_.receive_buffer_bytes() / 3, 2 * kMessageBytes);
+  ++transfer_;
+  uint64_t allowed = std::min(window, bytes);
+  ask(bytes, allowed);
+  uint64_t heard = now_ns();
+  for (uint64_t got = 0; got < bytes;) {
+    if (const size_t more = receive(bytes_.data() + got); more > 0) {
+      got += more;
+      heard = 0;
+      if (allowed < bytes && allowed - got < window / 2) {
+        allowed = std::min(got + window, bytes);
+        ask(bytes, allowed);
+      }
+      continue;
+    }
+    const uint64_t now = now_ns();
+    if (heard == 0) heard = now;
+    if (now - heard > kSilenceNs) {
+      throw Error(Status::transport,
+                  "a bare UDP transfer stood still at byte " + std::to_string(got) + " of " +
+                      std::to_string(bytes),
+                  "let its two processes run undisturbed");
+    }
+    wait_for_frames(poll_, socket_.fd());
+  }
+}
+
+size_t BulkReceiver::receive(std::byte* to) {
+  const ssize_t length = recv(socket_.fd(), to, kRoomBytes, MSG_DONTWAIT);
+  return length > 0 ? static_cast<size_t>(length) : 0;
+}
+
+}  // namespace drlnet::measure
