@@ -120,7 +120,7 @@ class Table:
         names: NDArray[np.uint64] = np.ascontiguousarray(keys, np.uint64)
         layout = self._layout(len(names))
         buffer = layout.buffer()
-        self._client.read_items(self._number, names, buffer, _seconds(timeout))
+        self._client.read_items(self._number, names, buffer.reply, _seconds(timeout))
         return Batch(layout, buffer)
 
     def new_priorities(self, since: int = 0) -> PriorityChanges:
