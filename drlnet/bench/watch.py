@@ -138,8 +138,8 @@ def measure_watching(
             return Records()
         load = _Load(ready["addresses"][0])
         with _watcher(group, ready["addresses"][0], interval_s) as watcher:
-            for _ in range(pairs):
-                sides = _pair(load, watcher, seconds)
+            for turn in range(pairs):
+                sides = _pair(load, watcher, seconds, turn)
                 if stop.is_set():
                     break
                 for side, latencies in sides.items():
@@ -156,11 +156,11 @@ def measure_watching(
     return Records(records, more)
 
 
-def _pair(load: _Load, watcher: Process, seconds: float) -> dict[str, list[float]]:
+def _pair(load: _Load, watcher: Process, seconds: float, turn: int) -> dict[str, list[float]]:
     """The latencies of both sides, slice by slice, in an order that turns round each time."""
     found: dict[str, list[float]] = {ALONE: [], WATCHED: []}
     slice_s = min(_SLICE_S, seconds)
-    for index in range(round(seconds / slice_s)):
+    for index in range(turn, turn + round(seconds / slice_s)):
         for side in (ALONE, WATCHED)[:: -1 if index % 2 else 1]:
             watcher.signal(signal.SIGCONT if side == WATCHED else signal.SIGSTOP)
             found[side] += load.latencies_us(slice_s)
