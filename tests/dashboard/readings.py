@@ -34,7 +34,11 @@ class FakeHistogram:
 
     def percentile_us(self, q: float) -> float:
         rank = min(int(q * self.count), self.count - 1)
-        return sorted(self.counts.elements())[rank] if self.counts else 0.0
+        for us, n in self.buckets:
+            rank -= n
+            if rank < 0:
+                return us
+        return 0.0
 
     def since(self, earlier: FakeHistogram) -> FakeHistogram:
         return FakeHistogram(self.counts - earlier.counts)
