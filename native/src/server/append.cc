@@ -14,7 +14,8 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
   if (!append.items.empty() && !table->may_insert(append.items.size())) {
-    return hold(slot, *table, Wait::inserts_limit);
+    peer.lane(Lane::append).waits = &table->waits();
+    return static_cast<uint16_t>(Wait::inserts_limit);
   }
   AppendResult result;
   slot.status = table->append(append, result);

@@ -24,7 +24,7 @@ class SampleReply final : public ReplySource {
 
 uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot) {
   if (const Wait wait = table.may_sample(batch); wait != Wait::none) {
-    return hold(slot, table, wait);
+    return static_cast<uint16_t>(wait);
   }
   if (!slot.source) slot.source = std::make_unique<SampleReply>();
   auto& reply = static_cast<SampleReply&>(*slot.source);  // the sample lane has no other kind
@@ -34,7 +34,7 @@ uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot) {
   return 0;
 }
 
-uint16_t Server::sample(Peer&, Slot& slot, std::span<const std::byte> body) {
+uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   Reader reader(body);
   const auto request = reader.get<SampleRequest>();
   if (!reader.finished() || request.batch == 0 || request.batch > kMaxBatch) {
@@ -48,6 +48,8 @@ uint16_t Server::sample(Peer&, Slot& slot, std::span<const std::byte> body) {
   const uint16_t wait = answer_sample(*table, request.batch, slot);
   if (wait == 0) {
     table->look_at(static_cast<SampleReply&>(*slot.source).drawn, sessions_.clock_ns());
+  } else {
+    peer.lane(Lane::sample).waits = &table->waits();
   }
   return wait;
 }

@@ -86,8 +86,8 @@ std::string Sessions::distinct(const std::string& name) const {
 void Sessions::end(size_t index) {
   Peer& peer = *peers_[index];
   handler_.ended(peer);
-  for (LaneState& lane : peer.lanes) {
-    if (Slot* slot = lane.waiting()) end_wait(peer, *slot);
+  for (size_t i = 0; i < kLanes; ++i) {
+    if (const Slot* slot = peer.lanes[i].waiting()) end_wait(peer, static_cast<Lane>(i), *slot);
   }
   logs_[peer.listener]->of_ended.add(peer.traffic);
   --peers_on_[peers_[index]->listener];

@@ -68,9 +68,9 @@ void Sessions::read_peer(Peer& peer, Metrics& metrics, uint64_t now) const {
   uint64_t since = now;
   for (LaneState& lane : peer.lanes) {
     const Slot* slot = lane.waiting();
-    if (slot == nullptr || slot->waiting_since_ns > since) continue;
+    if (slot == nullptr || lane.waiting_since_ns > since) continue;
     reason = slot->wait;
-    since = slot->waiting_since_ns;
+    since = lane.waiting_since_ns;
   }
   metrics.set(prefix + "waiting_for", std::string(reason == 0 ? "" : kWaitNames[reason]));
   metrics.set(prefix + "waiting_s", seconds(since, now));

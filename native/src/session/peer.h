@@ -33,10 +33,7 @@ struct Slot {
   State state = State::empty;
   Operation operation{};
   bool ack_due = false;
-  // While waiting: the reason, since when, and who else counts such waits (the handler's, or null).
-  uint16_t wait = 0;
-  uint64_t waiting_since_ns = 0;
-  WaitTimes* waits = nullptr;
+  uint16_t wait = 0;  // reason while waiting
   uint64_t request = 0;
   uint32_t total_bytes = 0;
   uint32_t eager_bytes = 0;
@@ -58,6 +55,9 @@ struct Slot {
 struct LaneState {
   uint64_t next = 1;  // the request to run next
   std::vector<Slot> slots;
+  // Of waiting(): since when, and who counts it beside the peer (the handler says, or null).
+  uint64_t waiting_since_ns = 0;
+  WaitTimes* waits = nullptr;
   Slot& slot(uint64_t request) { return slots[window_place(request, slots.size())]; }
   // The request that holds up the lane, if one does.
   Slot* waiting() {

@@ -192,15 +192,15 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
     slot.state = Slot::State::waiting;
     if (!waited) waiting_.emplace_back(peer.connection, which);
     if (news) {
-      if (waited) end_wait(peer, slot);
-      begin_wait(peer, slot, wait);
+      if (waited) end_wait(peer, which, slot);
+      begin_wait(peer, which, slot, wait);
       FrameHeader header = header_for(peer, FrameKind::pending, which, slot);
       header.status = wait;
       send(peer, header, {});
     }
     return false;
   }
-  if (waited) end_wait(peer, slot);
+  if (waited) end_wait(peer, which, slot);
   slot.state = Slot::State::answered;
   peer.lane(which).next = slot.request + 1;
   ran_ = true;
@@ -213,16 +213,18 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
   return true;
 }
 
-void Sessions::begin_wait(Peer& peer, Slot& slot, uint16_t reason) {
+void Sessions::begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason) {
+  LaneState& lane = peer.lane(which);
   slot.wait = reason;
-  slot.waiting_since_ns = clock_ns_;
+  lane.waiting_since_ns = clock_ns_;
   peer.waits.begin(reason, clock_ns_);
-  if (slot.waits != nullptr) slot.waits->begin(reason, clock_ns_);
+  if (lane.waits != nullptr) lane.waits->begin(reason, clock_ns_);
 }
 
-void Sessions::end_wait(Peer& peer, Slot& slot) {
-  peer.waits.end(slot.wait, slot.waiting_since_ns, clock_ns_);
-  if (slot.waits != nullptr) slot.waits->end(slot.wait, slot.waiting_since_ns, clock_ns_);
+void Sessions::end_wait(Peer& peer, Lane which, const Slot& slot) {
+  LaneState& lane = peer.lane(which);
+  peer.waits.end(slot.wait, lane.waiting_since_ns, clock_ns_);
+  if (lane.waits != nullptr) lane.waits->end(slot.wait, lane.waiting_since_ns, clock_ns_);
 }
 
 void Sessions::answer(Peer& peer, Lane which, Slot& slot) {

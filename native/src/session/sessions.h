@@ -74,8 +74,8 @@ class Sessions {
   void run_lane(Peer& peer, Lane lane);
   bool run_slot(Peer& peer, Lane lane, Slot& slot, std::span<const std::byte> body);
   void answer(Peer& peer, Lane lane, Slot& slot);
-  void begin_wait(Peer& peer, Slot& slot, uint16_t reason);
-  void end_wait(Peer& peer, Slot& slot);
+  void begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason);
+  void end_wait(Peer& peer, Lane which, const Slot& slot);
   void retry_waiting();
   void note_round(bool busy, uint64_t started_ns);
   void send_acks();

@@ -50,7 +50,7 @@ class TestHandler final : public RequestHandler {
   std::function<void()> work;  // of a ping
   WaitTimes* waits = nullptr;  // of an append that waits
 
-  uint16_t handle(Peer&, Slot& slot, std::span<const std::byte> body) override {
+  uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) override {
     if (slot.operation == Operation::sample) {
       Order order;
       std::memcpy(&order, body.data(), sizeof order);
@@ -68,7 +68,7 @@ class TestHandler final : public RequestHandler {
     }
     if (slot.operation == Operation::append) {
       if (closed) {
-        slot.waits = waits;
+        peer.lane(Lane::append).waits = waits;
         return 3;
       }
       uint64_t id;
