@@ -1,17 +1,20 @@
 """What watching costs: the throughput of a server under load, with `drlnet stats` and without.
 
 The load is what an actor and a learner do, without their computing: one process appends rows and
-samples batches in turn, as fast as the server answers. Sides alternate, so that a machine whose
-speed drifts slows both.
+samples batches in turn, as fast as the server answers. Sides alternate every second, so that a
+machine whose speed drifts slows both: `drlnet stats` is attached all the time, and is stopped
+(SIGSTOP) for the side that is not watched. A stopped client sends nothing and takes no core.
 """
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 
@@ -25,7 +28,7 @@ ALONE, WATCHED = "not watched", "watched"
 _BATCH, _ROWS, _STREAMS = 128, 50_000, 8
 _READY_DEADLINE_S = 30.0
 _CYCLE_APPENDS = 8  # before a sample and an update of its priorities
-_WARM_UP_S = 1.0
+_SLICE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -90,16 +93,28 @@ class _Load:
 
 
 @contextmanager
-def _watched(group: Supervisor, address: str, interval_s: float) -> Iterator[Process]:
+def _watcher(group: Supervisor, address: str, interval_s: float) -> Iterator[Process]:
     """`drlnet stats` beside the block, from its first line on."""
     args = ("stats", "--server", address, "--json", "--follow", "--interval", f"{interval_s:g}")
     watcher = group.start("stats", list(args))
     while not watcher.last_object and watcher.returncode is None:
         group.wait(_READY_DEADLINE_S)
+    drain = threading.Event()
+    reader = threading.Thread(target=_drain, args=(watcher, drain))
+    reader.start()
     try:
         yield watcher
     finally:
+        drain.set()
+        reader.join()
+        watcher.signal(signal.SIGCONT)  # a stopped process would not heed its end
         group.end([watcher])
+
+
+def _drain(watcher: Process, ended: threading.Event) -> None:
+    """Reads what it prints: a watcher whose pipe is full would stop watching."""
+    while not ended.wait(0.5):
+        watcher.read("stdout")
 
 
 def measure_watching(
@@ -112,7 +127,7 @@ def measure_watching(
 ) -> Records[Record]:
     """A record per side; `more` has the ratio of each pair, and their median.
 
-    Even pairs begin with the watched side. Stops early, with the pairs there are, when told to.
+    seconds: of each side of a pair, in slices that take turns. Stops early when told to.
     """
     rounds: dict[str, list[list[float]]] = {ALONE: [], WATCHED: []}
     measured: list[Pair] = []
@@ -121,16 +136,18 @@ def measure_watching(
         ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
         if not ready:
             return Records()
-        address = ready["addresses"][0]
-        load = _Load(address)
-        for index in range(pairs):
-            for side in (ALONE, WATCHED)[:: -1 if index % 2 else 1]:
-                rounds[side].append(_side(group, load, side, address, seconds, interval_s))
-            if stop.is_set():
-                break
-            pair = Pair(*(len(rounds[side][-1]) / seconds for side in (ALONE, WATCHED)))
-            measured.append(pair)
-            report(pair)
+        load = _Load(ready["addresses"][0])
+        with _watcher(group, ready["addresses"][0], interval_s) as watcher:
+            for turn in range(pairs):
+                sides = _pair(load, watcher, seconds, turn)
+                if stop.is_set():
+                    break
+                for side, latencies in sides.items():
+                    rounds[side].append(latencies)
+                # Of the time that the cycles really took: a slice ends with a whole one.
+                pair = Pair(*(1e6 / fmean(sides[side]) for side in (ALONE, WATCHED)))
+                measured.append(pair)
+                report(pair)
         load.close()
     records = [Record.of("watch", side, _workload(interval_s), "cycle", of)
                for side, of in rounds.items() if of]  # fmt: skip
@@ -139,16 +156,16 @@ def measure_watching(
     return Records(records, more)
 
 
+def _pair(load: _Load, watcher: Process, seconds: float, turn: int) -> dict[str, list[float]]:
+    """The latencies of both sides, slice by slice, in an order that turns round each time."""
+    found: dict[str, list[float]] = {ALONE: [], WATCHED: []}
+    slice_s = min(_SLICE_S, seconds)
+    for index in range(turn, turn + round(seconds / slice_s)):
+        for side in (ALONE, WATCHED)[:: -1 if index % 2 else 1]:
+            watcher.signal(signal.SIGCONT if side == WATCHED else signal.SIGSTOP)
+            found[side] += load.latencies_us(slice_s)
+    return found
+
+
 def _workload(interval_s: float) -> str:
     return f"{_CYCLE_APPENDS} appends, a batch of {_BATCH}, its update; every {interval_s:g} s"
-
-
-def _side(
-    group: Supervisor, load: _Load, side: str, address: str, seconds: float, interval_s: float
-) -> list[float]:
-    if side == ALONE:
-        load.latencies_us(_WARM_UP_S)
-        return load.latencies_us(seconds)
-    with _watched(group, address, interval_s):
-        load.latencies_us(_WARM_UP_S)
-        return load.latencies_us(seconds)

@@ -118,7 +118,6 @@ class Lines:
         ("env/s", 6, lambda f: compact(f.env_steps_per_s)),
         ("draws/s", 7, lambda f: compact(f.draws_per_s)),
         ("learn/s", 7, lambda f: compact(f.learner_steps_per_s)),
-        ("in/s", 7, lambda f: size(f.received_bytes_per_s)),
         ("out/s", 7, lambda f: size(f.sent_bytes_per_s)),
         ("sample99", 8, lambda f: duration(percentile(f, "sample", 0.99))),
         ("waits", 5, lambda f: percent(f.learner_waits)),

@@ -9,8 +9,8 @@ import pytest
 from dashboard.readings import training
 from rich.console import Console, Group
 
-from drlnet.dashboard import picture
-from drlnet.dashboard.bottleneck import find_bottleneck
+from drlnet.dashboard import Lines, picture
+from drlnet.dashboard.bottleneck import RULES, find_bottleneck
 from drlnet.dashboard.history import History
 from drlnet.dashboard.layout import compose, everything
 from drlnet.dashboard.panels.clients import SORTS
@@ -169,6 +169,18 @@ def test_another_server_at_the_same_address_begins_anew() -> None:
     history.push(training(500.0), 0.0)
     figures = history.push(training(1.0), 1.0)
     assert figures.window.before is None
+
+
+def test_lines_for_a_pipe_fit_a_terminal() -> None:
+    file = io.StringIO()
+    lines = Lines("udp://127.0.0.1:7447", file)
+    for t in range(25):
+        lines.show(training(1e6 + t), float(t))
+    printed = file.getvalue().splitlines()
+    longest = max(len(rule.name) for rule in RULES)
+    assert len(printed) == 25 + 2  # the heading again after 20 lines
+    for line in printed:
+        assert len(line) - len(line.split()[-1]) + longest <= 80, line
 
 
 def test_everything_below_each_other_for_a_pipe() -> None:
