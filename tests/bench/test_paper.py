@@ -106,6 +106,7 @@ def test_polling_threads_are_counted() -> None:
     paced = Group("network", BUSY, SMALL, (32,))
     assert paced.polling_threads == 2
     assert replace(paced, transport=BLOCK).polling_threads == 0
+    assert replace(paced, place="learner").polling_threads == 3
     assert replace(paced, workload=replace(SMALL, actors=4, rate=0.0)).polling_threads == 6
 
 

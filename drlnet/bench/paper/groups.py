@@ -52,10 +52,15 @@ class Group:
 
     @property
     def polling_threads(self) -> int:
-        """Threads that never sleep: server, learner, and actors without a pause."""
+        """Threads that never sleep: server, learner, and actors without a pause.
+
+        In (a) an actor that waits for its answer counts, too: the learner computes all the time,
+        where elsewhere it waits for the server and leaves its core to actors.
+        """
         if self.transport.poll != "busy":
             return 0
-        return 2 + (0 if self.workload.rate else self.workload.actors)
+        paced = min(1, self.workload.actors) if self.place == "learner" else 0
+        return 2 + (paced if self.workload.rate else self.workload.actors)
 
 
 @dataclass

@@ -21,8 +21,8 @@ _THAN_KERNEL = {"than block": 10, "than busy": 10}
 _THAN_LAYOUTS = {"than (b)": 8, "than (a)": 8, "floor": 6}
 _TRAINING = (
     "Double DQN steps of a small network on one thread, each with its batch of the base case and "
-    "its update. What (a) saves on the wire it takes from training where the replay has no core "
-    "of its own; what it sends to the actors waits for the learner's visits."
+    "its update; p50. Shared core: the replay's thread of (a) on the learner's core, as on a host "
+    "that has no other to spare."
 )
 Rows = Sequence[tuple[Cell, Record]]
 
