@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any
@@ -90,26 +89,26 @@ class Worker:
         return self.answer(deadline_s)
 
     def _end(self) -> str:
-        """How it ended, with the last line that it wrote."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_GRACE_S)
-        code = self._process.returncode
-        if code is not None and code < 0:
-            how = f"it was killed by {signal.Signals(-code).name}"
+        """How it ended, with the last line that it wrote. It is not reaped: see close()."""
+        wait([self._pid_fd], _GRACE_S)
+        ended = os.waitid(os.P_PIDFD, self._pid_fd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if ended is None:
+            how = "it answers no more"
+        elif ended.si_code == os.CLD_EXITED:
+            how = f"it ended with exit code {ended.si_status}"
         else:
-            how = f"it ended with exit code {code}"
+            how = f"it was killed by {signal.Signals(ended.si_status).name}"
         self._words.seek(0)
         lines = self._words.read().decode("utf-8", "replace").strip().splitlines()
         return f"{how}: {lines[-1]}" if lines else how
 
     def close(self) -> None:
         """Ends the process and all that it has started; it has time to tidy up."""
-        if self._process.poll() is None:
+        if not wait([self._pid_fd], 0):
             signal.pidfd_send_signal(self._pid_fd, signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_GRACE_S)
-        with suppress(ProcessLookupError):  # its session is gone with it, or outlives it: not now
-            os.killpg(self.pid, signal.SIGKILL)
+            wait([self._pid_fd], _GRACE_S)
+        # Its group goes by its number, which is nobody else's until it is reaped.
+        os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._pid_fd)
         self._connection.close()

@@ -34,17 +34,21 @@ def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
 def shares(records: Sequence[Record]) -> list[Ratio]:
     """Of ours, the floor's time over theirs: 0.8 is 80% of what the floor does in that time.
 
-    The floor of kernel UDP is a bare transfer, of shared memory and of insertions memcpy.
+    The floor of kernel UDP is a bare transfer, of shared memory and of insertions memcpy. By p50,
+    which one delay of a few large transfers does not bend; of insertions, whose work waits behind
+    the calls, by the mean.
     """
-    rates = {(r.subject, r.op, r.workload): r.per_second for r in records}
+    found_at = {(r.subject, r.op, r.workload): r for r in records}
     found = []
     for record in records:
-        floor = _floor_of(record)
-        work = record.workload.split(",")[0]
-        rate = rates.get((floor[0], floor[1], work)) if floor else None
-        if floor and rate is not None:
-            share = record.per_second / rate
-            found.append(Ratio(record.subject, record.op, record.workload, floor[0], share))
+        subject, op = _floor_of(record) or ("", "")
+        floor = found_at.get((subject, op, record.workload.split(",")[0]))
+        if floor is None:
+            continue
+        share = floor.p50_us / record.p50_us
+        if op == INSERT:
+            share = record.per_second / floor.per_second
+        found.append(Ratio(record.subject, record.op, record.workload, subject, share))
     return found
 
 

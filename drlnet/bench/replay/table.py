@@ -73,8 +73,9 @@ def caption(
         )
     if any(is_floor(record.subject) for record in records):
         lines.append(
-            "Of floor: of the rate of the floor that moves the same bytes: for dpdk:local and "
-            "insertions a memcpy, for udp a bare transfer (GSO, GRO, no header, into place)."
+            "Of floor: the p50 of the floor that moves the same bytes, over its own (of insertions "
+            "the mean): for dpdk:local and insertions a memcpy, for udp a bare transfer (GSO, GRO, "
+            "no header, into place)."
         )
     if any(record.oversubscribed for record in records):
         lines.append("* fewer cores than threads that poll and clients that insert")
