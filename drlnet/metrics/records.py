@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from drlnet.errors import RunFolderError
 from drlnet.metrics.plain import plain
 from drlnet.metrics.run_folder import RunFolder
-from drlnet.native import HistogramReading
 
 if TYPE_CHECKING:
     from drlnet.metrics.tensorboard import EventFile
@@ -41,7 +40,7 @@ class RunRecords:
         histograms = {
             name: {**plain(value), "buckets": [[us, count] for us, count in value.buckets]}
             for name, value in self._last.items()
-            if isinstance(value, HistogramReading)
+            if hasattr(value, "buckets")
         }
         if not histograms:
             return
