@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kLookMs = 10;  // between looks whether the server is still there
 constexpr uint32_t kLooksPerClock = 64;
 constexpr uint64_t kComeBackMs = 100;                  // between attempts to find it again
-constexpr uint64_t kLinkUpPatienceNs = 2'000'000'000;  // then the session's hellos go on trying
+constexpr uint64_t kLinkUpPatienceNs = 5'000'000'000;  // then the session's hellos go on trying
 constexpr size_t kClientBuffers = 2 * kLocalDescriptors + 1024;
 
 Endpoint local_server() {

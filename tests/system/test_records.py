@@ -82,11 +82,13 @@ def test_plot_refuses_in_two_lines(run_dir: Path, tmp_path: Path) -> None:
         assert not ended.out
 
 
-def test_no_other_command_pays_for_it() -> None:
+def test_no_other_command_pays_for_it(tmp_path: Path) -> None:
     code = "import sys, drlnet.cli.main, drlnet.roles.serve; print(*sys.modules)"
+    # Elsewhere: in the checkout it would meet that, not the package that is installed.
     ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+        [sys.executable, "-c", code],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
     loaded = set(ended.stdout.split())
     assert "drlnet.cli.plot" in loaded
     assert not {"matplotlib", "prometheus_client", "tensorboardX", "torch"} & loaded
