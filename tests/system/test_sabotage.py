@@ -203,5 +203,6 @@ def test_a_limiter_that_is_full(run: Run, step_s: Path) -> None:
 def test_a_window_that_is_too_small(tmp_path: Path) -> None:
     # 40 kB a row: an append is 256 KiB, many times what the server's buffer takes.
     with _running(tmp_path, "{size=10000}", "udp://127.0.0.1:0,buffer=32768") as running:
-        reading = running.wait_for("small_window", START_S)
+        running.wait_until(lambda reading: reading.get("table.replay.rows", 0) > 0, START_S)
+        reading = running.wait_for("small_window", WITHIN_S)
     assert "window is too small" in reading["bottleneck"]["line"]
