@@ -75,3 +75,20 @@ class Results:
     def keep(self, subject: str, op: str, workload: str, latencies_us: Iterable[float]) -> None:
         """Adds one round of one operation."""
         self.rounds.setdefault((subject, op, workload), []).append(list(latencies_us))
+
+    def in_order(self, ops: Sequence[str], *, workloads_first: bool = False) -> list[Key]:
+        """What was measured, by operation as in `ops`, then by workload, or the other way round.
+
+        Workloads, and subjects within them, as they were first measured.
+        """
+        subjects = list(dict.fromkeys(subject for subject, _, _ in self.rounds))
+        workloads = list(dict.fromkeys(workload for _, _, workload in self.rounds))
+
+        def place(key: Key) -> tuple[int, int, int]:
+            subject, op, workload = key
+            outer, inner = ops.index(op), workloads.index(workload)
+            if workloads_first:
+                outer, inner = inner, outer
+            return outer, inner, subjects.index(subject)
+
+        return sorted(self.rounds, key=place)

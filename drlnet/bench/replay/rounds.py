@@ -65,13 +65,6 @@ class Results(Rounds):
     def records(self) -> list[Record]:
         """By workload and operation; within each, subjects as they were first measured."""
         cores = Cores.usable().count
-        subjects = list(dict.fromkeys(subject for subject, _, _ in self.rounds))
-        workloads = list(dict.fromkeys(workload for _, _, workload in self.rounds))
-
-        def order(key: Key) -> tuple[int, int, int]:
-            subject, op, workload = key
-            return workloads.index(workload), OPS.index(op), subjects.index(subject)
-
         return [
             Record.of(
                 SUITE,
@@ -82,7 +75,7 @@ class Results(Rounds):
                 operation_bytes=self.bytes.get((subject, op, workload)),
                 oversubscribed=self.busy.get((subject, workload), 0) > cores,
             )
-            for subject, op, workload in sorted(self.rounds, key=order)
+            for subject, op, workload in self.in_order(OPS, workloads_first=True)
         ]
 
 

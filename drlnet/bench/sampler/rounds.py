@@ -39,13 +39,6 @@ class Results(Rounds):
 
     def records(self) -> list[Record]:
         """Draws of every size, then updates, then replies; subjects as they were first measured."""
-        subjects = list(dict.fromkeys(subject for subject, _, _ in self.rounds))
-        workloads = list(dict.fromkeys(workload for _, _, workload in self.rounds))
-
-        def order(key: Key) -> tuple[int, int, int]:
-            subject, op, workload = key
-            return _OPS.index(op), workloads.index(workload), subjects.index(subject)
-
         return [
             Record.of(
                 SUITE,
@@ -55,7 +48,7 @@ class Results(Rounds):
                 self.rounds[subject, op, workload],
                 operation_bytes=self.operation_bytes.get((subject, op, workload)),
             )
-            for subject, op, workload in sorted(self.rounds, key=order)
+            for subject, op, workload in self.in_order(_OPS)
         ]
 
 
