@@ -23,8 +23,8 @@ constexpr size_t kBufferBytes = 9216;
 // ones.
 class Pool {
  public:
-  // aligned_payload: buffers are shifted so that a UDP payload over IPv4 is 8-byte aligned; not for
-  // drivers that work out buffers' addresses by themselves. Throws Error(transport).
+  // aligned_payload: buffers are shifted so that a UDP payload over IPv4 begins a cache line; not
+  // for drivers that work out buffers' addresses by themselves. Throws Error(transport).
   Pool(size_t buffers, size_t buffer_bytes, bool aligned_payload, const std::string& shown);
   rte_mempool* get() const { return pool_.get(); }
 
