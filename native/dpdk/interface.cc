@@ -47,6 +47,7 @@ PeerAddress from_endpoint(const Endpoint& endpoint) {
 Interface::Interface(std::unique_ptr<Port> port, const InterfaceOptions& options)
     : port_(std::move(port)), options_(options) {
   self_ = {options.mac.value_or(port_->mac()), options.address.address};
+  if (options_.takes_ahead) asked_ = 1;
   const size_t headers = link::udp_header_bytes(self_.ip.v4()) - link::kEthernetBytes;
   max_payload_bytes_ = std::min(kMaxFrameBytes, (options.mtu - headers) / 8 * 8);
   if (!options_.copies_sent) return;
@@ -62,7 +63,12 @@ void Interface::receive(rte_mempool* pool, std::span<RxFrame> frames, std::span<
   std::array<rte_mbuf*, kBurst> packets;
   size_t received = 0;
   for (uint16_t queue = 0; queue < port_->queues() && received == 0; ++queue) {
-    received = port_->receive(packets);
+    received = port_->receive(std::span(packets).first(asked_));
+  }
+  if (options_.takes_ahead) {
+    // Buffers that find no packet are given back before the first packet is: few are asked for,
+    // until as many have come.
+    asked_ = received == asked_ ? std::min(2 * asked_, kBurst) : received + 1;
   }
   // Another core wrote them: the headers of the link and of the session and what a small message
   // carries are on their way while the headers are looked at. A long one streams by itself.

@@ -42,6 +42,7 @@ struct InterfaceOptions {
   uint16_t slot = 0;
   uint32_t generation = 0;
   bool copies_sent = false;  // the device has copied, part by part, what it has taken
+  bool takes_ahead = false;  // the device takes a buffer for each packet that it is asked for
 };
 
 struct InterfaceCounters {
@@ -90,6 +91,7 @@ class Interface {
   link::Neighbours neighbours_;
   link::Host last_heard_;       // spares a look at the neighbours for every packet of a burst
   uint64_t last_heard_ns_ = 0;  // or asked
+  size_t asked_ = kBurst;       // packets, at the next look
   std::array<rte_mbuf*, 64> queue_{};
   size_t queued_ = 0;
   std::vector<rte_mbuf> parts_;  // of packets in the queue, where the device copies what is sent

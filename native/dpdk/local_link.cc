@@ -80,6 +80,7 @@ std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::st
   options.generation = generation;
   // vhost and memif do; virtio-user's other end reads from our buffers whenever it looks.
   options.copies_sent = end == kServerEnd || driver == LocalDriver::memif;
+  options.takes_ahead = end == kServerEnd && driver == LocalDriver::virtio_user;  // vhost
   return std::make_unique<Interface>(std::make_unique<Port>(port, pool), options);
 }
 
