@@ -44,8 +44,12 @@ void DpdkTransport::renew_links() {
     });
     former_pools_.push_back(std::exchange(pool_, std::move(fresh)));
   }
+  receiving_.clear();
+  for (const auto& link : links_) {
+    if (link) receiving_.push_back(link->interface.get());
+  }
   asks_neighbours_ = std::ranges::any_of(
-      links_, [](const auto& link) { return link && !link->interface->options().only_peer; });
+      receiving_, [](const Interface* interface) { return !interface->options().only_peer; });
 }
 
 // The clock is read only where neighbours are looked after.
@@ -54,14 +58,18 @@ uint64_t DpdkTransport::clock() const { return asks_neighbours_ ? now_ns() : 0; 
 std::span<TxFrame> DpdkTransport::reserve(size_t count) {
   register_thread();
   count = std::min(count, kFrames);
-  for (size_t i = 0; i < count; ++i) {
-    if (tx_packets_[i] == nullptr) {
-      tx_packets_[i] = rte_pktmbuf_alloc(pool_->get());
-      if (tx_packets_[i] == nullptr) return std::span(tx_frames_).first(i);
-      tx_frames_[i].data = payload_of(tx_packets_[i]);
-    }
-  }
-  return std::span(tx_frames_).first(count);
+  while (provided_ < count && provide(provided_)) ++provided_;
+  return std::span(tx_frames_).first(std::min(count, provided_));
+}
+
+// Gives a frame that has none a packet. False: the pool is empty.
+bool DpdkTransport::provide(size_t index) {
+  rte_mbuf*& packet = tx_packets_[index];
+  if (packet != nullptr) return true;
+  packet = rte_pktmbuf_alloc(pool_->get());
+  if (packet == nullptr) return false;
+  tx_frames_[index].data = payload_of(packet);
+  return true;
 }
 
 Link* DpdkTransport::link_to(const PeerAddress& to) {
@@ -93,12 +101,17 @@ size_t DpdkTransport::send_burst(std::span<const TxFrame> frames) {
     }
   }
   flush(previous);
+  // Now that they have left: the next ones, for which nobody has to wait then.
+  for (const TxFrame& frame : frames) {
+    const auto index = static_cast<size_t>(&frame - tx_frames_.data());
+    if (!provide(index)) provided_ = std::min(provided_, index);
+  }
   return frames.size();
 }
 
 void DpdkTransport::receive_all() {
-  for (const auto& link : links_) {
-    if (link) link->interface->receive(pool_->get(), rx_frames_, rx_packets_, received_);
+  for (Interface* interface : receiving_) {
+    interface->receive(pool_->get(), rx_frames_, rx_packets_, received_);
   }
 }
 

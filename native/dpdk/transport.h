@@ -69,6 +69,7 @@ class DpdkTransport final : public Transport {
   static constexpr size_t kFrames = 64;
 
   void receive_all();
+  bool provide(size_t index);
   void renew_links();
   void disarm();
   Link* link_to(const PeerAddress& to);
@@ -82,10 +83,12 @@ class DpdkTransport final : public Transport {
   std::vector<std::unique_ptr<Pool>> former_pools_;  // of frames reserved and not sent yet
   std::unique_ptr<Pool> pool_;
   std::vector<std::unique_ptr<Link>> links_;
+  std::vector<Interface*> receiving_;  // of the links that there are
   std::unique_ptr<LinkKeeper> keeper_;
   std::string address_;
   std::array<TxFrame, kFrames> tx_frames_;
   std::array<rte_mbuf*, kFrames> tx_packets_{};
+  size_t provided_ = 0;  // so many frames, from the first, have a packet
   // Received: those before borrowed_ are lent to the caller, the rest came while arming.
   std::vector<RxFrame> rx_frames_;
   std::vector<rte_mbuf*> rx_packets_;

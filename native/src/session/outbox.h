@@ -29,18 +29,17 @@ class Outbox {
 
   // Sends what is filled. True when nothing is left over.
   bool flush() {
-    if (sent_ < filled_) {
-      sent_ += transport_->send_burst(frames_.subspan(sent_, filled_ - sent_));
-      for (TxFrame& left : frames_.subspan(sent_, filled_ - sent_)) {
-        left.loans.settle();
-        left.loans.clear();
-      }
+    if (sent_ == filled_) return true;
+    sent_ += transport_->send_burst(frames_.subspan(sent_, filled_ - sent_));
+    for (TxFrame& left : frames_.subspan(sent_, filled_ - sent_)) {
+      left.loans.settle();
+      left.loans.clear();
     }
-    if (sent_ == filled_ && filled_ == frames_.size()) {
-      frames_ = {};
-      sent_ = filled_ = 0;
-    }
-    return sent_ == filled_;
+    if (sent_ < filled_) return false;
+    // From the front again: in the processor's cache are the frames that were used last.
+    frames_ = {};
+    sent_ = filled_ = 0;
+    return true;
   }
 
   bool blocked() const { return sent_ < filled_; }

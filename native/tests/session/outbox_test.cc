@@ -79,4 +79,23 @@ TEST_CASE("frames that the device leaves keep what they were lent") {
   }
 }
 
+TEST_CASE("the frames that were used last are used again as soon as all have gone") {
+  NarrowTransport transport;
+  Outbox outbox(transport);
+  const auto fill = [&] {
+    TxFrame* frame = outbox.next({}, false);
+    REQUIRE(frame != nullptr);
+    frame->length = 1;
+    return frame;
+  };
+  const TxFrame *first = fill(), *second = fill();
+  CHECK(second == first + 1);
+  transport.room = 1;
+  CHECK_FALSE(outbox.flush());
+  CHECK(fill() == second + 1);  // the second is still to go
+  transport.room = 2;
+  CHECK(outbox.flush());
+  CHECK(fill() == first);
+}
+
 }  // namespace drlnet::test
