@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -48,11 +49,14 @@ bool Sessions::poll() {
     const uint64_t now = clock_ns_ = now_ns();
     if (started == 0) started = now;
     for (const RxFrame& frame : frames) on_frame(i, frame, now);
+    // Small replies wait for nothing else: another listener, a turn to be gathered, a clock.
+    outboxes_[i].flush();
+    note_ran();
   }
   if (ran_) retry_waiting();
   send_acks();
-  // Small replies do not wait for a turn to be gathered.
   for (Outbox& outbox : outboxes_) outbox.flush();
+  note_ran();
   const bool busy = serve_turn() || ran_ || started != 0;
   for (Outbox& outbox : outboxes_) outbox.flush();
   note_round(busy, started);
@@ -193,6 +197,7 @@ void Sessions::run_lane(Peer& peer, Lane which) {
 }
 
 bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std::byte> body) {
+  note_ran();
   const uint64_t start = clock_ns_;
   slot.status = Status::ok;
   slot.use_source = false;
@@ -216,12 +221,16 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
   peer.lane(which).next = slot.request + 1;
   ran_ = true;
   answer(peer, which, slot);
-  clock_ns_ = now_ns();
-  ListenerLog& log = *logs_[peer.listener];
-  const auto operation = static_cast<size_t>(slot.operation);
-  log.handling[operation].record(clock_ns_ - start);
-  log.queueing[operation].record(start - std::min(start, slot.arrived_ns));
+  last_ran_ = {logs_[peer.listener].get(), slot.operation, start, slot.arrived_ns};
   return true;
+}
+
+void Sessions::note_ran() {
+  if (last_ran_.log == nullptr) return;
+  clock_ns_ = now_ns();
+  const auto [log, operation, started, arrived] = std::exchange(last_ran_, {});
+  log->handling[static_cast<size_t>(operation)].record(clock_ns_ - started);
+  log->queueing[static_cast<size_t>(operation)].record(started - std::min(started, arrived));
 }
 
 void Sessions::begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason) {
@@ -255,6 +264,7 @@ void Sessions::answer(Peer& peer, Lane which, Slot& slot) {
 
 void Sessions::retry_waiting() {
   ran_ = false;
+  note_ran();
   if (!waiting_.empty()) clock_ns_ = now_ns();  // they do not begin where the last one ended
   for (size_t i = 0; i < waiting_.size();) {
     const auto [connection, which] = waiting_[i];

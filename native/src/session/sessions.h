@@ -78,6 +78,7 @@ class Sessions {
   void begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason);
   void end_wait(Peer& peer, Lane which, const Slot& slot);
   void retry_waiting();
+  void note_ran();
   void note_round(bool busy, uint64_t started_ns);
   void send_acks();
   bool serve_turn();
@@ -114,6 +115,13 @@ class Sessions {
   uint64_t busy_ns_ = 0, busy_since_ns_ = 0;  // since: 0 while there is nothing to do
   bool pulls_ = false;                        // some client may wait for a part of a reply
   bool ran_ = false;                          // a request ran since waiting ones were last tried
+  // The request that ran last, until its end is known: that of its reply's sending, or the next
+  // one's beginning.
+  struct Ran {
+    ListenerLog* log = nullptr;  // null: noted already
+    Operation operation{};
+    uint64_t started_ns = 0, arrived_ns = 0;
+  } last_ran_;
   std::array<uint64_t, kDrops> drops_{};
   uint64_t expired_pulls_ = 0;
 };
