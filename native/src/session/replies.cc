@@ -94,6 +94,10 @@ void Connection::place(Call& call, uint32_t offset, std::span<const std::byte> p
     return;
   }
   const size_t end = offset + payload.size();
+  if (offset == call.reply.size()) {
+    call.reply.insert(call.reply.end(), payload.begin(), payload.end());
+    return;
+  }
   if (end > call.reply.size()) {
     call.reply.resize(std::min<size_t>(call.reply_bytes, std::max(end, 2 * call.reply.size())));
   }
