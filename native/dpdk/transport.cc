@@ -118,8 +118,8 @@ void DpdkTransport::receive_all() {
 std::span<const RxFrame> DpdkTransport::recv_burst() {
   register_thread();
   if (armed_) disarm();
-  rte_pktmbuf_free_bulk(rx_packets_.data(), static_cast<unsigned>(borrowed_));
   const size_t first = std::exchange(borrowed_, 0);
+  if (first > 0) rte_pktmbuf_free_bulk(rx_packets_.data(), static_cast<unsigned>(first));
   if (first < received_) {  // what came while arming
     std::copy(rx_frames_.begin() + static_cast<ptrdiff_t>(first),
               rx_frames_.begin() + static_cast<ptrdiff_t>(received_), rx_frames_.begin());
