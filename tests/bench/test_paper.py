@@ -249,9 +249,20 @@ def test_roles_by_hand(tmp_path: Path) -> None:
             assert "(c) in-network: batch + update of 32: p50" in ended.out.decode()
 
 
-def test_namespaces_have_transports_of_their_own(tmp_path: Path) -> None:
-    ended = finished(tmp_path, "bench", "paper", "--netns", "--transports", "udp", "--json")
+@pytest.mark.parametrize(
+    ("args", "cause"),
+    [
+        (["--netns", "--transports", "udp"], "--netns compares drivers of its own"),
+        (["--quick", "--size", "cartpole"], "--size is of one role"),
+        (["--role", "learner", "--quick"], "--quick is for all roles"),
+    ],
+)
+def test_the_command_refuses_what_does_not_fit_together(
+    tmp_path: Path, args: list[str], cause: str
+) -> None:
+    ended = finished(tmp_path, "bench", "paper", "--json", *args)
     assert ended.popen.returncode == ConfigError.exit_code, ended.text()
+    assert cause in ended.last_json()["error"]["cause"]
     assert ended.last_json()["error"]["remedy"]
 
 
