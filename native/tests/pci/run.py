@@ -55,7 +55,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--queues", type=int, default=1, metavar="COUNT", help="to receive on: vmxnet3 has several"
     )
-    parser.add_argument("--boot-timeout", type=float, default=120.0, metavar="SECONDS")
+    parser.add_argument("--boot-timeout", type=float, default=240.0, metavar="SECONDS")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drlnet-pci"
     parser.add_argument(
         "--cache", type=Path, default=cache, help=f"where the kernel is kept, 400 MB ({cache})"
