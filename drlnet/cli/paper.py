@@ -115,6 +115,7 @@ def paper(
     training_s: Annotated[float, typer.Option("--training-s", hidden=True)] = 0.0,
     core: Annotated[int | None, typer.Option("--core", hidden=True)] = None,
     replay_core: Annotated[int | None, typer.Option("--replay-core", hidden=True)] = None,
+    stay: Annotated[bool, typer.Option("--stay", hidden=True)] = False,
     eal: EalOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -158,7 +159,7 @@ def paper(
         RoleOptions(
             server, poll, Workload(size, actors, rate), layouts,
             [int(batch) for batch in batches.split(",") if batch != "none"],
-            Effort(calls, budget_s, warm_up), turn, training_s, core, replay_core,
+            Effort(calls, budget_s, warm_up), turn, training_s, core, replay_core, stay,
         ),
     )  # fmt: skip
 

@@ -21,6 +21,7 @@ from drlnet.bench.cores import Cores
 from drlnet.bench.paper import Results, floors, groups_of, measure_paper, reductions, transports_of
 from drlnet.bench.paper.comparisons import COMPARISONS
 from drlnet.bench.paper.groups import (
+    FINISHED,
     REDIS,
     REDIS_SERVER,
     Group,
@@ -247,6 +248,12 @@ def test_roles_by_hand(tmp_path: Path) -> None:
             ended = finished(tmp_path, *paper, *learner)
             assert ended.popen.returncode == 0, ended.text()
             assert "(c) in-network: batch + update of 32: p50" in ended.out.decode()
+            assert finished(tmp_path, *paper, *learner, "--json").last_json()["event"] == FINISHED
+            long = (*learner[:-1], "30")
+            with command(tmp_path, *paper, *long) as running:
+                running.wait_for("ping: p50")
+                assert running.end(signal.SIGINT) == 128 + signal.SIGINT, running.text()
+            assert "interrupted" in running.out.decode()
 
 
 @pytest.mark.parametrize(
