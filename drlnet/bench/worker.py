@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,9 +16,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from drlnet.bench.leftovers import left_behind, own
 from drlnet.bench.peers import PeerUnavailable
 from drlnet.errors import DrlnetError
 from drlnet.launch.guard import child_environment
@@ -25,6 +28,7 @@ from drlnet.launch.process import DRLNET
 from drlnet.launch.signals import Stop
 
 _GRACE_S = 10.0
+_TAG = "drlnet-worker-"  # of folders for temporary files
 
 
 class WorkerFailed(Exception):
@@ -38,12 +42,18 @@ class Stopped(Exception):
 class Worker:
     """Calls methods of `make()`, an object in a child process that lives no longer than this.
 
-    make and whatever is passed and returned must pickle. Threading: main thread only (see guard).
+    make and whatever is passed and returned must pickle. Its temporary files go with it, however it
+    ends. Threading: main thread only (see guard).
     """
 
     def __init__(self, stop: Stop, make: Callable[[], Any]) -> None:
         self._stop = stop
         self._words = tempfile.TemporaryFile()  # noqa: SIM115, closed in close()
+        for left in left_behind(Path(tempfile.gettempdir()), _TAG):
+            shutil.rmtree(left, ignore_errors=True)  # it may be another user's
+        self._folder = tempfile.TemporaryDirectory(
+            prefix=f"{own(_TAG)}-", ignore_cleanup_errors=True
+        )
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -52,7 +62,7 @@ class Worker:
                 stdout=self._words,
                 stderr=self._words,
                 pass_fds=[theirs.fileno()],
-                env=child_environment(),
+                env={**child_environment(), "TMPDIR": self._folder.name},
                 start_new_session=True,  # Ctrl-C is ours alone; and all of it ends together
             )
         self._connection: Connection[Any, Any] = Connection(ours.detach())
@@ -113,6 +123,7 @@ class Worker:
         os.close(self._pid_fd)
         self._connection.close()
         self._words.close()
+        self._folder.cleanup()
 
     def __enter__(self) -> Worker:
         return self

@@ -21,6 +21,7 @@ OutOption = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="where JSON and plot are written")
 ]
 OUT = Path("runs/bench")
+_USUAL_BYTES = 1 << 18  # of results
 
 
 def names_in(words: str | None) -> list[str] | None:
@@ -46,9 +47,31 @@ def end_if(stop: Stop) -> None:
         raise typer.Exit(stop.exit_code)
 
 
+def require_writable(out: Path) -> None:
+    """Raises ConfigError where results cannot be written: before they are measured, not after."""
+    from tempfile import TemporaryFile
+
+    from drlnet.errors import ConfigError
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out) as tried:
+            tried.write(bytes(_USUAL_BYTES))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to {out}: {error.strerror}", "choose another folder with --out"
+        ) from error
+
+
 def write(output: Output, path: Path, records: Records[Any], picture: Figure) -> None:
     """path.json and path.svg, and a line for each."""
-    records.write(path.with_suffix(".json"))
-    picture.save(path.with_suffix(".svg"))
+    from drlnet.errors import ConfigError
+
+    try:
+        records.write(path.with_suffix(".json"))
+        picture.save(path.with_suffix(".svg"))
+    except ConfigError:
+        output.result(records.to_json())  # what was measured is not lost with the disk
+        raise
     for suffix in (".json", ".svg"):
         output.note(f"written: {path.with_suffix(suffix)}")

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from drlnet.cli.bench_report import OUT, OutOption, end_if, names_in, write
+from drlnet.cli.bench_report import (
+    OUT,
+    OutOption,
+    end_if,
+    names_in,
+    require_writable,
+    write,
+)
 from drlnet.cli.options import DebugOption, EalOption, JsonOption
 from drlnet.cli.output import Output
 from drlnet.cli.transports import TransportsOption
@@ -22,9 +29,11 @@ Size = Literal["cartpole", "frame", "transition"]
 
 
 _ROLES = "Several machines, one role each"
+_OF_ALL_ROLES = ("transports", "rounds", "quick", "netns", "redis", "out")
 
 
 def paper(
+    context: typer.Context,
     transports: TransportsOption = None,
     rounds: Annotated[
         int | None,
@@ -106,6 +115,7 @@ def paper(
     training_s: Annotated[float, typer.Option("--training-s", hidden=True)] = 0.0,
     core: Annotated[int | None, typer.Option("--core", hidden=True)] = None,
     replay_core: Annotated[int | None, typer.Option("--replay-core", hidden=True)] = None,
+    stay: Annotated[bool, typer.Option("--stay", hidden=True)] = False,
     eal: EalOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -129,6 +139,7 @@ def paper(
 
     drlnet bench paper --role learner --server udp://10.0.0.2:7447
     """
+    _require_fitting(context, alone=role is None)
     output = Output(json)
     if role is None:
         output.result(measure(output, transports, rounds, quick, netns, redis, out))
@@ -148,9 +159,30 @@ def paper(
         RoleOptions(
             server, poll, Workload(size, actors, rate), layouts,
             [int(batch) for batch in batches.split(",") if batch != "none"],
-            Effort(calls, budget_s, warm_up), turn, training_s, core, replay_core,
+            Effort(calls, budget_s, warm_up), turn, training_s, core, replay_core, stay,
         ),
     )  # fmt: skip
+
+
+def _require_fitting(context: typer.Context, *, alone: bool) -> None:
+    """Raises ConfigError for an option that would do nothing: with --role, or without."""
+    from drlnet.errors import ConfigError
+
+    for option in context.command.params:
+        name = option.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        if alone and getattr(option, "rich_help_panel", None) == _ROLES:
+            raise ConfigError(
+                f"{option.opts[0]} is of one role, and no --role is given",
+                "add --role server, actor or learner, or leave it out to measure this machine",
+            )
+        if not alone and name in _OF_ALL_ROLES:
+            raise ConfigError(
+                f"{option.opts[0]} is for all roles on this machine, --role plays one of them",
+                "give one of the two",
+            )
 
 
 def bare_server(listen: str, poll: Annotated[str, typer.Option("--poll")] = "busy") -> None:
@@ -213,6 +245,7 @@ def measure(
     subjects = transports_of(subjects_of(names))
     if quick and names is None:
         subjects = subjects[:3]
+    require_writable(out)
     with Stop() as stop, ExitStack() as stack:
         places = Places(Cores.usable())
         if netns:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
+from drlnet.cli.bench_report import end_if
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class RoleOptions:
     training_s: float
     core: int | None
     replay_core: int | None
+    stay: bool  # when all is measured, until told to end
 
 
 def play(output: Output, role: Literal["actor", "learner"], options: RoleOptions) -> None:
@@ -83,7 +85,11 @@ def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
             access, options.batches, options.effort, stop, say,
             turn=options.turn, training_s=options.training_s,
         )  # fmt: skip
-        if output.as_json:
+        interrupted = stop.is_set()
+        output.event(FINISHED)
+        if options.stay:
             # Who started us ends the actors first: in layout (a) they would wait for our server.
-            output.event(FINISHED)
             stop.wait()
+    if interrupted and not options.stay:
+        output.note("interrupted: what is shown is what was measured until then")
+        end_if(stop)

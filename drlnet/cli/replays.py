@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from drlnet.cli.bench_report import effort_of, names_in, some_in, write
+from drlnet.cli.bench_report import effort_of, names_in, require_writable, some_in, write
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def measure(output: Output, names: Names, rounds: int, quick: bool, out: Path) -
     works = [(WORKS[name], subjects_of(WORKS[name], transports, against)) for name in wanted]
     if not any(subjects for _, subjects in works):
         raise ConfigError("there is nothing to measure", "name transports, peers, or both")
+    require_writable(out)
     with Stop() as stop:
         results = measure_replays(
             stop,

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drlnet.cli.bench_report import effort_of, end_if, names_in, some_in, write
+from drlnet.cli.bench_report import effort_of, end_if, names_in, require_writable, some_in, write
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def measure(
     if not subjects:
         raise ConfigError("there is nothing to measure", "name samplers, peers, or both")
     priorities_of(distribution, 1)  # says now if there is none of that name
+    require_writable(out)
     with Stop() as stop:
         results = measure_samplers(
             stop,

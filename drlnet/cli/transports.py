@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drlnet.cli.bench_report import effort_of, end_if, names_in, write
+from drlnet.cli.bench_report import effort_of, end_if, names_in, require_writable, write
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def measure_transports(
     from drlnet.launch.signals import Stop
 
     subjects = subjects_of(names_in(transports))
+    require_writable(out)
     with Stop() as stop:
         results = run(stop, subjects, rounds=rounds, effort=effort_of(quick), note=output.note)
         end_if(stop)
@@ -56,6 +57,7 @@ def measure_veth(
             "give one of the two",
         )
     effort = effort_of(quick)
+    require_writable(out)
     with Stop() as stop, joined(mtu) as sides:
         results = run(
             stop,

@@ -107,7 +107,9 @@ bool Interface::on_packet(rte_mbuf* packet, uint64_t now, rte_mempool* pool, RxF
   }
   link::PacketDrop drop{};
   link::Packet parsed;
-  if (packet->nb_segs != 1) {  // longer than a buffer: none of ours is
+  // Some NICs fill no more than 8 KiB of a buffer: the end of a jumbo frame comes in a second one,
+  // and is moved behind its beginning. What does not fit there is none of ours.
+  if (packet->nb_segs != 1 && rte_pktmbuf_linearize(packet) != 0) {
     ++counters_.drops[static_cast<size_t>(link::PacketDrop::malformed)];
     return false;
   }

@@ -1,10 +1,12 @@
 #include <ifaddrs.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -45,6 +47,28 @@ int kernel_index_when_up(int fd, const std::string& interface) {
   interface.copy(request.ifr_name, IFNAMSIZ - 1);
   if (ioctl(fd, SIOCGIFFLAGS, &request) != 0 || (request.ifr_flags & IFF_UP) == 0) return 0;
   return kernel_index(fd, interface);
+}
+
+Descriptor join_groups(const std::string& interface, std::span<const link::MacAddress> groups,
+                       const std::string& shown) {
+  if (groups.empty()) return Descriptor();
+  // Bound to no protocol: it receives nothing, and the kernel counts who has joined what.
+  Descriptor packets(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  bool joined = packets.get() >= 0;
+  packet_mreq membership{};
+  membership.mr_type = PACKET_MR_MULTICAST;
+  membership.mr_ifindex = joined ? kernel_index(packets.get(), interface) : 0;
+  for (size_t i = 0; i < groups.size() && joined; ++i) {
+    membership.mr_alen = static_cast<uint16_t>(groups[i].bytes.size());
+    std::memcpy(membership.mr_address, groups[i].bytes.data(), groups[i].bytes.size());
+    joined = setsockopt(packets.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, &membership,
+                        sizeof membership) == 0;
+  }
+  if (joined) return packets;
+  throw Error(
+      Status::transport,
+      shown + ": cannot have " + interface + " pass on IPv6's groups: " + std::strerror(errno),
+      "That takes privileges: run as root.");
 }
 
 bool kernel_answers_for(const link::IpAddress& ip) {

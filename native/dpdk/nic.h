@@ -4,6 +4,7 @@
 #include <string>
 
 #include "interface.h"
+#include "rendezvous.h"
 #include "transport/dpdk_address.h"
 
 namespace drlnet::dpdk {
@@ -19,6 +20,10 @@ uint16_t kernel_mtu(const std::string& interface, const std::string& shown);
 // Its number while it is there (and up), else 0. An interface made anew has another number.
 int kernel_index(int socket_fd, const std::string& interface);
 int kernel_index_when_up(int socket_fd, const std::string& interface);
+// Has the interface pass on frames to these groups while the descriptor is open. Throws
+// Error(transport) without the privilege.
+Descriptor join_groups(const std::string& interface, std::span<const link::MacAddress> groups,
+                       const std::string& shown);
 bool kernel_answers_for(const link::IpAddress& ip);
 bool carries_default_route(const std::string& interface);
 

@@ -93,7 +93,10 @@ Device device_of(const NicAddress& address) {
                 address.shown + ": an MTU of " + std::to_string(device.mtu) + " is too small",
                 "It takes 1280 at least: run `ip link set " + address.device + " mtu 1500`.");
   }
-  if (address.driver == NicDriver::pci) device.port.mtu = device.mtu;
+  if (address.driver == NicDriver::pci) {
+    device.port.mtu = device.mtu;
+    device.port.groups = link::listened_groups(address.ip.address);
+  }
   if (!address.arguments.empty()) {
     device.port.arguments += (device.port.arguments.empty() ? "" : ",") + address.arguments;
   }
@@ -109,6 +112,12 @@ std::unique_ptr<Pool> make_pool(const NicAddress& address, const Device& device)
   return pool;
 }
 
+// On the kernel's interface, whose filter is told of the groups by the kernel.
+struct KernelLink final : Link {
+  explicit KernelLink(Descriptor joined) : groups(std::move(joined)) {}
+  Descriptor groups;
+};
+
 std::unique_ptr<Link> open_link(const NicAddress& address, const Device& device, uint16_t udp_port,
                                 Pool& pool) {
   InterfaceOptions options;
@@ -117,8 +126,15 @@ std::unique_ptr<Link> open_link(const NicAddress& address, const Device& device,
   options.mtu = device.mtu;
   options.checksums = device.checksums;
   options.gateway = address.gateway;
-  auto link = std::make_unique<Link>();
-  link->interface = std::make_unique<Interface>(std::make_unique<Port>(device.port, pool), options);
+  auto port = std::make_unique<Port>(device.port, pool);
+  std::unique_ptr<Link> link;
+  if (address.driver == NicDriver::pci) {
+    link = std::make_unique<Link>();
+  } else {
+    const auto groups = link::listened_groups(address.ip.address);
+    link = std::make_unique<KernelLink>(join_groups(address.device, groups, address.shown));
+  }
+  link->interface = std::make_unique<Interface>(std::move(port), options);
   link->interface->announce(pool.get());
   return link;
 }

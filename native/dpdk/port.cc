@@ -36,6 +36,12 @@ Error failed(const PortOptions& options, const std::string& what, int code) {
   return {Status::transport, cause, remedy};
 }
 
+rte_ether_addr to_rte(const link::MacAddress& mac) {
+  rte_ether_addr address{};
+  std::memcpy(address.addr_bytes, mac.bytes.data(), mac.bytes.size());
+  return address;
+}
+
 // Runs after DPDK has set the buffer up.
 void shift_buffer(rte_mempool*, void*, void* object, unsigned) {
   auto* packet = static_cast<rte_mbuf*>(object);
@@ -126,6 +132,16 @@ void Port::configure(const PortOptions& options, rte_mempool* pool) {
   if (code != 0) throw failed(options, "cannot set up sending", code);
   code = rte_eth_dev_start(id_);
   if (code != 0) throw failed(options, "cannot start the device", code);
+  if (!options.groups.empty()) listen_to_groups(options);
+}
+
+// Of what the driver offers, the filter that passes least. -ENOTSUP of both: there is none to set.
+void Port::listen_to_groups(const PortOptions& options) {
+  std::vector<rte_ether_addr> groups(options.groups.size());
+  std::ranges::transform(options.groups, groups.begin(), to_rte);
+  int code = rte_eth_dev_set_mc_addr_list(id_, groups.data(), static_cast<uint32_t>(groups.size()));
+  if (code == -ENOTSUP) code = rte_eth_allmulticast_enable(id_);
+  if (code != 0 && code != -ENOTSUP) throw failed(options, "cannot listen to IPv6's groups", code);
 }
 
 void Port::close() {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "environment.h"
 #include "transport/link/address.h"
@@ -33,13 +34,14 @@ class Pool {
 };
 
 struct PortOptions {
-  std::string bus = "vdev";    // or "pci"
-  std::string device;          // "net_memif0", "0000:3b:00.0"
-  std::string arguments;       // of the device, as DPDK's devargs
-  uint16_t descriptors = 512;  // of each ring; the driver adjusts it
-  uint16_t mtu = 0;            // 0: leave the driver's
-  uint16_t queues = 1;         // to receive on; more than one: flows are spread (RSS)
-  std::string shown;           // the address as the user wrote it, for errors
+  std::string bus = "vdev";              // or "pci"
+  std::string device;                    // "net_memif0", "0000:3b:00.0"
+  std::string arguments;                 // of the device, as DPDK's devargs
+  uint16_t descriptors = 512;            // of each ring; the driver adjusts it
+  uint16_t mtu = 0;                      // 0: leave the driver's
+  uint16_t queues = 1;                   // to receive on; more than one: flows are spread (RSS)
+  std::vector<link::MacAddress> groups;  // whose frames are received, too
+  std::string shown;                     // the address as the user wrote it, for errors
 };
 
 class Port {
@@ -68,6 +70,7 @@ class Port {
  private:
   void attach(const PortOptions& options);
   void configure(const PortOptions& options, rte_mempool* pool);
+  void listen_to_groups(const PortOptions& options);
   void close();
 
   uint16_t id_ = RTE_MAX_ETHPORTS;

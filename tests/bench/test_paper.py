@@ -21,6 +21,7 @@ from drlnet.bench.cores import Cores
 from drlnet.bench.paper import Results, floors, groups_of, measure_paper, reductions, transports_of
 from drlnet.bench.paper.comparisons import COMPARISONS
 from drlnet.bench.paper.groups import (
+    FINISHED,
     REDIS,
     REDIS_SERVER,
     Group,
@@ -247,11 +248,28 @@ def test_roles_by_hand(tmp_path: Path) -> None:
             ended = finished(tmp_path, *paper, *learner)
             assert ended.popen.returncode == 0, ended.text()
             assert "(c) in-network: batch + update of 32: p50" in ended.out.decode()
+            assert finished(tmp_path, *paper, *learner, "--json").last_json()["event"] == FINISHED
+            long = (*learner[:-1], "30")
+            with command(tmp_path, *paper, *long) as running:
+                running.wait_for("ping: p50")
+                assert running.end(signal.SIGINT) == 128 + signal.SIGINT, running.text()
+            assert "interrupted" in running.out.decode()
 
 
-def test_namespaces_have_transports_of_their_own(tmp_path: Path) -> None:
-    ended = finished(tmp_path, "bench", "paper", "--netns", "--transports", "udp", "--json")
+@pytest.mark.parametrize(
+    ("args", "cause"),
+    [
+        (["--netns", "--transports", "udp"], "--netns compares drivers of its own"),
+        (["--quick", "--size", "cartpole"], "--size is of one role"),
+        (["--role", "learner", "--quick"], "--quick is for all roles"),
+    ],
+)
+def test_the_command_refuses_what_does_not_fit_together(
+    tmp_path: Path, args: list[str], cause: str
+) -> None:
+    ended = finished(tmp_path, "bench", "paper", "--json", *args)
     assert ended.popen.returncode == ConfigError.exit_code, ended.text()
+    assert cause in ended.last_json()["error"]["cause"]
     assert ended.last_json()["error"]["remedy"]
 
 

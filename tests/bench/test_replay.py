@@ -6,6 +6,8 @@ import io
 import json
 import os
 import signal
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -163,6 +165,23 @@ def test_a_worker_says_why_it_could_not_be_made_and_ends_with_its_owner() -> Non
             os.kill(pid, 0)
 
 
+def test_a_killed_workers_temporary_files_go_and_those_of_a_killed_benchmark() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = Path(tempfile.gettempdir()) / f"drlnet-worker-{ended.pid}-left"
+    left.mkdir()
+    (left / "socket").touch()
+    with Stop() as stop, Worker(stop, tempfile.mkdtemp) as worker:
+        assert not left.exists()
+        made = Path(worker.call("__str__"))
+        assert made.is_dir()
+        os.kill(worker.pid, signal.SIGKILL)
+        with pytest.raises(WorkerFailed, match="SIGKILL"):
+            worker.call("__str__")
+    assert not made.exists()
+    assert not list(made.parent.parent.glob(f"drlnet-worker-{os.getpid()}-*"))
+
+
 def record(subject: str, op: str, workload: str, per_second: float) -> Record:
     us = 1e6 / per_second
     return Record("replay", subject, workload, op, us, 2 * us, per_second, 1)
@@ -238,6 +257,7 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing_behind(tmp_path: Path
         (["--transports", "upd"], "upd", "udp"),
         (["--clients", "few"], "few", "0,1,2"),
         (["--transports", "none", "--against", "none"], "nothing to measure", "name transports"),
+        (["--out", "/proc/none"], "cannot write to /proc/none", "--out"),
     ],
 )
 def test_the_command_refuses_what_it_cannot_measure(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,14 +19,17 @@ from drlnet import native
 from drlnet.bench import Record
 from drlnet.bench.bars import plot_bars
 from drlnet.bench.cores import Cores
+from drlnet.bench.records import Records
 from drlnet.bench.rounds import COPY, Effort
 from drlnet.bench.transport import measure_transports, reductions, subjects_of
 from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Measured
-from drlnet.bench.transport.netns import joined
+from drlnet.bench.transport.netns import joined, namespaces
 from drlnet.bench.transport.ring import measure_ring
 from drlnet.bench.transport.rounds import Results
 from drlnet.bench.transport.subjects import RING, Subject
 from drlnet.bench.transport.table import caption, show
+from drlnet.cli.bench_report import require_writable, write
+from drlnet.cli.output import Output
 from drlnet.errors import ConfigError, TransportError
 from drlnet.launch.signals import Stop
 
@@ -149,6 +155,63 @@ def test_namespaces_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(TransportError, match="takes root"), joined(1500):
         pass
+
+
+_HOLDS_NAMESPACES = """
+from drlnet.bench.transport.netns import namespaces
+with namespaces("q") as names:
+    print(*names, flush=True)
+    input()
+"""
+
+
+def test_namespaces_of_a_killed_benchmark_go_at_the_next_start() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces take root")
+    with ExitStack() as stack:
+        holders, names = [], []
+        for _ in range(2):
+            holder = subprocess.Popen(
+                [sys.executable, "-c", _HOLDS_NAMESPACES],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            stack.enter_context(holder)
+            stack.callback(holder.kill)
+            assert holder.stdout is not None
+            names.append(holder.stdout.readline().strip())
+            holders.append(holder)
+        killed, running = names
+        holders[0].kill()
+        holders[0].wait()
+        assert killed in _namespaces()
+        with namespaces("q") as (own,):
+            assert killed not in _namespaces()
+            assert {own, running} <= _namespaces()
+        holders[1].communicate("\n")
+        assert not {own, running} & _namespaces()
+
+
+def _namespaces() -> set[str]:
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    return {line.split()[0] for line in listed.stdout.splitlines()}
+
+
+def test_what_cannot_be_written_is_said_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = [record("udp block", 60.0)]
+    (tmp_path / "transport.json").mkdir()
+    with pytest.raises(ConfigError, match="cannot write"):
+        write(
+            Output(as_json=True), tmp_path / "transport", Records(measured),
+            plot_bars("Latency", measured),
+        )  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["records"][0]["p50_us"] == 60.0
+    with pytest.raises(ConfigError, match="cannot write to"):
+        require_writable(Path("/proc/none"))
+    require_writable(tmp_path / "new" / "folder")
 
 
 def test_the_command_refuses_what_it_cannot_measure(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def _learner(
     group: Group, effort: Effort, places: Places, ready: str, turn: int, training_s: float
 ) -> list[str]:
     address = ready if group.place == "learner" else places.reached(group, ready, None)
-    words = _common(group, "learner", address, places.cores.client)
+    words = [*_common(group, "learner", address, places.cores.client), "--stay"]
     words += ["--layouts", "a" if group.place == "learner" else "bc", "--turn", str(turn)]
     words += ["--batches", ",".join(map(str, group.batches)) or "none"]
     words += ["--calls", str(effort.calls), "--budget-s", str(effort.budget_s)]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from drlnet.bench.cores import Cores
 from drlnet.bench.paper.groups import Group, Places
-from drlnet.bench.transport.netns import ip, require_namespaces
+from drlnet.bench.transport.netns import ip, namespaces
 from drlnet.bench.transport.subjects import Subject
 from drlnet.launch.process import DRLNET
 
@@ -85,21 +84,14 @@ def _program(namespace: str) -> tuple[str, ...]:
 
 @contextmanager
 def through_server(cores: Cores) -> Iterator[tuple[Places, list[Subject]]]:
-    """Where the roles run then, and what they talk over; all of it gone however the block is left.
+    """Where the roles run then, and what they talk over; all of it gone after the block.
 
     The server's host forwards between the other two: in layout (a) the actors' way to the learner.
-    Raises TransportError without the privilege, or without ip(8).
+    Raises TransportError, as namespaces().
     """
-    require_namespaces()
-    tag = f"drl{os.getpid()}"
-    server = f"{tag}s"
-    actors = _Link(f"{tag}a", f"{tag}x", "10.7.1")
-    learner = _Link(f"{tag}l", f"{tag}y", "10.7.2")
-    with ExitStack() as stack:
-        for namespace in (server, actors.host, learner.host):
-            ip("netns", "add", namespace)
-            stack.callback(ip, "netns", "delete", namespace)  # its interfaces go with it
-            ip("-n", namespace, "link", "set", "lo", "up")
+    with namespaces("sal") as (server, of_actors, of_learner):
+        actors = _Link(of_actors, f"{of_actors}0", "10.7.1")
+        learner = _Link(of_learner, f"{of_learner}0", "10.7.2")
         for link in (actors, learner):
             link.join(server)
         forward = "echo 1 > /proc/sys/net/ipv4/ip_forward"

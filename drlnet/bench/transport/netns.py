@@ -8,8 +8,10 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from drlnet.bench.cores import Cores, pin_process
+from drlnet.bench.leftovers import left_behind, own
 from drlnet.bench.rounds import Effort
 from drlnet.bench.transport.cells import Measured
 from drlnet.bench.transport.rounds import READY_DEADLINE_S
@@ -21,6 +23,8 @@ from drlnet.launch.supervisor import Ended, Said, Supervisor
 
 _PORT = 7447
 _CLIENT_IP, _SERVER_IP = "10.7.0.1", "10.7.0.2"
+_TAG = "drl"  # of namespaces and interfaces
+_NAMED = Path("/run/netns")  # where ip(8) has namespaces by name
 _QUIET_S = 60.0  # between two cells of the measuring process
 BLOCK, BUSY = "udp on veth block", "udp on veth busy"
 
@@ -40,8 +44,13 @@ class Side:
 
 
 def ip(*words: str) -> None:
-    """ip(8) with these words. Raises TransportError with what it says."""
-    ended = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    """ip(8) with these words. Raises TransportError with what it says.
+
+    In a session of its own: Ctrl-C is this process's alone, and cuts nothing short half made.
+    """
+    ended = subprocess.run(
+        ["ip", *words], capture_output=True, text=True, check=False, start_new_session=True
+    )
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines()
         raise TransportError(
@@ -61,27 +70,41 @@ def require_namespaces() -> None:
 
 
 @contextmanager
-def joined(mtu: int) -> Iterator[tuple[Side, Side]]:
-    """(client's side, server's side) of a link with that MTU; gone however the block is left.
+def namespaces(letters: str) -> Iterator[list[str]]:
+    """A namespace for each letter, its loopback up; gone, with its interfaces, after the block.
 
-    Raises TransportError without the privilege, or without ip(8).
+    Those of a process that was killed go at the next start. Raises TransportError without the
+    privilege, or without ip(8).
     """
     require_namespaces()
-    tag = f"drl{os.getpid()}"
-    client = Side(f"{tag}c", f"{tag}c", _CLIENT_IP)
-    server = Side(f"{tag}s", f"{tag}s", _SERVER_IP)
+    for left in left_behind(_NAMED, _TAG):
+        ip("netns", "delete", left.name)
+    names = [f"{own(_TAG)}{letter}" for letter in letters]
     with ExitStack() as stack:
-        for side in (client, server):
-            ip("netns", "add", side.namespace)
-            # The pair goes with its namespaces.
-            stack.callback(ip, "netns", "delete", side.namespace)
+        for name in names:
+            ip("netns", "add", name)
+            stack.callback(ip, "netns", "delete", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        yield names
+
+
+@contextmanager
+def joined(mtu: int) -> Iterator[tuple[Side, Side]]:
+    """(client's side, server's side) of a link with that MTU; gone after the block.
+
+    Raises TransportError, as namespaces().
+    """
+    with namespaces("cs") as names:
+        client, server = (
+            Side(name, name, address)
+            for name, address in zip(names, (_CLIENT_IP, _SERVER_IP), strict=True)
+        )
         ip(
             *("link", "add", client.interface, "netns", client.namespace, "mtu", str(mtu)),
             *("type", "veth", "peer", "name", server.interface, "netns", server.namespace),
         )
         for side in (client, server):
             ip("-n", side.namespace, "link", "set", side.interface, "mtu", str(mtu), "up")
-            ip("-n", side.namespace, "link", "set", "lo", "up")
         yield client, server
 
 

@@ -13,6 +13,10 @@ constexpr uint64_t kHelloEveryNs = 100'000'000;
 // How long a smaller frame size waits for the welcome of a larger one.
 constexpr uint64_t kSettleNs = 5'000'000;
 
+size_t largest_frame_bytes(Transport& transport, const Endpoint& server) {
+  return std::min(kMaxFrameBytes, transport.mtu(server) & ~size_t{7});
+}
+
 }  // namespace
 
 void Connection::say_hello(uint64_t now) {
@@ -36,10 +40,9 @@ void Connection::say_hello(uint64_t now) {
     hello.first_request[i] = first;
   }
   std::copy_n(name_.begin(), std::min(name_.size(), sizeof hello.name), hello.name);
-  for (const size_t frame_bytes : kFrameSizes) {
-    if (frame_bytes > transport_->mtu(server_)) continue;
+  const auto probe = [&](size_t frame_bytes) {
     TxFrame* frame = outbox_.next(server_, true);  // the server may be one that takes no other
-    if (frame == nullptr) break;
+    if (frame == nullptr) return;
     FrameHeader header;
     header.kind = FrameKind::hello;
     header.frame_bytes = static_cast<uint16_t>(frame_bytes);
@@ -49,6 +52,11 @@ void Connection::say_hello(uint64_t now) {
     std::memcpy(frame->data + kHeaderBytes, &hello, sizeof hello);
     frame->length = static_cast<uint32_t>(frame_bytes);
     traffic_.sent(frame->length);
+  };
+  const size_t most = largest_frame_bytes(*transport_, server_);
+  probe(most);
+  for (const size_t usual : kFrameSizes) {
+    if (usual < most) probe(usual);
   }
   hello_at_ns_ = now + kHelloEveryNs;
 }
@@ -69,9 +77,8 @@ void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte
   frames_apart_ = (welcome.capabilities & kFramesApart) != 0;
   frame_bytes_ = std::max(frame_bytes_, std::min(frame.size(), kMaxFrameBytes) & ~size_t{7});
   if (settle_until_ == 0) settle_until_ = now + kSettleNs;
-  if (frame_bytes_ >= std::min(kFrameSizes[0], transport_->mtu(server_) & ~size_t{7})) {
-    settle_until_ = now;  // no larger one can come
-  }
+  // No larger one can come.
+  if (frame_bytes_ >= largest_frame_bytes(*transport_, server_)) settle_until_ = now;
 }
 
 void Connection::resume_calls() {

@@ -21,8 +21,9 @@ namespace drlnet {
 constexpr size_t kMaxFrameBytes = 8968;
 // What a frame takes of receive_capacity_bytes(), however short it is.
 constexpr size_t kMinFrameCharge = 1024;
-// Frame sizes that a client probes, largest first: jumbo, Ethernet, IPv6's minimum.
-constexpr std::array<size_t, 3> kFrameSizes = {8968, 1472, 1232};
+// Frame sizes that a client probes besides the largest that its own link takes: jumbo frames over
+// IPv6, Ethernet's usual ones over IPv4 and IPv6, and IPv6's minimum.
+constexpr std::array<size_t, 4> kFrameSizes = {8952, 1472, 1448, 1232};
 
 // Where a frame comes from or goes to; its bytes mean something only to the transport that made it.
 struct Endpoint {

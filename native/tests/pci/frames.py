@@ -1,28 +1,31 @@
-"""Ethernet frames with ARP, ICMP echo and UDP over IPv4, written apart from the code they test."""
+"""Ethernet frames with ping and UDP over IPv4 and IPv6, written apart from the code they test.
+
+How hosts find each other's MAC addresses is in resolution.py.
+"""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
-ETHERTYPE_IPV4 = 0x0800
-ETHERTYPE_ARP = 0x0806
-BROADCAST = b"\xff" * 6
+Address = IPv4Address | IPv6Address
+
+ETHERTYPES = {4: 0x0800, 6: 0x86DD}
 HEADER_BYTES = 14
 MIN_FRAME_BYTES = 60
-IP_HEADER_BYTES = 20
-UDP_HEADER_BYTES = 8
-PROTOCOL_ICMP = 1
+# By IP's version: its header, ICMP's protocol, and what a ping and its answer are called there.
+IP_HEADER_BYTES = {4: 20, 6: 40}
+PROTOCOLS_ICMP = {4: 1, 6: 58}
+ECHO_REQUESTS = {4: 8, 6: 128}
+ECHO_REPLIES = {4: 0, 6: 129}
+UDP_HEADER_BYTES = ECHO_HEADER_BYTES = 8
 PROTOCOL_UDP = 17
-ARP_REQUEST = 1
-ARP_REPLY = 2
-ECHO_REQUEST = 8
-ECHO_REPLY = 0
 DO_NOT_FRAGMENT = 0x4000
+HOP_LIMIT = 64
 
-_ARP = struct.Struct("!HHBBH6s4s6s4s")
-_IP = struct.Struct("!BBHHHBBH4s4s")
+_IPV4 = struct.Struct("!BBHHHBBH4s4s")
+_IPV6 = struct.Struct("!IHBB16s16s")
 _UDP = struct.Struct("!HHHH")
 _ECHO = struct.Struct("!BBHHH")
 
@@ -34,19 +37,14 @@ class Malformed(Exception):
 @dataclass(frozen=True)
 class Host:
     mac: bytes
-    ip: IPv4Address
-
-
-@dataclass(frozen=True)
-class Arp:
-    operation: int
-    sender: Host
-    target_ip: IPv4Address
+    ip: Address
 
 
 @dataclass(frozen=True)
 class Echo:
-    kind: int
+    """A ping, or with `answers` the reply to one."""
+
+    answers: bool
     number: int
     payload: bytes
 
@@ -63,8 +61,10 @@ class Packet:
     """What a frame carries: `source` and `target` are its IP addresses."""
 
     source: Host
-    target: IPv4Address
-    content: Echo | Datagram
+    target: Address
+    protocol: int
+    hop_limit: int
+    body: bytes
 
 
 def checksum(data: bytes) -> int:
@@ -72,8 +72,16 @@ def checksum(data: bytes) -> int:
     if len(data) % 2:
         data += b"\0"
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    total = (total & 0xFFFF) + (total >> 16)
-    return ~(total + (total >> 16)) & 0xFFFF
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def pseudo_header(source: Address, target: Address, protocol: int, length: int) -> bytes:
+    """What the checksums of UDP and ICMPv6 cover of the IP header (RFC 768, RFC 8200)."""
+    fields = "!BBH" if source.version == 4 else "!IxxxB"
+    values = (0, protocol, length) if source.version == 4 else (length, protocol)
+    return source.packed + target.packed + struct.pack(fields, *values)
 
 
 def ethernet(to: bytes, source: bytes, ethertype: int, body: bytes) -> bytes:
@@ -81,105 +89,119 @@ def ethernet(to: bytes, source: bytes, ethertype: int, body: bytes) -> bytes:
     return (to + source + struct.pack("!H", ethertype) + body).ljust(MIN_FRAME_BYTES, b"\0")
 
 
-def arp_frame(operation: int, sender: Host, target_mac: bytes, target_ip: IPv4Address) -> bytes:
-    """A question goes to everyone, an answer to who asked."""
-    known = b"\0" * 6 if target_mac == BROADCAST else target_mac
-    body = _ARP.pack(
-        *(1, ETHERTYPE_IPV4, 6, 4, operation),
-        *(sender.mac, sender.ip.packed, known, target_ip.packed),
-    )
-    return ethernet(target_mac, sender.mac, ETHERTYPE_ARP, body)
+def ip_frame(
+    source: Host, target: Host, protocol: int, body: bytes, hop_limit: int = HOP_LIMIT
+) -> bytes:
+    """`body` in a frame of the version of its addresses."""
+    addresses = (source.ip.packed, target.ip.packed)
+    if source.ip.version == 6:
+        header = _IPV6.pack(6 << 28, len(body), protocol, hop_limit, *addresses)
+    else:
+        length = IP_HEADER_BYTES[4] + len(body)
+
+        def with_sum(sum_: int) -> bytes:
+            fragment = DO_NOT_FRAGMENT
+            fields = (0x45, 0, length, 0, fragment, hop_limit, protocol, sum_)
+            return _IPV4.pack(*fields, *addresses)
+
+        header = with_sum(checksum(with_sum(0)))
+    return ethernet(target.mac, source.mac, ETHERTYPES[source.ip.version], header + body)
 
 
-def _ip_frame(source: Host, target: Host, protocol: int, body: bytes) -> bytes:
-    def header(sum_: int) -> bytes:
-        return _IP.pack(
-            *(0x45, 0, IP_HEADER_BYTES + len(body), 0, DO_NOT_FRAGMENT, 64, protocol, sum_),
-            *(source.ip.packed, target.ip.packed),
-        )
-
-    packet = header(checksum(header(0))) + body
-    return ethernet(target.mac, source.mac, ETHERTYPE_IPV4, packet)
+def icmp_checksum(source: Address, target: Address, message: bytes) -> int:
+    """Only ICMPv6's covers the addresses."""
+    covered = b""
+    if source.version == 6:
+        covered = pseudo_header(source, target, PROTOCOLS_ICMP[6], len(message))
+    return checksum(covered + message)
 
 
 def echo_frame(source: Host, target: Host, echo: Echo) -> bytes:
-    def body(sum_: int) -> bytes:
-        return _ECHO.pack(echo.kind, 0, sum_, 1, echo.number) + echo.payload
+    version = source.ip.version
+    kind = (ECHO_REPLIES if echo.answers else ECHO_REQUESTS)[version]
 
-    return _ip_frame(source, target, PROTOCOL_ICMP, body(checksum(body(0))))
+    def message(sum_: int) -> bytes:
+        return _ECHO.pack(kind, 0, sum_, 1, echo.number) + echo.payload
 
-
-def _pseudo_header(source: IPv4Address, target: IPv4Address, length: int) -> bytes:
-    return source.packed + target.packed + struct.pack("!HH", PROTOCOL_UDP, length)
+    whole = message(icmp_checksum(source.ip, target.ip, message(0)))
+    return ip_frame(source, target, PROTOCOLS_ICMP[version], whole)
 
 
 def datagram_frame(source: Host, target: Host, datagram: Datagram) -> bytes:
     length = UDP_HEADER_BYTES + len(datagram.payload)
 
-    def body(sum_: int) -> bytes:
+    def whole(sum_: int) -> bytes:
         header = _UDP.pack(datagram.from_port, datagram.to_port, length, sum_)
         return header + datagram.payload
 
     # A sum of 0 is sent as its other form: 0 would mean that there is none.
-    sum_ = checksum(_pseudo_header(source.ip, target.ip, length) + body(0)) or 0xFFFF
-    return _ip_frame(source, target, PROTOCOL_UDP, body(sum_))
+    covered = pseudo_header(source.ip, target.ip, PROTOCOL_UDP, length)
+    sum_ = checksum(covered + whole(0)) or 0xFFFF
+    return ip_frame(source, target, PROTOCOL_UDP, whole(sum_))
 
 
-def parse(frame: bytes) -> Arp | Packet | None:
-    """What a frame says; None for protocols that this link does not speak. Raises Malformed."""
+def parse_ip(frame: bytes) -> Packet | None:
+    """The IP packet in a frame; None where it holds another protocol. Raises Malformed."""
     if len(frame) < HEADER_BYTES:
         raise Malformed(f"a frame of {len(frame)} bytes")
+    mac, body = frame[6:12], frame[HEADER_BYTES:]
     ethertype = int.from_bytes(frame[12:14], "big")
-    body = frame[HEADER_BYTES:]
-    if ethertype == ETHERTYPE_ARP:
-        return _parse_arp(body)
-    if ethertype == ETHERTYPE_IPV4:
-        return _parse_ip(frame[6:12], body)
+    if ethertype == ETHERTYPES[4]:
+        return _parse_ipv4(mac, body)
+    if ethertype == ETHERTYPES[6]:
+        return _parse_ipv6(mac, body)
     return None
 
 
-def _parse_arp(body: bytes) -> Arp:
-    if len(body) < _ARP.size:
-        raise Malformed("a short ARP packet")
-    *kinds, operation, mac, ip, _, target_ip = _ARP.unpack_from(body)
-    if kinds != [1, ETHERTYPE_IPV4, 6, 4] or operation not in (ARP_REQUEST, ARP_REPLY):
-        raise Malformed("an ARP packet for other hardware")
-    return Arp(operation, Host(mac, IPv4Address(ip)), IPv4Address(target_ip))
-
-
-def _parse_ip(mac: bytes, body: bytes) -> Packet | None:
-    if len(body) < IP_HEADER_BYTES:
+def _parse_ipv4(mac: bytes, body: bytes) -> Packet:
+    if len(body) < _IPV4.size:
         raise Malformed("a short IP header")
-    version, _, length, _, fragment, _, protocol, _, source, target = _IP.unpack_from(body)
+    version, _, length, _, fragment, hops, protocol, _, source, target = _IPV4.unpack_from(body)
     header_bytes = (version & 15) * 4
-    if version >> 4 != 4 or not IP_HEADER_BYTES <= header_bytes <= length <= len(body):
+    if version >> 4 != 4 or not _IPV4.size <= header_bytes <= length <= len(body):
         raise Malformed("lengths in the IP header")
     if checksum(body[:header_bytes]) != 0:
         raise Malformed("the IP checksum")
     if fragment & ~DO_NOT_FRAGMENT:
         raise Malformed("a fragment: the server never sends one")
-    host, target_ip = Host(mac, IPv4Address(source)), IPv4Address(target)
-    inner = body[header_bytes:length]
-    if protocol == PROTOCOL_ICMP:
-        return Packet(host, target_ip, _parse_echo(inner))
-    if protocol == PROTOCOL_UDP:
-        return Packet(host, target_ip, _parse_udp(host.ip, target_ip, inner))
-    return None
+    host = Host(mac, ip_address(source))
+    return Packet(host, ip_address(target), protocol, hops, body[header_bytes:length])
 
 
-def _parse_echo(body: bytes) -> Echo:
-    if len(body) < _ECHO.size or checksum(body) != 0:
+def _parse_ipv6(mac: bytes, body: bytes) -> Packet:
+    if len(body) < _IPV6.size:
+        raise Malformed("a short IPv6 header")
+    first, length, protocol, hops, source, target = _IPV6.unpack_from(body)
+    if first >> 28 != 6 or _IPV6.size + length > len(body):
+        raise Malformed("lengths in the IPv6 header")
+    host, inner = Host(mac, ip_address(source)), body[_IPV6.size : _IPV6.size + length]
+    return Packet(host, ip_address(target), protocol, hops, inner)
+
+
+def parse_content(packet: Packet) -> Echo | Datagram | None:
+    """What a packet carries; None for protocols that this link does not speak. Raises Malformed."""
+    version, body = packet.source.ip.version, packet.body
+    if packet.protocol == PROTOCOL_UDP:
+        return _parse_udp(packet)
+    if packet.protocol != PROTOCOLS_ICMP[version]:
+        return None
+    if len(body) < _ECHO.size or icmp_checksum(packet.source.ip, packet.target, body) != 0:
         raise Malformed("the ICMP checksum")
     kind, _, _, _, number = _ECHO.unpack_from(body)
-    return Echo(kind, number, body[_ECHO.size :])
+    if kind not in (ECHO_REQUESTS[version], ECHO_REPLIES[version]):
+        return None
+    return Echo(kind == ECHO_REPLIES[version], number, body[_ECHO.size :])
 
 
-def _parse_udp(source: IPv4Address, target: IPv4Address, body: bytes) -> Datagram:
-    if len(body) < UDP_HEADER_BYTES:
+def _parse_udp(packet: Packet) -> Datagram:
+    body = packet.body
+    if len(body) < _UDP.size:
         raise Malformed("a short UDP header")
     from_port, to_port, length, sum_ = _UDP.unpack_from(body)
     if length != len(body):
         raise Malformed("the length in the UDP header")
-    if sum_ != 0 and checksum(_pseudo_header(source, target, length) + body) != 0:
+    covered = pseudo_header(packet.source.ip, packet.target, PROTOCOL_UDP, length)
+    # IPv4 may leave the sum out, IPv6 may not (RFC 8200, section 8.1).
+    if (sum_ != 0 or packet.target.version == 6) and checksum(covered + body) != 0:
         raise Malformed("the UDP checksum")
-    return Datagram(from_port, to_port, body[UDP_HEADER_BYTES:])
+    return Datagram(from_port, to_port, body[_UDP.size :])

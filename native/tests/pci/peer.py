@@ -1,8 +1,8 @@
 """The host at the other end of the emulated cable: a bridge from a local UDP port to the link.
 
-It owns an address on the link, answers ARP and pings for it, and carries datagrams between
-127.0.0.1:<port> and the guest, so that an ordinary client talks to the server in the guest. Each
-local client keeps its port number on the link, which is how replies find back.
+It owns an address on the link, answers neighbours' questions and pings for it, and carries
+datagrams between 127.0.0.1:<port> and the guest, so that an ordinary client talks to the server in
+the guest. Each local client keeps its port number on the link, which is how replies find back.
 """
 
 from __future__ import annotations
@@ -12,29 +12,32 @@ import socket
 import threading
 import time
 from collections import Counter
-from ipaddress import IPv4Address
 from pathlib import Path
 from types import TracebackType
 
 from frames import (
-    ARP_REPLY,
-    ARP_REQUEST,
-    BROADCAST,
-    ECHO_REPLY,
-    ECHO_REQUEST,
     HEADER_BYTES,
     IP_HEADER_BYTES,
     UDP_HEADER_BYTES,
-    Arp,
+    Address,
     Datagram,
     Echo,
     Host,
     Malformed,
     Packet,
-    arp_frame,
     datagram_frame,
     echo_frame,
-    parse,
+    parse_content,
+    parse_ip,
+)
+from resolution import (
+    Asked,
+    Told,
+    answer_frame,
+    listened_macs,
+    parse_arp,
+    parse_discovery,
+    question_frame,
 )
 
 LOCALHOST = "127.0.0.1"
@@ -57,8 +60,8 @@ class Bridge:
         self,
         own_path: Path,
         nic_path: Path,
-        ip: IPv4Address,
-        guest_ip: IPv4Address,
+        ip: Address,
+        guest_ip: Address,
         guest_port: int,
         mtu: int = 1500,
     ) -> None:
@@ -70,6 +73,8 @@ class Bridge:
         self._guest_ip = guest_ip
         self._guest_port = guest_port
         self.mtu = mtu
+        self.header_bytes = IP_HEADER_BYTES[ip.version] + UDP_HEADER_BYTES
+        self._listened = {MAC, *listened_macs(self.self)}
         self._guest: Host | None = None
         self._clients: set[int] = set()
         self._echoes: dict[int, bytes] = {}
@@ -90,7 +95,7 @@ class Bridge:
         deadline = time.monotonic() + deadline_s
         with self._heard:
             self._guest = None
-        question = arp_frame(ARP_REQUEST, self.self, BROADCAST, self._guest_ip)
+        question = question_frame(self.self, self._guest_ip)
         while True:
             self._send(question)
             with self._heard:
@@ -98,13 +103,13 @@ class Bridge:
                     assert self._guest is not None
                     return self._guest
             if time.monotonic() > deadline:
-                raise NoAnswer(self._explain(f"ARP for {self._guest_ip}", deadline_s))
+                raise NoAnswer(self._explain(f"who has {self._guest_ip}", deadline_s))
 
     def ping(self, number: int, payload: bytes, deadline_s: float) -> None:
         """One echo request; raises NoAnswer without a reply, or with another payload."""
         guest = self._guest
         assert guest is not None, "resolve() first"
-        self._send(echo_frame(self.self, guest, Echo(ECHO_REQUEST, number, payload)))
+        self._send(echo_frame(self.self, guest, Echo(False, number, payload)))
         with self._heard:
             if not self._heard.wait_for(lambda: number in self._echoes, deadline_s):
                 raise NoAnswer(self._explain(f"ping of {len(payload)} bytes", deadline_s))
@@ -141,7 +146,7 @@ class Bridge:
     def _from_local(self) -> None:
         payload, (_, port) = self._local.recvfrom(MAX_DATAGRAM_BYTES)
         self._clients.add(port)
-        if IP_HEADER_BYTES + UDP_HEADER_BYTES + len(payload) > self.mtu:
+        if self.header_bytes + len(payload) > self.mtu:
             self.counts["too long for the link"] += 1  # a client that probes sizes
         elif self._guest is None:
             self.counts["guest not known"] += 1
@@ -156,35 +161,43 @@ class Bridge:
         try:
             if len(frame) > HEADER_BYTES + self.mtu:
                 raise Malformed(f"{len(frame)} bytes: longer than the link takes")
-            if frame[:6] in (self.self.mac, BROADCAST):
-                self._take(parse(frame))
+            if frame[:6] in self._listened:
+                self._take(frame)
         except Malformed as problem:
             self.malformed.append(f"{problem}: {frame[:64].hex()}")
 
-    def _take(self, packet: Arp | Packet | None) -> None:
-        if isinstance(packet, Arp):
-            self._take_arp(packet)
+    def _take(self, frame: bytes) -> None:
+        packet = parse_ip(frame)
+        said = parse_arp(frame) if packet is None else parse_discovery(packet)
+        if said is not None:
+            self._take_neighbour(said)
         elif packet is None or packet.target != self.self.ip:
             self.counts["not for us"] += 1
-        elif isinstance(packet.content, Datagram):
-            self._take_datagram(packet.source, packet.content)
-        elif packet.content.kind == ECHO_REQUEST:
-            answer = Echo(ECHO_REPLY, packet.content.number, packet.content.payload)
-            self._send(echo_frame(self.self, packet.source, answer))
-        elif packet.content.kind == ECHO_REPLY:
-            with self._heard:
-                self._echoes[packet.content.number] = packet.content.payload
-                self._heard.notify_all()
+        else:
+            self._take_packet(packet)
 
-    def _take_arp(self, arp: Arp) -> None:
-        if arp.target_ip != self.self.ip:
-            return
-        if arp.operation == ARP_REQUEST:
-            self.counts["arp questions"] += 1
-            self._send(arp_frame(ARP_REPLY, self.self, arp.sender.mac, arp.sender.ip))
-        elif arp.sender.ip == self._guest_ip:
+    def _take_packet(self, packet: Packet) -> None:
+        content = parse_content(packet)
+        if isinstance(content, Datagram):
+            self._take_datagram(packet.source, content)
+        elif content is None:
+            self.counts["of another protocol"] += 1
+        elif content.answers:
             with self._heard:
-                self._guest = arp.sender
+                self._echoes[content.number] = content.payload
+                self._heard.notify_all()
+        else:
+            answer = Echo(True, content.number, content.payload)
+            self._send(echo_frame(self.self, packet.source, answer))
+
+    def _take_neighbour(self, said: Asked | Told) -> None:
+        if isinstance(said, Asked):
+            if said.target == self.self.ip:
+                self.counts["neighbours' questions"] += 1
+                self._send(answer_frame(self.self, said.sender))
+        elif said.sender.ip == self._guest_ip:
+            with self._heard:
+                self._guest = said.sender
                 self._heard.notify_all()
 
     def _take_datagram(self, source: Host, datagram: Datagram) -> None:

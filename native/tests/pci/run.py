@@ -1,7 +1,7 @@
 """Drives the DPDK server on emulated NICs: a guest in qemu, our client outside.
 
     python native/tests/pci/run.py
-    python native/tests/pci/run.py --nic e1000e --binding vfio-pci
+    python native/tests/pci/run.py --nic e1000e --binding vfio-pci --ip 6 --mtu 9000
 
 Needs no root, no NIC and no hardware virtualization. The guest boots Debian's kernel, mounts this
 machine's root read-only and runs `drlnet serve` of this interpreter on the NIC. Packages:
@@ -16,15 +16,18 @@ import shlex
 import sys
 import tempfile
 import time
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from pathlib import Path
 
 from guest import BINDINGS, NIC_SLOT, NICS, Guest, GuestFailed, GuestJob
 from kernel import CannotRun, check_tools, fetch_kernel
 from peer import Bridge
 
-GUEST_IP = IPv4Address("10.7.0.2")
-PEER_IP = IPv4Address("10.7.0.1")
+# By IP's version: the guest's address, its peer's, and the network's bits.
+ADDRESSES = {
+    4: (ip_address("10.7.0.2"), ip_address("10.7.0.1"), 24),
+    6: (ip_address("fd07::2"), ip_address("fd07::1"), 64),
+}
 PORT = 7447
 DPDK_BINDINGS = [name for name in BINDINGS if name != "kernel"]
 EXIT_FAILED, EXIT_CANNOT_RUN = 1, 77  # 77: skipped, as Automake and Meson read it
@@ -47,9 +50,12 @@ def options() -> argparse.Namespace:
         "--mtu", type=int, default=1500, metavar="BYTES", help="9000 for jumbo frames (1500)"
     )
     parser.add_argument(
+        "--ip", type=int, default=4, choices=list(ADDRESSES), help="version of its addresses (4)"
+    )
+    parser.add_argument(
         "--queues", type=int, default=1, metavar="COUNT", help="to receive on: vmxnet3 has several"
     )
-    parser.add_argument("--boot-timeout", type=float, default=120.0, metavar="SECONDS")
+    parser.add_argument("--boot-timeout", type=float, default=240.0, metavar="SECONDS")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drlnet-pci"
     parser.add_argument(
         "--cache", type=Path, default=cache, help=f"where the kernel is kept, 400 MB ({cache})"
@@ -59,12 +65,15 @@ def options() -> argparse.Namespace:
 
 def server_job(nic: str, binding: str, args: argparse.Namespace) -> GuestJob:
     """`drlnet serve` on that NIC; by the guest's kernel, with a socket of its own."""
-    address = f"dpdk:pci:{NIC_SLOT},ip={GUEST_IP}/24,port={PORT}"
+    ip, _, prefix_bits = ADDRESSES[args.ip]
+    address = f"dpdk:pci:{NIC_SLOT},ip={ip}/{prefix_bits},port={PORT}"
     address += f",mtu={args.mtu},queues={args.queues}"
     setup = ":"
     if binding == "kernel":
-        address = f"udp://{GUEST_IP}:{PORT}"
-        setup = f"busybox ip addr add {GUEST_IP}/24 dev eth0"
+        address = f"udp://{ip if ip.version == 4 else f'[{ip}]'}:{PORT}"
+        # No other has the address: the kernel need not ask before it uses it.
+        setup = "echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad"
+        setup += f" && busybox ip addr add {ip}/{prefix_bits} dev eth0"
         setup += f" && busybox ip link set eth0 mtu {args.mtu} up"
     # The root is read-only, and the guest knows this machine's environment only from here.
     environment = [
@@ -99,11 +108,12 @@ def run_one(nic: str, binding: str, args: argparse.Namespace) -> str:
     from exercise import check_server
 
     stages = Stages()
+    guest_ip, own, _ = ADDRESSES[args.ip]
     with tempfile.TemporaryDirectory(prefix="drlnet-pci.") as temporary:
         folder = Path(temporary)
         job = server_job(nic, binding, args)
         with (
-            Bridge(folder / "peer", folder / "nic", PEER_IP, GUEST_IP, PORT, args.mtu) as bridge,
+            Bridge(folder / "peer", folder / "nic", own, guest_ip, PORT, args.mtu) as bridge,
             Guest(job, folder, args.cache, folder / "peer") as guest,
         ):
             try:

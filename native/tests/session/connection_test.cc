@@ -5,6 +5,7 @@
 #include <set>
 
 #include "session/bench.h"
+#include "transport/watching.h"
 #include "wire/messages.h"
 
 namespace drlnet::test {
@@ -97,6 +98,26 @@ CallId ask(Connection& client, Operation operation, size_t body_bytes = 0) {
 constexpr uint32_t kFragment = kMaxFrameBytes - kHeaderBytes;
 
 }  // namespace
+
+TEST_CASE("the sizes that a client probes begin with the largest that its own link takes") {
+  const std::vector<std::pair<size_t, std::vector<size_t>>> probed = {
+      {8968, {8968, 8952, 1472, 1448, 1232}},
+      {8952, {8952, 1472, 1448, 1232}},  // an MTU of 9000 over IPv6
+      {3371, {3368, 1472, 1448, 1232}},
+      {1472, {1472, 1448, 1232}},
+      {1452, {1448, 1232}},  // an MTU of 1500 over IPv6
+      {1232, {1232}}};
+  for (const auto& [mtu, expected] : probed) {
+    WatchingTransport silent(true);
+    const auto address = udp::resolve(silent.local_address().substr(std::strlen("udp://")))[0];
+    Connection client({std::make_unique<WatchingTransport>(true, mtu), udp::to_endpoint(address)},
+                      "test");
+    client.progress();
+    std::vector<size_t> sizes;
+    for (const RxFrame& frame : silent.recv_burst()) sizes.push_back(frame.data.size());
+    CHECK(sizes == expected);
+  }
+}
 
 TEST_CASE("a reply longer or shorter than its destination fails the session, and none is placed") {
   for (const uint32_t bytes : {1u, 1000u, 299'999u, 300'001u, 900'000u}) {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "transport/link/bytes.h"
@@ -34,6 +35,22 @@ Frame probe_v6() {
 }
 
 }  // namespace
+
+TEST_CASE("a host listens where neighbours ask for it") {
+  CHECK(listened_groups(*IpAddress::parse("10.7.0.2")).empty());
+  for (const Host& host : {host_a(false), host_b(false)}) {
+    const auto groups = listened_groups(host.ip);
+    for (const Frame& frame : {question(host_a(false), host.ip), announcement(host_a(false))}) {
+      MacAddress to;
+      std::memcpy(to.bytes.data(), frame.data(), to.bytes.size());
+      CHECK(std::ranges::count(groups, to) == 1);
+    }
+  }
+  // RFC 4291, section 2.7.1, has this example.
+  const MacAddress solicited{{0x33, 0x33, 0xff, 0x0e, 0x8c, 0x6c}};
+  CHECK(std::ranges::count(listened_groups(*IpAddress::parse("4037::01:800:200e:8c6c")),
+                           solicited) == 1);
+}
 
 TEST_CASE("both hosts know each other after a question and its answer") {
   for (const bool v4 : {true, false}) {

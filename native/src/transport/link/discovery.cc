@@ -96,6 +96,11 @@ bool parse_discovery(std::span<const std::byte> message, Packet& packet, PacketD
   return true;
 }
 
+std::vector<MacAddress> listened_groups(const IpAddress& self) {
+  if (self.v4()) return {};
+  return {group_mac(all_nodes()), group_mac(solicited_node(self))};
+}
+
 size_t write_advertisement(const Host& self, const Host& to, std::byte* frame) {
   if (to.ip.one_host()) {
     return write_discovery(frame, kNeighbourAdvertisement, kSolicited | kOverride, self, to,

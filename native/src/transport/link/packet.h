@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "transport/link/address.h"
 
@@ -80,6 +81,11 @@ size_t write_answer(const Packet& question, const Host& self, std::span<std::byt
 // solicited- node group. Returns the frame's length, 0 where it does not fit or the families
 // differ.
 size_t write_question(const Host& self, const IpAddress& target, std::span<std::byte> frame);
+
+// Where a host must listen besides at its own MAC address, where neighbours ask for an IPv6 host
+// and tell all hosts their news; nothing for IPv4, whose questions are broadcast. A device's filter
+// may pass no such group until it is told.
+std::vector<MacAddress> listened_groups(const IpAddress& self);
 
 // Tells all neighbours who `self` is, unasked: those that knew its address with another MAC address
 // would not ask again for long. Returns the frame's length.
