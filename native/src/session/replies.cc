@@ -17,10 +17,6 @@ uint32_t max_reply_bytes(const Call& call, Status status) {
   return call.operation == Operation::fetch ? kMaxParamsBytes + sizeof(FetchReply) : kMaxReplyBytes;
 }
 
-}  // namespace
-
-namespace {
-
 // What a run and bytes [offset, offset + length) of the reply have in common: visits its offset
 // within the reply and its length.
 template <typename Visit>
