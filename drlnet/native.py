@@ -18,6 +18,8 @@ try:
         RingPair,
         SampleStream,
         Server,
+        ShardedStream,
+        ShardedTable,
         StoreReplay,
         StreamWriter,
         TableSpec,
@@ -33,6 +35,7 @@ try:
         measure_streamed_samples,
         measure_updates,
         sampler_names,
+        shard_address,
         transport_names,
     )
 except ImportError as error:
@@ -56,6 +59,8 @@ __all__ = [
     "RingPair",
     "SampleStream",
     "Server",
+    "ShardedStream",
+    "ShardedTable",
     "StoreReplay",
     "StreamWriter",
     "TableSpec",
@@ -71,5 +76,6 @@ __all__ = [
     "measure_streamed_samples",
     "measure_updates",
     "sampler_names",
+    "shard_address",
     "transport_names",
 ]

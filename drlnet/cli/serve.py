@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -28,6 +29,15 @@ SamplerOption = Annotated[
         "[dim](default: as the clients of a table ask)[/dim]",
     ),
 ]
+ShardsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--shards",
+        metavar="N",
+        help="poll loops, each on its own thread with its part of every table; clients find the "
+        "others by the first one's address [dim](default 1)[/dim]",
+    ),
+]
 MetricsOption = Annotated[
     str | None,
     typer.Option(
@@ -46,6 +56,7 @@ def serve(
     listen: ListenOption = None,
     poll: options.PollOption = None,
     eal: options.EalOption = None,
+    shards: ShardsOption = None,
     sampler: SamplerOption = None,
     metrics: MetricsOption = None,
     insecure: InsecureOption = False,
@@ -68,6 +79,8 @@ def serve(
 
     drlnet serve --listen udp://127.0.0.1:7447 --listen dpdk:local
 
+    drlnet serve --shards 4                   [dim]# ports 7447 to 7450[/dim]
+
     drlnet serve --sampler amper-fr --set 'server.sampler_options={groups=10}'
 
     drlnet serve --metrics 127.0.0.1:9464     [dim]# for Prometheus[/dim]
@@ -79,6 +92,7 @@ def serve(
     flags = {
         "server.listen": listen or None,
         "server.poll": poll,
+        "server.shards": shards,
         "server.sampler": sampler,
         "server.metrics": metrics,
         "server.insecure": insecure or None,
@@ -89,13 +103,20 @@ def serve(
     from drlnet.roles.serve import serve as serve_role
 
     output = Output(json)
+    cores = len(os.sched_getaffinity(0))
+    if settings.shards > cores:
+        output.note(
+            f"warning: {settings.shards} shards take turns on {cores} usable cores\n"
+            f"  try: --shards {cores}, or fewer: clients need cores, too"
+        )
 
     def ready(addresses: list[str], metrics_url: str | None) -> None:
         served = {} if metrics_url is None else {"metrics": metrics_url}
-        output.event("ready", addresses=addresses, **served)
+        output.event("ready", addresses=addresses, shards=settings.shards, **served)
         if not json:
             where = "" if metrics_url is None else f", metrics at {metrics_url}"
-            output.note(f"ready: listening on {', '.join(addresses)}{where}")
+            shared = "" if settings.shards == 1 else f", {settings.shards} shards"
+            output.note(f"ready: listening on {', '.join(addresses)}{shared}{where}")
 
     with Stop() as stop:
         serve_role(settings, ready, stop)

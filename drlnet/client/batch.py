@@ -31,6 +31,7 @@ NO_KEY = np.uint64(2**64 - 1)
 """In Table.read_items: the key of what is not held."""
 
 _NUMBER_BITS = np.uint64((1 << 40) - 1)
+_SHARD_SHIFT = np.uint64(56)
 
 
 class Buffer(NamedTuple):
@@ -41,13 +42,18 @@ class Buffer(NamedTuple):
 
 
 class BatchLayout:
-    """Where the parts of a reply of n items lie (native/src/wire/sample_layout.h)."""
+    """Where the parts of a reply of n items lie (native/src/wire/sample_layout.h), and behind it,
+    of a server of several shards, the head of each."""
 
-    def __init__(self, spec: TableSpec, columns: Mapping[str, Column], item: Item, n: int) -> None:
+    def __init__(
+        self, spec: TableSpec, columns: Mapping[str, Column], item: Item, n: int, shards: int
+    ) -> None:
         layout = cast(dict[str, Any], spec.layout(n))
         self.n = n
         self.horizon = spec.horizon()
-        self.total_bytes: int = layout["total_bytes"]
+        self.shards = shards
+        self.reply_bytes: int = layout["total_bytes"]
+        self.total_bytes = self.reply_bytes + (0 if shards == 1 else 8 * shards)
         self.keys: int = layout["keys"]
         self.probabilities: int = layout["probabilities"]
         self.lengths: int = layout["lengths"]
@@ -137,14 +143,14 @@ class Views(Mapping[str, NDArray[Any]]):
 
 
 class Batch:
-    """n items drawn with replacement, in shuffled order.
+    """n items drawn with replacement, in shuffled order; those of one shard stand together.
 
     views: Mapping[str, array], as the item declares them.
     keys: uint64 [n], for update_priorities.
     probabilities: float32 [n], with which each item was really drawn.
     length: uint32 [n], each item's true number of steps m, at most the item's horizon.
     item_count: live items in the table when the batch was drawn.
-    age: int64 [n], rows that were stored since the item's own.
+    age: int64 [n], rows that were stored since the item's own (at its shard).
     env_steps, items_created, items_drawn: the table's totals; priority_mass: its sum of priorities.
     """
 
@@ -163,7 +169,9 @@ class Batch:
         self.items_created = int(header["items_created"])
         self.items_drawn = int(header["items_drawn"])
         self.priority_mass = float(header["priority_mass"])
-        self._head = int(header["head"])
+        self._head: int | NDArray[np.uint64] = int(header["head"])
+        if layout.shards > 1:
+            self._head = np.ndarray(layout.shards, np.uint64, memory, layout.reply_bytes)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -177,7 +185,10 @@ class Batch:
     @property
     def age(self) -> NDArray[np.int64]:
         numbers = (self.keys & _NUMBER_BITS).astype(np.int64)
-        return np.asarray((self._head & int(_NUMBER_BITS)) - numbers, np.int64)
+        if isinstance(self._head, int):
+            return np.asarray((self._head & int(_NUMBER_BITS)) - numbers, np.int64)
+        heads = (self._head & _NUMBER_BITS).astype(np.int64)
+        return np.asarray(heads[self.keys >> _SHARD_SHIFT] - numbers, np.int64)
 
 
 def importance_weights(batch: Batch, beta: float) -> NDArray[np.float32]:

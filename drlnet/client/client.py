@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from drlnet import native
+from drlnet.client.shards import ShardedSession, connect
 from drlnet.client.specs import Column, Item, Limiter, Sampler, native_spec
 from drlnet.client.table import Table
 from drlnet.native import HistogramReading
@@ -14,7 +15,8 @@ Reading = dict[str, int | float | str | HistogramReading]
 
 
 class Client:
-    """A session with the replay server at `address`, for example "udp://127.0.0.1:7447".
+    """A session with the replay server at `address`, for example "udp://127.0.0.1:7447"; with all
+    of its shards, where it has several.
 
     name: what the server's statistics call this client. timeout: seconds that opening the session
     and every control call may take. poll: "adaptive" spins for 20 us before it sleeps, "busy" never
@@ -40,7 +42,7 @@ class Client:
     ) -> None:
         self.address = address
         self.name = name
-        self._native: native.Client | None = native.Client(address, name, timeout, poll)
+        self._native: native.Client | ShardedSession | None = connect(address, name, timeout, poll)
 
     @classmethod
     def in_process(
@@ -109,7 +111,7 @@ class Client:
         self._native = None
 
     @property
-    def _session(self) -> native.Client:
+    def _session(self) -> native.Client | ShardedSession:
         if self._native is None:
             raise RuntimeError("this client is closed")
         return self._native

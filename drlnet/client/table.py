@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drlnet.client.batch import Batch, BatchLayout
+from drlnet.client.shards import ShardedSession
 from drlnet.client.specs import Column, Item
 from drlnet.client.writer import StreamLease, Writer
 from drlnet.errors import ConfigError
@@ -38,7 +39,7 @@ class Table:
 
     def __init__(
         self,
-        client: NativeClient,
+        client: NativeClient | ShardedSession,
         spec: TableSpec,
         columns: Mapping[str, Column],
         item: Item,
@@ -157,7 +158,11 @@ class Table:
 
     def _layout(self, n: int) -> BatchLayout:
         if n not in self._layouts:
-            self._layouts[n] = BatchLayout(self._spec, self._columns, self._item, n)
+            if n < 1:
+                raise ConfigError(f"a batch of {n} keys or items", "ask for 1 or more")
+            self._layouts[n] = BatchLayout(
+                self._spec, self._columns, self._item, n, self._client.shards
+            )
         return self._layouts[n]
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drlnet.client.shards import ShardedWriter
 from drlnet.client.specs import Column
 from drlnet.errors import ConfigError
 from drlnet.native import StreamWriter
@@ -29,7 +30,7 @@ class StreamLease(NamedTuple):
 class Writer:
     """Writes M streams, one row per stream and call. Not for several threads at once."""
 
-    def __init__(self, native: StreamWriter, columns: Mapping[str, Column]) -> None:
+    def __init__(self, native: StreamWriter | ShardedWriter, columns: Mapping[str, Column]) -> None:
         self._native = native
         self._columns = {
             name: (np.dtype(column.dtype), column.shape) for name, column in columns.items()

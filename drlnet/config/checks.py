@@ -48,6 +48,7 @@ def derived(config: Config) -> Config:
 def check(config: Config) -> None:
     """Raises ConfigError (Deadlock) for settings that contradict each other."""
     _check_replay(config)
+    _check_shards(config)
     _check_budgets(config)
     _check_evaluation(config)
     _check_listen(config)
@@ -77,6 +78,23 @@ def _check_replay(config: Config) -> None:
             f"replay.capacity = {replay.capacity} is too small for {streams} environments and "
             f"n_step = {config.algo.n_step}: rows are overwritten before they make an item",
             f"set replay.capacity to {2 * streams * window} or more",
+        )
+
+
+def _check_shards(config: Config) -> None:
+    shards, replay = config.server.shards, config.replay
+    if shards > 1 and config.run.serial:
+        raise ConfigError(
+            f"server.shards = {shards} with run.serial: one thread is one shard",
+            "leave one of them out",
+        )
+    streams = config.actor.num_actors * config.actor.envs_per_actor
+    reached = replay.capacity // shards * min(shards, streams)
+    if replay.min_size > reached:
+        raise Deadlock(
+            f"replay.min_size = {replay.min_size}: {streams} environments fill {reached} rows of "
+            f"server.shards = {shards}, and the learner would wait for ever",
+            "lower replay.min_size or server.shards, or use more environments",
         )
 
 

@@ -117,6 +117,9 @@ class ServerConfig:
     poll: Literal["busy", "adaptive", "block"] = setting(
         "adaptive", "how a process waits for packets: spin, spin briefly, or sleep"
     )
+    shards: int = setting(
+        1, "poll loops, each on its own thread with its part of every table", low=1, high=64
+    )
     sampler: str | None = setting(
         None, "how items are drawn in every table; none: as the clients of a table ask"
     )

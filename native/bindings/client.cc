@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "client/sample_stream.h"
+#include "client/sharded_table.h"
 #include "client/writer.h"
 #include "server/server.h"
 
@@ -106,11 +107,52 @@ std::unique_ptr<StreamWriter> writer_of(Client& client, uint32_t table, const Ta
       WriterOptions{flush_rows, ns_of(flush_interval_s), ns_of(timeout_s)});
 }
 
-std::unique_ptr<SampleStream> stream_of(Client& client, uint32_t table, uint32_t batch,
-                                        const std::vector<Array<uint8_t>>& buffers) {
+std::vector<std::span<std::byte>> spans_of(const std::vector<Array<uint8_t>>& buffers) {
   std::vector<std::span<std::byte>> spans;
   for (const auto& buffer : buffers) spans.push_back(std::as_writable_bytes(span_of(buffer)));
-  return std::make_unique<SampleStream>(client, table, batch, std::move(spans));
+  return spans;
+}
+
+std::unique_ptr<SampleStream> stream_of(Client& client, uint32_t table, uint32_t batch,
+                                        const std::vector<Array<uint8_t>>& buffers) {
+  return std::make_unique<SampleStream>(client, table, batch, spans_of(buffers));
+}
+
+void bind_sharded_table(nb::module_& module) {
+  nb::class_<ShardedStream>(module, "ShardedStream")
+      .def("next", [](ShardedStream& stream, double timeout_s) {
+        nb::gil_scoped_release release;
+        return stream.next(deadline_in(ns_of(timeout_s)));
+      });
+  nb::class_<ShardedTable>(module, "ShardedTable")
+      .def(nb::init<std::vector<Client*>, const TableSpec&>(), nb::keep_alive<1, 2>(),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("number", &ShardedTable::number)
+      .def_prop_ro("first_shard", &ShardedTable::first_shard)
+      .def("sample",
+           [](ShardedTable& table, uint32_t batch, const Array<uint8_t>& destination,
+              double timeout_s) {
+             nb::gil_scoped_release release;
+             table.sample(batch, std::as_writable_bytes(span_of(destination)),
+                          deadline_in(ns_of(timeout_s)));
+           })
+      .def(
+          "stream",
+          [](ShardedTable& table, uint32_t batch, const std::vector<Array<uint8_t>>& buffers) {
+            return std::make_unique<ShardedStream>(table, batch, spans_of(buffers));
+          },
+          nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>())
+      .def("update_priorities", [](ShardedTable& table, const Array<const uint64_t>& keys,
+                                   const Array<const float>& priorities, bool wait) {
+        nb::gil_scoped_release release;
+        UpdateResult result{};
+        if (wait) {
+          result = table.update_priorities(span_of(keys), span_of(priorities));
+        } else {
+          table.update_priorities_async(span_of(keys), span_of(priorities));
+        }
+        return std::make_pair(result.applied, result.stale);
+      });
 }
 
 // (keys, priorities, next, oldest, more)
@@ -148,6 +190,9 @@ nb::class_<Client> bind_calls(nb::module_& module) {
              const std::vector<std::byte> payload(bytes);
              return static_cast<double>(client.ping_ns(payload)) / 1e3;
            })
+      .def_prop_ro("boot", &Client::boot)
+      .def_prop_ro("shard", &Client::shard)
+      .def_prop_ro("shards", &Client::shards)
       .def("open_table", &Client::open_table, nb::call_guard<nb::gil_scoped_release>())
       .def("sample",
            [](Client& client, uint32_t table, uint32_t batch, const Array<uint8_t>& destination,
@@ -183,6 +228,7 @@ nb::class_<Client> bind_calls(nb::module_& module) {
 void bind_client(nb::module_& module) {
   bind_writer(module);
   bind_stream(module);
+  bind_sharded_table(module);
   bind_calls(module)
       // A writer or stream keeps its client; a stream keeps its buffers.
       .def("writer", &writer_of, nb::keep_alive<0, 1>())

@@ -59,6 +59,22 @@ void bind_server(nb::module_& module) {
           nb::arg("listen"), nb::arg("poll") = "adaptive", nb::arg("memory_bytes") = 0,
           nb::arg("sampler") = "", nb::arg("sampler_options") = std::map<std::string, double>(),
           nb::arg("version") = "")
+      .def_static(
+          "shards",
+          [](const std::vector<std::string>& listen, uint32_t count, const std::string& poll,
+             uint64_t memory_bytes, const std::string& sampler,
+             const std::map<std::string, double>& sampler_options, const std::string& version) {
+            nb::list servers;
+            for (auto& server : make_shards(
+                     {listen, poll_of(poll), memory_bytes, {sampler, sampler_options}, version},
+                     count)) {
+              servers.append(nb::cast(std::move(server)));
+            }
+            return servers;
+          },
+          nb::arg("listen"), nb::arg("count"), nb::arg("poll") = "adaptive",
+          nb::arg("memory_bytes") = 0, nb::arg("sampler") = "",
+          nb::arg("sampler_options") = std::map<std::string, double>(), nb::arg("version") = "")
       .def_prop_ro("addresses", &Server::addresses)
       .def("run", &Server::run, nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &Server::stop)

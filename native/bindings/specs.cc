@@ -90,6 +90,7 @@ void bind_specs(nb::module_& module) {
     return names;
   });
   module.def("is_loopback", &is_loopback);
+  module.def("shard_address", &shard_address);
 }
 
 }  // namespace drlnet

@@ -57,7 +57,8 @@ bool is_at(const Descriptor& file, const std::string& path) {
          held.st_dev == found.st_dev && held.st_ino == found.st_ino;
 }
 
-// The process that was given a name for want of one, PID-NUMBER; nothing for other names.
+// The process that was given a name for want of one, PID-NUMBER, perhaps with a shard behind it;
+// nothing for other names.
 std::optional<pid_t> owner_of(std::string_view name) {
   pid_t process = 0;
   unsigned number = 0;
@@ -65,7 +66,8 @@ std::optional<pid_t> owner_of(std::string_view name) {
   const auto [dash, error] = std::from_chars(name.data(), end, process);
   if (error != std::errc{} || dash == end || *dash != '-') return {};
   const auto [rest, wrong] = std::from_chars(dash + 1, end, number);
-  if (wrong != std::errc{} || rest != end) return {};
+  if (wrong != std::errc{}) return {};
+  if (rest != end && !std::string_view(rest, end).starts_with(kShardSuffix)) return {};
   return process;
 }
 

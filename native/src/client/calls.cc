@@ -34,6 +34,19 @@ void fill_names(std::vector<std::byte>& body, uint32_t table, std::span<const St
   writer.raw(std::as_bytes(names));
 }
 
+// Keys per request: what fits into the largest one.
+constexpr size_t kUpdateKeys = (kMaxRequestBytes - sizeof(UpdateHeader)) / 12 / 2 * 2;
+
+void fill_update(std::vector<std::byte>& body, uint32_t table, std::span<const uint64_t> keys,
+                 std::span<const float> priorities) {
+  Writer writer(body);
+  writer.put(UpdateHeader{table, static_cast<uint32_t>(keys.size())});
+  writer.raw(std::as_bytes(keys));
+  writer.raw(std::as_bytes(priorities));
+}
+
+}  // namespace
+
 void check_update(std::span<const uint64_t> keys, std::span<const float> priorities) {
   if (keys.size() != priorities.size()) {
     throw Error(Status::config,
@@ -54,19 +67,6 @@ void check_update(std::span<const uint64_t> keys, std::span<const float> priorit
               "send finite priorities of 0 or more; none of this update was applied");
 }
 
-// Keys per request: what fits into the largest one.
-constexpr size_t kUpdateKeys = (kMaxRequestBytes - sizeof(UpdateHeader)) / 12 / 2 * 2;
-
-void fill_update(std::vector<std::byte>& body, uint32_t table, std::span<const uint64_t> keys,
-                 std::span<const float> priorities) {
-  Writer writer(body);
-  writer.put(UpdateHeader{table, static_cast<uint32_t>(keys.size())});
-  writer.raw(std::as_bytes(keys));
-  writer.raw(std::as_bytes(priorities));
-}
-
-}  // namespace
-
 void Client::ping(std::span<const std::byte> payload) {
   call(Operation::ping, [&](auto& body) { Writer(body).raw(payload); }, [](auto) {});
 }
@@ -77,13 +77,13 @@ uint64_t Client::ping_ns(std::span<const std::byte> payload) {
   return now_ns() - start;
 }
 
-uint32_t Client::open_table(const TableSpec& spec) {
+OpenTableReply Client::open(const TableSpec& spec) {
   check(spec);
-  uint32_t table = 0;
+  OpenTableReply opened{};
   call(
       Operation::open_table, [&](auto& body) { encode(spec, body); },
-      [&](auto reply) { table = read<OpenTableReply>(reply).table; });
-  return table;
+      [&](auto reply) { opened = read<OpenTableReply>(reply); });
+  return opened;
 }
 
 std::vector<Lease> Client::lease(uint32_t table, uint32_t count) {

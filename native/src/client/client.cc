@@ -200,8 +200,13 @@ CallId Client::start(Operation operation, Deadline deadline, Fill fill,
   return start(lock, now_ns(), operation, deadline, fill, destination);
 }
 
+CallId Client::start(Operation operation, Deadline deadline, Fill fill, const Places& places) {
+  Lock lock = take_lock();
+  return start(lock, now_ns(), operation, deadline, fill, {}, &places);
+}
+
 CallId Client::start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
-                     std::span<std::byte> destination) {
+                     std::span<std::byte> destination, const Places* places) {
   if (!connection_.has_room(operation)) {
     run_until(
         lock, deadline, [&] { return connection_.has_room(operation); },
@@ -222,6 +227,7 @@ CallId Client::start(Lock& lock, uint64_t now, Operation operation, Deadline dea
     throw;
   }
   call.destination = destination;
+  call.places = places;
   return connection_.submit(call, now);
 }
 
@@ -261,6 +267,11 @@ void Client::collect(Lock& lock, CallId id, Deadline deadline, Visit visit) {
   } release{connection_, id};
   const Call& call = connection_.call(id);
   visit(call.status, call.result());
+}
+
+void Client::detach(CallId id) {
+  Lock lock = take_lock();
+  connection_.detach(id);
 }
 
 void Client::abandon(CallId id) {

@@ -61,7 +61,8 @@ class Client {
 
   void ping(std::span<const std::byte> payload = {});
   uint64_t ping_ns(std::span<const std::byte> payload = {});  // its round trip
-  uint32_t open_table(const TableSpec& spec);
+  uint32_t open_table(const TableSpec& spec) { return open(spec).table; }
+  OpenTableReply open(const TableSpec& spec);
   std::vector<Lease> lease(uint32_t table, uint32_t count);
   std::vector<Lease> resume(uint32_t table, std::span<const StreamName> names);
   void release(uint32_t table, std::span<const StreamName> names);
@@ -89,11 +90,19 @@ class Client {
   void report(const Metrics& metrics);
   Metrics own_metrics();
   const std::string& address() const { return options_.address; }
+  // Of the server: what its first answer said. A server that is alone is the first of one shard.
+  uint64_t boot() const { return connection_.boot(); }
+  uint32_t shard() const { return connection_.shard(); }
+  uint32_t shards() const { return connection_.shards(); }
 
   // For writer and sample stream. Each takes the lock.
   // Begins a call when its lane has room (waits for it until the deadline), fills and submits it.
   CallId start(Operation operation, Deadline deadline, Fill fill,
                std::span<std::byte> destination = {});
+  // For a reply that is not to lie in one piece. The places outlive the call, or its detach().
+  CallId start(Operation operation, Deadline deadline, Fill fill, const Places& places);
+  // The reply goes into memory of the call's own, and what it was to go to is the caller's again.
+  void detach(CallId id);
   bool finished(CallId id);
   void wait(CallId id, Deadline deadline);
   // Waits, and throws the server's error if it refused; else visits the reply, then frees the call.
@@ -115,7 +124,7 @@ class Client {
   void sleep(Lock& lock, uint64_t until_ns);
   void tell_others();
   CallId start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
-               std::span<std::byte> destination);
+               std::span<std::byte> destination, const Places* places = nullptr);
   void collect(Lock& lock, CallId id, Deadline deadline, Visit visit);
   void call(Operation operation, Fill fill, FunctionRef<void(std::span<const std::byte>)> visit);
   std::string explain(const Call& call) const;
@@ -147,6 +156,8 @@ class Client {
   std::thread mover_;
 };
 
+// Throws Error(config, bad_priority) for what no server would take.
+void check_update(std::span<const uint64_t> keys, std::span<const float> priorities);
 // Throws the error that a reply with this status holds.
 void throw_if_refused(Status status, std::span<const std::byte> reply);
 

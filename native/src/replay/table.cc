@@ -16,17 +16,18 @@ TableSpec checked(TableSpec spec) {
 
 }  // namespace
 
-Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch)
+Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<LogicalTable> logical)
     : spec_(checked(std::move(spec))),
       layout_(spec_),
       back_(spec_.item.back()),
       horizon_(spec_.item.horizon()),
       stop_(spec_.item.boundary == Boundary::stop),
-      key_base_(uint64_t{shard} << 56 | uint64_t{epoch} << kKeyNumberBits),
+      key_base_(uint64_t{shard} << kKeyShardShift | uint64_t{epoch} << kKeyNumberBits),
       ring_(spec_),
       streams_(static_cast<uint32_t>(spec_.capacity / (2 * uint64_t{spec_.item.window()})),
                [this](Stream& stream) { settle(stream, 0, true); }),
       limiter_(spec_.limiter),
+      logical_(std::move(logical)),
       sampler_(make_sampler(spec_.sampler, ring_.size())),
       random_(spec_.seed) {}
 

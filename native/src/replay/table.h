@@ -18,6 +18,7 @@
 #include "replay/changes.h"
 #include "replay/freshness.h"
 #include "replay/limiter.h"
+#include "replay/logical_table.h"
 #include "replay/ring.h"
 #include "replay/streams.h"
 #include "sampler/sampler.h"
@@ -31,6 +32,7 @@ namespace drlnet {
 // The table's epoch (its server's start) lies above the number, so that keys grow over restarts
 // too.
 constexpr uint64_t kKeyNumberBits = 40;
+static_assert(kKeyNumberBits + 16 == kKeyShardShift);
 
 // What a sample request drew. The reply's bytes are a function of this and of immutable rows.
 struct DrawnBatch {
@@ -42,8 +44,9 @@ struct DrawnBatch {
 
 class Table {
  public:
-  // Checks the specification; throws Error(config).
-  Table(TableSpec spec, uint8_t shard, uint16_t epoch);
+  // Checks the specification; throws Error(config). logical: what this shard of a table shares with
+  // the others, where there are any; the limiter is there then, not in the specification.
+  Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<LogicalTable> logical = {});
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
@@ -52,16 +55,33 @@ class Table {
   static uint64_t memory_bytes(const TableSpec& spec);  // what a table of that kind will take
 
   Streams& streams() { return streams_; }
+  // To be called when leases came or went.
+  void count_streams() {
+    if (logical_) logical_->set_streams(shard(), streams_.leased_count());
+  }
+  // Where whoever opens the table is to have his first stream.
+  uint32_t emptiest_shard() { return logical_ ? logical_->emptiest() : 0; }
+  bool is_shard() const { return logical_ != nullptr; }
 
   // All or nothing: on a Status other than ok (stream_gap, unknown_lease, bad_priority,
   // bad_request) nothing was applied. Rows that are stored already are ignored. A FIRST row in an
   // open episode breaks it: what still waits for its rows retires. O(rows + items).
   Status append(const Append& append, AppendResult& result);
-  // Whether the limiter lets these many items in now.
-  bool may_insert(uint64_t items) const { return limiter_.may_insert(items, live_items()); }
+  // Whether the limiter lets these many items in now: in an append that follows at once.
+  bool may_insert(uint64_t items) {
+    if (logical_) return take_room(items);
+    return limiter_.may_insert(items, live_items());
+  }
+  // Nobody waits for may_insert() any more.
+  void stop_inserting() {
+    if (logical_) logical_->leave_line(shard());
+  }
 
-  // Wait::none when `batch` draws are allowed now; else why not.
-  Wait may_sample(uint64_t batch) const { return limiter_.may_sample(batch, live_items()); }
+  // Wait::none when `batch` draws are allowed now, by a draw() that follows at once; else why not.
+  Wait may_sample(uint64_t batch) {
+    if (logical_) return logical_->take_draws(shard(), batch);
+    return limiter_.may_sample(batch, live_items());
+  }
   // Draws `batch` items with replacement and counts them. may_sample(batch) must be Wait::none.
   void draw(uint32_t batch, DrawnBatch& drawn);
   // Writes bytes [offset, offset + out.size()) of the reply. False when a row that it needs has
@@ -106,7 +126,11 @@ class Table {
  private:
   struct ItemPlace;  // of the item that an append placed last, see table_append.cc
 
+  uint32_t shard() const { return static_cast<uint32_t>(key_base_ >> kKeyShardShift); }
+
   // table_append.cc
+  bool take_room(uint64_t items);
+  void tell_others(uint64_t created);
   Status check_append(const Append& append, AppendResult& result);
   Status check_segment(const Append& append, const AppendSegment& segment,
                        std::span<const uint8_t> flags, AppendResult& result);
@@ -136,7 +160,9 @@ class Table {
   uint64_t key_base_;
   Ring ring_;
   Streams streams_;
-  Limiter limiter_;
+  Limiter limiter_;  // of a shard: its counts only
+  std::shared_ptr<LogicalTable> logical_;
+  uint64_t room_ = 0;  // that the append to come was given
   std::unique_ptr<Sampler> sampler_;
   std::unique_ptr<Changes> changes_;  // once somebody asked for them
   Random random_;

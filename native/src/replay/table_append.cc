@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "replay/table.h"
@@ -17,7 +18,10 @@ struct Table::ItemPlace {
 
 Status Table::append(const Append& append, AppendResult& result) {
   result = {};
-  if (const Status status = check_append(append, result); status != Status::ok) return status;
+  if (const Status status = check_append(append, result); status != Status::ok) {
+    if (logical_) tell_others(0);
+    return status;
+  }
   size_t first_row = 0;
   for (const AppendSegment& segment : append.segments) {
     Stream& stream = streams_.at(segment.ordinal);
@@ -33,9 +37,20 @@ Status Table::append(const Append& append, AppendResult& result) {
     ++(add_item(item, latest) ? result.items_created : result.items_ignored);
   }
   limiter_.inserted(result.items_created);
+  if (logical_) tell_others(result.items_created);
   rows_ignored_ += result.rows_ignored;
   items_ignored_ += result.items_ignored;
   return Status::ok;
+}
+
+bool Table::take_room(uint64_t items) {
+  if (!logical_->take_room(shard(), items)) return false;
+  room_ = items;
+  return true;
+}
+
+void Table::tell_others(uint64_t created) {
+  logical_->appended(shard(), std::exchange(room_, 0), created, live_items());
 }
 
 Status Table::check_append(const Append& append, AppendResult& result) {

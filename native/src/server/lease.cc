@@ -16,6 +16,7 @@ uint16_t Server::lease(Peer& peer, Slot& slot, std::span<const std::byte> body) 
     for (uint32_t i = 0; i < request.count; ++i) {
       reply_with(slot, table->streams().lease(peer.client, now_ns()));
     }
+    table->count_streams();
   } catch (const Error& error) {
     return refuse(slot, error.status(), error.cause(), error.remedy());
   }
@@ -48,6 +49,7 @@ uint16_t Server::release(Peer&, Slot& slot, std::span<const std::byte> body) {
   if (table == nullptr) return 0;
   for (const StreamName& name : names)
     table->streams().release(name.ordinal, name.epoch, name.token);
+  table->count_streams();
   return 0;
 }
 

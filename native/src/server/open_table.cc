@@ -16,13 +16,13 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
     spec.sampler.options = sampler_.options;
   }
   for (uint32_t i = 0; i < tables_.size(); ++i) {
-    if (tables_[i]->spec().name != spec.name) continue;
-    if (const auto difference = compare(spec, tables_[i]->spec())) {
+    if (specs_[i].name != spec.name) continue;
+    if (const auto difference = compare(spec, specs_[i])) {
       return refuse(slot, Status::table_mismatch,
                     "table '" + spec.name + "' is open with other settings: " + *difference,
                     "give all clients the same settings, or use another table name or server");
     }
-    reply_with(slot, OpenTableReply{i, 0});
+    reply_with(slot, OpenTableReply{i, tables_[i]->emptiest_shard()});
     return 0;
   }
   if (tables_.size() == kMaxTables) {
@@ -32,7 +32,8 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
   }
   try {
     check(spec);
-    const uint64_t bytes = Table::memory_bytes(spec);
+    const TableSpec part = shards_ ? shards_->part(spec, shard_) : spec;
+    const uint64_t bytes = Table::memory_bytes(part);
     if (bytes > memory_limit_ - memory_used_) {
       return refuse(slot, Status::config,
                     "table '" + spec.name + "' takes " + std::to_string(bytes >> 20) +
@@ -40,8 +41,9 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
                         std::to_string((memory_limit_ - memory_used_) >> 20) + " MiB left",
                     "lower the capacity, or give the server more (--memory)");
     }
-    auto table = std::make_unique<Table>(spec, /*shard=*/0, epoch_);
-    table->mark(sessions_.clock_ns(), params_ ? params_->version : 0);
+    auto table = std::make_unique<Table>(part, static_cast<uint8_t>(shard_), epoch_,
+                                         shards_ ? shards_->table(spec) : nullptr);
+    table->mark(sessions_.clock_ns(), params_version());
     memory_used_ += bytes;
     std::vector<uint32_t> column_bytes;
     for (const ColumnSpec& column : spec.columns) {
@@ -51,10 +53,12 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
     held_appends_.emplace_back().reserve(Sessions::kMaxPeers);
     column_bytes_.push_back(std::move(column_bytes));
     tables_.push_back(std::move(table));
+    specs_.push_back(std::move(spec));
   } catch (const Error& error) {
     return refuse(slot, error.status(), error.cause(), error.remedy());
   }
-  reply_with(slot, OpenTableReply{static_cast<uint32_t>(tables_.size() - 1), 0});
+  reply_with(slot, OpenTableReply{static_cast<uint32_t>(tables_.size() - 1),
+                                  tables_.back()->emptiest_shard()});
   return 0;
 }
 

@@ -31,8 +31,15 @@ DrawnBatch& reply_with_items(const Table& table, Slot& slot) {
 }
 
 uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot) {
-  if (const Wait wait = table.may_sample(batch); wait != Wait::none) {
+  // Never met by a server that is one alone: its limiter waits for items.
+  const bool nothing_here = table.is_shard() && table.live_items() == 0;
+  if (const Wait wait = table.may_sample(nothing_here ? 0 : batch); wait != Wait::none) {
     return static_cast<uint16_t>(wait);
+  }
+  if (nothing_here && batch != 0) {
+    slot.status = Status::sample_expired;
+    encode_error("what this shard held has been overwritten since", "sample again", slot.bytes);
+    return 0;
   }
   table.draw(batch, reply_with_items(table, slot));
   return 0;
@@ -47,15 +54,15 @@ bool Server::refused_as_too_large(const Table& table, uint32_t batch, Slot& slot
 uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   Reader reader(body);
   const auto request = reader.get<SampleRequest>();
-  if (!reader.finished() || request.batch == 0 || request.batch > kMaxBatch) {
+  if (!reader.finished() || request.batch > kMaxBatch) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
   Table* table = table_for(request.table, slot);
   if (table == nullptr || refused_as_too_large(*table, request.batch, slot)) return 0;
   const uint16_t wait = answer_sample(*table, request.batch, slot);
-  if (wait == 0) {
+  if (wait == 0 && slot.status == Status::ok) {
     table->look_at(static_cast<SampleReply&>(*slot.source).drawn, sessions_.clock_ns());
-  } else {
+  } else if (wait != 0) {
     peer.lane(Lane::sample).waits = &table->waits();
   }
   return wait;

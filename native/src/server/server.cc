@@ -28,11 +28,15 @@ uint16_t epoch_now() { return static_cast<uint16_t>(::time(nullptr) / 60); }
 
 Server::Server(const ServerOptions& options)
     : poll_(options.poll),
-      memory_limit_(options.memory_bytes ? options.memory_bytes : default_memory_bytes()),
+      memory_limit_((options.memory_bytes ? options.memory_bytes : default_memory_bytes()) /
+                    (options.shards ? options.shards->count() : 1)),
       sampler_(options.sampler),
       version_(options.version),
+      shards_(options.shards),
+      shard_(options.shard),
       epoch_(epoch_now()),
-      sessions_(*this, random_secret()),
+      sessions_(*this, shards_ ? shards_->boot() : random_secret(), shard_,
+                shards_ ? shards_->count() : 0),
       started_ns_(now_ns()),
       rounds_(options.poll == Poll::busy       ? kBusyTurnNs
               : options.poll == Poll::adaptive ? kSpinNs
@@ -44,6 +48,11 @@ Server::Server(const ServerOptions& options)
   for (const std::string& address : options.listen) sessions_.add_listener(listen(address));
   poll_fds_.resize(options.listen.size() + 1);
   ended_latency_.resize(options.listen.size());
+  if (shards_) shards_->join(shard_, *this);
+}
+
+Server::~Server() {
+  if (shards_) shards_->leave(shard_);
 }
 
 std::vector<std::string> Server::addresses() const {
@@ -63,8 +72,13 @@ bool Server::poll_once() {
 void Server::keep_house(uint64_t now) {
   if (now < next_expiry_ns_) return;
   sessions_.expire(now);
-  for (const auto& table : tables_) table->mark(now, params_ ? params_->version : 0);
+  for (const auto& table : tables_) table->mark(now, params_version());
   next_expiry_ns_ = now + kHousekeepingNs;
+}
+
+uint64_t Server::params_version() const {
+  if (shards_) return shards_->params_version.load(std::memory_order_relaxed);
+  return params_ ? params_->version : 0;
 }
 
 void Server::run() {
@@ -87,6 +101,8 @@ void Server::loop() {
   for (;;) {
     if (const uint32_t asked = requests_.load(std::memory_order_relaxed)) {
       if (asked & kStop) return;
+      // Asked for again from here on, it is seen again; behind it whoever asked has woken us.
+      if (requests_.fetch_and(~uint32_t{kRetry}) & kRetry) sessions_.retry();
       const std::lock_guard lock(readers_mutex_);
       answer_readers();
     }
@@ -156,6 +172,11 @@ void Server::stop() {
   wake_fd_.wake();
 }
 
+void Server::retry() {
+  requests_.fetch_or(kRetry);
+  wake_fd_.wake();
+}
+
 uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   using Handler = uint16_t (Server::*)(Peer&, Slot&, std::span<const std::byte>);
   static constexpr std::array<Handler, kOperations> kHandlers = {
@@ -167,8 +188,11 @@ uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body)
 }
 
 void Server::ended(Peer& peer) {
-  for (const auto& table : tables_) table->streams().orphan(peer.client, now_ns());
-  for (auto& queue : held_appends_) std::erase(queue, peer.connection);
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    tables_[i]->streams().orphan(peer.client, now_ns());
+    const bool held = std::erase(held_appends_[i], peer.connection) != 0;
+    if (held && held_appends_[i].empty()) tables_[i]->stop_inserting();
+  }
   add_latency(peer.report, ended_latency_[peer.listener]);
 }
 

@@ -20,6 +20,7 @@
 #include "base/poll.h"
 #include "base/wake_fd.h"
 #include "replay/table.h"
+#include "server/shards.h"
 #include "session/sessions.h"
 #include "wire/messages.h"
 
@@ -37,6 +38,9 @@ struct ServerOptions {
   uint64_t memory_bytes = 0;  // for all tables together; 0: 80% of the machine's
   SamplerChoice sampler{};
   std::string version{};  // what the statistics call this server's version
+  // Of a server that is one of several: made by make_shards().
+  std::shared_ptr<Shards> shards{};
+  uint32_t shard = 0;
 };
 
 // One published version. Shared by its readers, so that a newer one does not disturb a fetch.
@@ -48,10 +52,13 @@ struct Params {
 class Server : private RequestHandler {
  public:
   explicit Server(const ServerOptions& options);  // throws Error(transport, config)
+  ~Server() override;
 
   std::vector<std::string> addresses() const;  // as clients type them, ports resolved
   void run();
   void stop();
+  // Lets the loop try waiting requests again: another shard has changed what they wait for.
+  void retry();
   // For a thread beside the one in run(): calls visit with the table of that name between two
   // rounds, on the thread of the caller, and keeps the loop waiting meanwhile; a round at least
   // lies between two visits. Throws Error(unknown_table).
@@ -94,6 +101,7 @@ class Server : private RequestHandler {
   static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
                          std::string_view remedy);
   static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
+  uint64_t params_version() const;
   void keep_house(uint64_t now_ns);
   void loop();
   void wait(uint64_t now_ns);
@@ -102,10 +110,13 @@ class Server : private RequestHandler {
   uint64_t memory_limit_;
   SamplerChoice sampler_;
   std::string version_;
+  std::shared_ptr<Shards> shards_;  // null: the server is one alone
+  uint32_t shard_;
   uint64_t memory_used_ = 0;
   uint16_t epoch_;
   Sessions sessions_;
   std::vector<std::unique_ptr<Table>> tables_;
+  std::vector<TableSpec> specs_;  // per table, as its clients ask for it: of all shards together
   std::vector<std::vector<uint32_t>> held_appends_;  // per table, connections in order of arrival
   std::vector<std::vector<uint32_t>> column_bytes_;  // per table, for splitting appends
   std::vector<std::span<const std::byte>> columns_;  // of the append in hand
@@ -119,7 +130,7 @@ class Server : private RequestHandler {
   // By listener: of clients that are gone.
   std::vector<Latency> ended_latency_;
   // What other threads ask the loop for: all that it looks at in a round.
-  enum Request : uint32_t { kStop = 1, kRead = 2 };
+  enum Request : uint32_t { kStop = 1, kRead = 2, kRetry = 4 };
   std::atomic<uint32_t> requests_{0};
   WakeFd wake_fd_;
   std::mutex readers_mutex_;

@@ -30,15 +30,30 @@ struct CallId {
   uint64_t request = 0;
 };
 
+// Where the bytes of a reply go that is not to lie in one piece: runs of them, in order. What no
+// run holds is dropped.
+struct Places {
+  struct Run {
+    uint32_t offset;  // within the reply
+    std::span<std::byte> to;
+  };
+  std::vector<Run> runs;
+  uint32_t total_bytes = 0;  // of the reply
+
+  void put(uint32_t offset, std::span<const std::byte> bytes) const;
+  void take(std::span<std::byte> reply) const;  // what has been put, back into one piece
+};
+
 struct Call {
   enum class State : uint8_t { idle, sending, accepted, pending, receiving, done };
   State state = State::idle;
   Operation operation{};
   uint64_t request = 0;
   std::vector<std::byte> body;
-  // Where the reply goes: the destination when it is not empty, else `reply`, which grows with what
-  // has come.
+  // Where the reply goes: the destination when it is not empty, or its places where it has such,
+  // else `reply`, which grows with what has come.
   std::span<std::byte> destination;
+  const Places* places = nullptr;
   std::vector<std::byte> reply;
   uint32_t expected_bytes = 0;  // of a reply with status ok; 0: as many as its operation allows
   bool unwanted = false;        // abandoned: the reply is received and thrown away
@@ -79,6 +94,10 @@ class Connection {
   State state() const { return state_; }
   const std::optional<Error>& failure() const { return failure_; }  // why it is lost
   size_t frame_bytes() const { return frame_bytes_; }
+  // What the server said of itself once the session was open.
+  uint64_t boot() const { return boot_; }
+  uint32_t shard() const { return shard_; }
+  uint32_t shards() const { return std::max(1u, shards_); }
 
   // Whether the lane's window takes another request. Answers that nobody has collected do not
   // count.
@@ -156,6 +175,7 @@ class Connection {
   State state_ = State::hello;
   std::optional<Error> failure_;
   uint64_t client_, nonce_ = 0, boot_ = 0;
+  uint32_t shard_ = 0, shards_ = 0;
   uint32_t connection_ = 0;
   uint64_t packet_number_ = 0;
   size_t frame_bytes_ = kMinFrameBytes;

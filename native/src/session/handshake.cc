@@ -64,6 +64,8 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
   Welcome welcome;
   welcome.boot = boot_;
   welcome.nonce = hello.nonce;
+  welcome.shard = shard_;
+  welcome.shards = shards_;
   if (!transports_[listener]->takes_joined_frames()) welcome.capabilities |= kFramesApart;
   header.kind = FrameKind::welcome;
   header.connection = peer.connection;

@@ -72,6 +72,8 @@ void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte
                       "start the clients of this server again"));
   }
   boot_ = welcome.boot;
+  shard_ = welcome.shard;
+  shards_ = welcome.shards;
   connection_ = header.connection;
   credit_ = header.credit;
   frames_apart_ = (welcome.capabilities & kFramesApart) != 0;

@@ -24,8 +24,8 @@ void copy_body(std::span<const std::byte> payload, Slot& slot, uint32_t offset) 
 
 }  // namespace
 
-Sessions::Sessions(RequestHandler& handler, uint64_t boot)
-    : handler_(handler), boot_(boot), random_(random_secret()) {
+Sessions::Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard, uint32_t shards)
+    : handler_(handler), boot_(boot), shard_(shard), shards_(shards), random_(random_secret()) {
   peers_.resize(kMaxPeers);
   waiting_.reserve(kMaxPeers * kLanes);
   acks_.reserve(256);

@@ -43,7 +43,8 @@ class Sessions {
   // the copying is shared by more bytes. More would hold up another client's ping for longer.
   static constexpr uint32_t kTurnBytes = 56 * 1024;
 
-  Sessions(RequestHandler& handler, uint64_t boot);
+  // shard, shards: what welcomes say.
+  Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard = 0, uint32_t shards = 0);
 
   void add_listener(std::unique_ptr<Transport> transport);
   std::span<const std::unique_ptr<Transport>> listeners() const { return transports_; }
@@ -51,6 +52,8 @@ class Sessions {
   // One round: receive, run, one turn of bulk replies, send. False when there was nothing to do.
   // Reads the clock only when something has come.
   bool poll();
+  // The next round tries the requests that wait again, whatever has run here.
+  void retry() { ran_ = true; }
   // Bulk replies or unsent frames are waiting for a device to take them.
   bool output_blocked() const;
   // Ends silent sessions. Call about once a second.
@@ -99,6 +102,7 @@ class Sessions {
 
   RequestHandler& handler_;
   uint64_t boot_;
+  uint32_t shard_, shards_;
   Random random_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<Outbox> outboxes_;

@@ -69,4 +69,15 @@ Connected connect(const std::string& rest) {
 
 bool is_loopback(const std::string& rest) { return is_local(rest); }
 
+std::string shard(const std::string& rest, uint32_t shard) {
+  const Address address = parse_address(rest);
+  const auto* local = std::get_if<LocalAddress>(&address);
+  if (local == nullptr) {
+    throw Error(Status::transport,
+                "dpdk:" + rest + ": one poll loop has all of a NIC's queues, not several shards",
+                "Start the server without --shards, or use udp:// or dpdk:local.");
+  }
+  return rest.substr(0, rest.find(':')) + ":" + local->name + kShardSuffix + std::to_string(shard);
+}
+
 }  // namespace drlnet::dpdk

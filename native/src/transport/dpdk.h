@@ -10,5 +10,7 @@ namespace drlnet::dpdk {
 std::unique_ptr<Transport> listen(const std::string& rest);
 Connected connect(const std::string& rest);
 bool is_loopback(const std::string& rest);
+// Under names of their own. A NIC has one shard.
+std::string shard(const std::string& rest, uint32_t shard);
 
 }  // namespace drlnet::dpdk

@@ -19,6 +19,7 @@ enum class LocalDriver : uint32_t { virtio_user = 0, memif = 1 };
 const char* local_driver_name(LocalDriver driver);  // as addresses have it
 
 constexpr const char* kDefaultLocalName = "default";
+constexpr const char* kShardSuffix = "-shard";  // and its number: where another shard is met
 
 struct LocalAddress {
   std::optional<LocalDriver> driver;  // nothing: the default of the server

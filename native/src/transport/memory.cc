@@ -243,4 +243,8 @@ Connected connect(const std::string& name) {
 
 bool is_loopback(const std::string&) { return true; }
 
+std::string shard(const std::string& name, uint32_t shard) {
+  return name + "-shard" + std::to_string(shard);
+}
+
 }  // namespace drlnet::memory

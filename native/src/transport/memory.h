@@ -11,5 +11,6 @@ namespace drlnet::memory {
 std::unique_ptr<Transport> listen(const std::string& name);
 Connected connect(const std::string& name);
 bool is_loopback(const std::string& name);
+std::string shard(const std::string& name, uint32_t shard);
 
 }  // namespace drlnet::memory

@@ -11,9 +11,9 @@ namespace drlnet {
 namespace {
 
 constexpr TransportKind kKinds[] = {
-    {"udp", udp::listen, udp::connect, udp::is_loopback},
-    {"dpdk", dpdk::listen, dpdk::connect, dpdk::is_loopback},
-    {"memory", memory::listen, memory::connect, memory::is_loopback},
+    {"udp", udp::listen, udp::connect, udp::is_loopback, udp::shard},
+    {"dpdk", dpdk::listen, dpdk::connect, dpdk::is_loopback, dpdk::shard},
+    {"memory", memory::listen, memory::connect, memory::is_loopback, memory::shard},
 };
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -73,6 +73,13 @@ std::unique_ptr<Transport> listen(const std::string& address) {
 Connected connect(const std::string& address) {
   const Parsed parsed = parse(address);
   return parsed.kind.connect(parsed.rest);
+}
+
+std::string shard_address(const std::string& address, uint32_t shard) {
+  if (shard == 0) return address;
+  const Parsed parsed = parse(address);
+  return address.substr(0, address.size() - parsed.rest.size()) +
+         parsed.kind.shard(parsed.rest, shard);
 }
 
 bool is_loopback(const std::string& address) {

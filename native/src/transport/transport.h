@@ -126,11 +126,15 @@ struct TransportKind {
   std::unique_ptr<Transport> (*listen)(const std::string& rest);
   Connected (*connect)(const std::string& rest);
   bool (*is_loopback)(const std::string& rest);
+  std::string (*shard)(const std::string& rest, uint32_t shard);
 };
 
 std::span<const TransportKind> transport_kinds();
 std::unique_ptr<Transport> listen(const std::string& address);
 Connected connect(const std::string& address);
+// Where shard i of a server listens whose first shard (0) listens at `address`: what both sides
+// know without telling each other. Throws Error(transport) where such a server cannot listen.
+std::string shard_address(const std::string& address, uint32_t shard);
 // True where only processes of this machine can reach a listener on that address.
 bool is_loopback(const std::string& address);
 

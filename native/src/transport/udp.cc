@@ -63,4 +63,18 @@ bool is_loopback(const std::string& rest) {
   return std::ranges::all_of(resolve(rest), &SocketAddress::loopback);
 }
 
+std::string shard(const std::string& rest, uint32_t shard) {
+  const HostPort first = parse_address(rest);
+  const uint32_t port = first.port + shard;
+  if (port > 65535) {
+    throw Error(Status::transport,
+                "udp://" + rest + ": shard " + std::to_string(shard) + " has no port above it",
+                "Choose a lower port: a server's shards listen on the ports behind it.");
+  }
+  const bool v6 = first.host.find(':') != std::string::npos;
+  const std::string buffer =
+      first.buffer_bytes == 0 ? "" : ",buffer=" + std::to_string(first.buffer_bytes);
+  return (v6 ? "[" + first.host + "]" : first.host) + ":" + std::to_string(port) + buffer;
+}
+
 }  // namespace drlnet::udp

@@ -17,6 +17,8 @@ namespace drlnet::udp {
 std::unique_ptr<Transport> listen(const std::string& rest);
 Connected connect(const std::string& rest);
 bool is_loopback(const std::string& rest);
+// On the next ports.
+std::string shard(const std::string& rest, uint32_t shard);
 
 // Fills messages with runs of frames. Owns the frames that are reserved. No allocation per burst.
 class SendQueue {

@@ -140,7 +140,8 @@ struct Welcome {
   uint64_t boot = 0;  // the server's start: tells a restart from a lost session
   uint64_t capabilities = 0;
   uint64_t nonce = 0;
-  uint64_t reserved = 0;
+  uint32_t shard = 0;   // which one of the server's shards answers
+  uint32_t shards = 0;  // how many there are; 0: the server is one alone
 };
 static_assert(sizeof(Welcome) == 32);
 

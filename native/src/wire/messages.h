@@ -26,7 +26,7 @@ constexpr uint32_t kMaxErrorBytes = 4096;
 // open_table: a TableSpec  ->  OpenTableReply
 struct OpenTableReply {
   uint32_t table;  // number of the table in later requests
-  uint32_t reserved;
+  uint32_t shard;  // where a client's first stream is to go, of several shards
 };
 void encode(const TableSpec& spec, Bytes& out);
 bool decode(std::span<const std::byte> bytes, TableSpec& spec);
@@ -57,7 +57,8 @@ bool split_append(std::span<const std::byte> bytes, std::span<const uint32_t> co
 uint64_t append_bytes(std::span<const uint32_t> column_bytes, uint32_t segments, uint32_t rows,
                       uint32_t items);
 
-// sample: SampleRequest  ->  the bytes of SampleLayout
+// sample: SampleRequest  ->  the bytes of SampleLayout. A batch of 0 asks how things stand: its
+// reply is the header alone.
 struct SampleRequest {
   uint32_t table, batch;
 };
@@ -71,6 +72,7 @@ struct ReadHeader {
 };
 constexpr uint32_t kMaxReadKeys = (kMaxSampleRequestBytes - sizeof(ReadHeader)) / 8;
 constexpr uint64_t kNoKey = ~uint64_t{0};
+constexpr int kKeyShardShift = 56;  // a key's upper 8 bits: its shard
 
 // update_priorities: UpdateHeader, keys u64[count], priorities f32[count]  ->  UpdateResult
 struct UpdateHeader {

@@ -1,0 +1,95 @@
+#include "server/shards.h"
+
+#include <bit>
+
+#include "base/random.h"
+#include "server/server.h"
+
+namespace drlnet {
+namespace {
+
+// Behind a port that the kernel chose another program's may lie: then it chooses again.
+constexpr int kAttempts = 16;
+
+using Servers = std::vector<std::unique_ptr<Server>>;
+
+// Behind the first one.
+void add_others(ServerOptions options, Servers& servers) {
+  const std::vector<std::string> wanted = options.listen, first = servers[0]->addresses();
+  for (options.shard = 1; options.shard < options.shards->count(); ++options.shard) {
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const size_t settings = wanted[i].find(',');
+      options.listen[i] = shard_address(first[i], options.shard) +
+                          (settings == std::string::npos ? "" : wanted[i].substr(settings));
+    }
+    servers.push_back(std::make_unique<Server>(options));
+  }
+}
+
+}  // namespace
+
+Shards::Shards(uint32_t count) : boot_(random_secret()), servers_(count) {
+  if (count < 2 || count > LogicalTable::kMaxShards) {
+    throw Error(Status::config, "a server of " + std::to_string(count) + " shards",
+                "give it 1 to " + std::to_string(LogicalTable::kMaxShards));
+  }
+}
+
+void Shards::join(uint32_t shard, Server& server) {
+  const std::lock_guard lock(mutex_);
+  servers_[shard] = &server;
+}
+
+void Shards::leave(uint32_t shard) {
+  const std::lock_guard lock(mutex_);
+  servers_[shard] = nullptr;
+}
+
+void Shards::wake(uint64_t shards) {
+  const std::lock_guard lock(mutex_);
+  for (; shards != 0; shards &= shards - 1) {
+    Server* server = servers_[static_cast<size_t>(std::countr_zero(shards))];
+    if (server != nullptr) server->retry();
+  }
+}
+
+std::shared_ptr<LogicalTable> Shards::table(const TableSpec& spec) {
+  const std::lock_guard lock(mutex_);
+  auto table = tables_[spec.name].lock();
+  if (!table) {
+    table = std::make_shared<LogicalTable>(spec.limiter, count(),
+                                           [this](uint64_t shards) { wake(shards); });
+    tables_[spec.name] = table;
+  }
+  return table;
+}
+
+TableSpec Shards::part(TableSpec spec, uint32_t shard) const {
+  spec.capacity = spec.capacity / count() + (shard < spec.capacity % count() ? 1 : 0);
+  spec.seed += shard * kSplitMixStep;
+  spec.limiter = {};
+  return spec;
+}
+
+Servers make_shards(const ServerOptions& wanted, uint32_t count) {
+  Servers servers;
+  if (count == 1) {
+    servers.push_back(std::make_unique<Server>(wanted));
+    return servers;
+  }
+  ServerOptions options = wanted;
+  for (int attempt = 1;; ++attempt) {
+    options.shards = std::make_shared<Shards>(count);
+    servers.push_back(std::make_unique<Server>(options));
+    const bool chosen = servers[0]->addresses() != options.listen;
+    try {
+      add_others(options, servers);
+      return servers;
+    } catch (const Error& error) {
+      if (error.status() != Status::transport || !chosen || attempt == kAttempts) throw;
+    }
+    servers.clear();
+  }
+}
+
+}  // namespace drlnet

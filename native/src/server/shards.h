@@ -1,0 +1,51 @@
+// A server of several shards: poll loops of one process, each on its own thread with its own
+// listeners and its own part of every table. What they have in common is here and in LogicalTable.
+// Threading: any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "replay/logical_table.h"
+#include "wire/table_spec.h"
+
+namespace drlnet {
+
+class Server;
+struct ServerOptions;
+
+class Shards {
+ public:
+  explicit Shards(uint32_t count);
+
+  uint32_t count() const { return static_cast<uint32_t>(servers_.size()); }
+  uint64_t boot() const { return boot_; }  // one server to its clients: one start
+  void join(uint32_t shard, Server& server);
+  void leave(uint32_t shard);
+  // What a table's shards share: made by the first one that opens it.
+  std::shared_ptr<LogicalTable> table(const TableSpec& spec);
+  // The shard's part of a table.
+  TableSpec part(TableSpec spec, uint32_t shard) const;
+
+  std::atomic<uint64_t> params_version{0};  // the first shard's, which owns them
+
+ private:
+  void wake(uint64_t shards);
+
+  const uint64_t boot_;
+  std::mutex mutex_;
+  std::vector<Server*> servers_;
+  std::map<std::string, std::weak_ptr<LogicalTable>> tables_;
+};
+
+// The shards of one server, `count` of them or a server that is alone. Shard i listens where
+// shard_address(address, i) says; where the first one chose a port of its own, next to that.
+// Throws Error(transport, config).
+std::vector<std::unique_ptr<Server>> make_shards(const ServerOptions& options, uint32_t count);
+
+}  // namespace drlnet

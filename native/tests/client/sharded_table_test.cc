@@ -1,0 +1,123 @@
+#include "client/sharded_table.h"
+
+#include <numeric>
+
+#include "client/bench.h"
+
+namespace drlnet::test {
+namespace {
+
+class RunningShards {
+ public:
+  explicit RunningShards(uint32_t count)
+      : servers_(make_shards(ServerOptions{{"udp://127.0.0.1:0"}, Poll::adaptive, 0}, count)) {
+    for (const auto& server : servers_) {
+      threads_.emplace_back([&server] { server->run(); });
+    }
+  }
+  ~RunningShards() {
+    for (const auto& server : servers_) server->stop();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  // A client of each shard, over a network that drops, doubles and reorders that share of frames.
+  std::vector<std::unique_ptr<Client>> clients(double fault, uint64_t seed) const {
+    std::vector<std::unique_ptr<Client>> result;
+    for (uint32_t shard = 0; shard < servers_.size(); ++shard) {
+      const std::string address = shard_address(servers_[0]->addresses()[0], shard);
+      CHECK(address == servers_[shard]->addresses()[0]);
+      Connected connected = connect(address);
+      if (fault > 0) {
+        connected.transport = std::make_unique<FaultyTransport>(
+            std::move(connected.transport), FaultPlan{fault, fault, fault, 0, seed + 2 * shard},
+            FaultPlan{fault, fault, fault, 0, seed + 2 * shard + 1});
+      }
+      result.push_back(std::make_unique<Client>(
+          std::move(connected), ClientOptions{address, "test", 20'000'000'000, Poll::adaptive}));
+      CHECK(result.back()->shard() == shard);
+      CHECK(result.back()->shards() == servers_.size());
+      CHECK(result.back()->boot() == result.front()->boot());
+    }
+    return result;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::vector<std::thread> threads_;
+};
+
+std::vector<Client*> pointers(const std::vector<std::unique_ptr<Client>>& clients) {
+  std::vector<Client*> result;
+  for (const auto& client : clients) result.push_back(client.get());
+  return result;
+}
+
+// `streams` of them at each shard.
+void fill(const ShardedTable& table, const std::vector<std::unique_ptr<Client>>& clients,
+          const TableSpec& spec, uint32_t streams, uint64_t steps) {
+  for (uint32_t shard = 0; shard < clients.size(); ++shard) {
+    Client& client = *clients[shard];
+    StreamWriter writer(client, table.number(shard), spec,
+                        client.lease(table.number(shard), streams), {});
+    write(writer, streams, 0, steps);
+    writer.flush();
+  }
+}
+
+double sum_of_probabilities(const TableSpec& spec, std::span<const std::byte> reply, uint32_t n) {
+  std::vector<float> values(n);
+  std::memcpy(values.data(), reply.data() + SampleLayout(spec).probabilities(n), n * sizeof(float));
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+}  // namespace
+
+TEST_CASE("batches of several shards lie in one piece, whatever the network does to their parts") {
+  for (const double fault : {0.0, 0.1}) {
+    for (const uint32_t n : {1u, 7u, 2000u}) {
+      CAPTURE(fault);
+      CAPTURE(n);
+      const RunningShards server(3);
+      const auto clients = server.clients(fault, 11);
+      const TableSpec spec = spec_of();
+      ShardedTable table(pointers(clients), spec);
+      fill(table, clients, spec, 2, 100);
+      std::vector<std::byte> batch(table.bytes(n));
+      for (int round = 0; round < 3; ++round) {
+        table.sample(n, batch, deadline_in(20'000'000'000));
+        check_sample(spec, batch, n);
+        // All have the same priority, a sixth of which each stream holds.
+        CHECK(sum_of_probabilities(spec, batch, n) ==
+              doctest::Approx(n / (6.0 * (100 - 100 / kSteps))).epsilon(1e-4));
+      }
+      std::vector<std::vector<std::byte>> memory(3, batch);
+      std::vector<std::span<std::byte>> buffers(memory.begin(), memory.end());
+      ShardedStream stream(table, n, buffers);
+      for (int round = 0; round < 5; ++round) {
+        check_sample(spec, buffers[stream.next(deadline_in(20'000'000'000))], n);
+      }
+    }
+  }
+}
+
+TEST_CASE("a batch that came too late is whole when it is asked for again, elsewhere") {
+  const RunningShards server(2);
+  const auto clients = server.clients(0, 1);
+  TableSpec spec = spec_of(10'000, {.min_size = 40});
+  ShardedTable table(pointers(clients), spec);
+  fill(table, clients, spec, 1, 10);
+  constexpr uint32_t kItems = 500;
+  {
+    std::vector<std::byte> gone(table.bytes(kItems));
+    const Error error = error_of([&] { table.sample(kItems, gone, deadline_in(1'000'000)); });
+    CHECK(error.status() == Status::timeout);
+    CHECK(error.cause().find("min_size") != std::string::npos);
+  }
+  fill(table, clients, spec, 3, 40);
+  std::vector<std::byte> batch(table.bytes(kItems));
+  table.sample(kItems, batch, deadline_in(20'000'000'000));
+  check_sample(spec, batch, kItems);
+  CHECK(error_of([&] { table.sample(0, batch, deadline_in(1'000'000)); }).status() ==
+        Status::config);
+}
+
+}  // namespace drlnet::test

@@ -1,0 +1,308 @@
+"""A server of several shards, as its clients meet it: one table, one limiter, true chances."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, Writer, native
+from drlnet.client import NO_KEY
+from drlnet.errors import BadPriority, ConfigError, ReplayTimeout, TransportError, UnknownLease
+from drlnet.metrics.shards import add_up
+
+SHARDS = 2
+SHARD_SHIFT = np.uint64(56)
+
+
+@contextmanager
+def serving(count: int = SHARDS, address: str = "udp://127.0.0.1:0") -> Iterator[str]:
+    """The address of a server whose shards run on threads of this process."""
+    servers = native.Server.shards([address], count, "block")
+    threads = [threading.Thread(target=server.run) for server in servers]
+    for thread in threads:
+        thread.start()
+    yield servers[0].addresses[0]
+    for server in servers:
+        server.stop()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with serving() as address, Client(address, name="tester", poll="block") as session:
+        yield session
+
+
+def open_table(client: Client, limiter: Limiter | None = None, capacity: int = 1000) -> Table:
+    return client.table(
+        "t",
+        columns={"x": Column("float32", (3,)), "step": Column("int64")},
+        item=Item({"x": View("x"), "next": View("x", 2, from_end=True), "step": View("step")}),
+        capacity=capacity,
+        sampler=Sampler(priority_exponent=1.0),
+        limiter=limiter,
+    )
+
+
+def write(writer: Writer, steps: range, priorities: Sequence[float] | None = None) -> None:
+    """Rows that name their stream (x) and step; an item at each step but the episode's last."""
+    streams = np.arange(writer.num_streams)
+    for t in steps:
+        at = writer.append(
+            {
+                "x": np.repeat(streams, 3).reshape(-1, 3) * 1000.0 + t,
+                "step": np.full(len(streams), t),
+            },
+            first=np.full(len(streams), t == steps.start),
+            last=np.full(len(streams), t == steps.stop - 1),
+        )
+        if t < steps.stop - 1:
+            writer.add_items(streams, at, priorities)
+    writer.flush()
+
+
+def shards_of(keys: np.ndarray) -> np.ndarray:
+    return (keys >> SHARD_SHIFT).astype(int)
+
+
+def test_probabilities_are_true_and_draws_follow_them(client: Client) -> None:
+    table = open_table(client)
+    with table.writer(2) as writer:
+        write(
+            writer, range(6), priorities=[1.0, 9.0]
+        )  # five items of 1 at one shard, of 9 at the other
+        truth = {0.0: 1 / 50, 1.0: 9 / 50}
+        counts: dict[tuple[float, int], int] = {}
+        singles = 3000
+        for _ in range(singles):
+            batch = table.sample(1)
+            stream = float(batch.views["x"][0, 0] // 1000)
+            assert batch.probabilities[0] == pytest.approx(truth[stream], rel=1e-5)
+            assert batch.item_count == 10
+            item = (stream, int(batch.views["step"][0]))
+            counts[item] = counts.get(item, 0) + 1
+        expected = {(s, t): singles * truth[s] for s in truth for t in range(5)}
+        assert set(counts) == set(expected)
+        chi_square = sum((counts[item] - n) ** 2 / n for item, n in expected.items())
+        assert chi_square < 33.7  # 9 degrees of freedom, 1 in 10,000
+
+        batch = table.sample(64)
+        assert batch.priority_mass == pytest.approx(50)
+        drawn = np.bincount(shards_of(batch.keys), minlength=SHARDS)
+        assert sorted(drawn) in ([6, 58], [7, 57])  # 6.4 of 64, rounded either way
+        streams = batch.views["x"][:, 0] // 1000
+        assert np.allclose(batch.probabilities, np.where(streams == 1, 9 / 50, 1 / 50))
+        steps = batch.views["step"]
+        assert np.array_equal(batch.views["x"][:, 0] % 1000, steps)
+        assert np.array_equal(batch.length, np.minimum(2, 5 - steps))
+        assert np.array_equal(batch.views["next"][:, 2] % 1000, steps + batch.length)
+        assert np.array_equal(batch.age, 6 - steps)
+
+
+def test_priorities_reach_their_shard(client: Client) -> None:
+    table = open_table(client)
+    with table.writer(2) as writer:
+        write(writer, range(3))
+        keys = np.unique(table.sample(400).keys)
+        assert sorted(np.bincount(shards_of(keys))) == [2, 2]
+        values = np.arange(1.0, 5.0)
+        foreign = np.array([NO_KEY, np.uint64(7) << SHARD_SHIFT], np.uint64)
+        assert table.update_priorities([*keys, *foreign], [*values, 8.0, 9.0]) == (4, 2)
+        table.sample(1)  # tells the masses that the next one is divided by
+        batch = table.sample(100)
+        chance = dict(zip(keys.tolist(), values / values.sum(), strict=True))
+        assert np.allclose(batch.probabilities, [chance[key] for key in batch.keys.tolist()])
+        with pytest.raises(BadPriority):
+            table.update_priorities(keys, [1.0, 1.0, 1.0, np.nan])
+        table.update_priorities_async(keys, np.ones(4))
+        table.update_priorities(keys[:0], [])
+        table.sample(1)
+        while table.sample(8).priority_mass != 4:  # asynchronous: it is under way
+            pass
+
+
+def test_streams_batches_lend_their_buffers_in_turn(client: Client) -> None:
+    table = open_table(client)
+    with table.writer(4) as writer:
+        write(writer, range(10))
+        ahead = table.stream(32, depth=2)
+        for _ in range(20):
+            batch = next(ahead)
+            assert np.allclose(batch.probabilities, 1 / 36)
+            steps = batch.views["step"]
+            assert np.array_equal(batch.views["x"][:, 1] % 1000, steps)
+            assert set(shards_of(batch.keys)) == {0, 1}
+        ahead.close()
+
+
+def test_min_size_counts_the_items_of_all_shards(client: Client) -> None:
+    table = open_table(client, Limiter(min_size=4))
+    with table.writer(2) as writer:
+        write(writer, range(2))
+        with pytest.raises(ReplayTimeout, match="min_size"):
+            table.sample(2, timeout=0.05)
+        write(writer, range(2, 4))
+        assert table.sample(2).item_count == 4
+
+
+def test_the_limiter_is_exact_over_all_shards(client: Client) -> None:
+    # Balance: 4 * (created - 2) - drawn in [-16, 16].
+    limiter = Limiter(min_size=2, samples_per_insert=4, error_buffer=16, batch=4)
+    table = open_table(client, limiter)
+    writer = table.writer(2, timeout=0.2)
+    write(writer, range(3))
+    drawn = 0
+    with pytest.raises(ReplayTimeout, match="samples_per_insert"):
+        while True:
+            table.sample(3, timeout=0.2)
+            drawn += 3
+    assert drawn == 24  # 4 * (4 - 2) - 24 = -16
+    write(writer, range(3, 5))
+    assert table.sample(3).items_drawn == 27  # the one that waited
+    with pytest.raises(ReplayTimeout, match="samples_per_insert"):
+        for t in range(5, 50, 2):
+            write(writer, range(t, t + 2))
+    stats = client.stats()
+    assert stats["table.t.items_drawn"] == 27
+    assert stats["table.t.items_created"] == 12  # 4 * (12 - 2) - 27 = 13: not one more
+
+
+def test_an_insertion_at_one_shard_lets_the_other_draw(client: Client) -> None:
+    table = open_table(client, Limiter(min_size=3))
+    with table.writer(2) as writer:
+        write(writer, range(2))
+        found: list[int] = []
+        waiting = threading.Thread(target=lambda: found.append(len(table.sample(8))))
+        waiting.start()
+        while client.stats()["table.t.limiter_waits.min_size"] == 0:
+            pass
+        one = table.writer(1)  # at one of the shards: the other one's part waits there
+        write(one, range(2))
+        waiting.join()
+        one.close()
+    assert found == [8]
+
+
+def test_streams_are_shared_out_and_resumed_where_they_are() -> None:
+    with serving() as address:
+        with Client(address) as first:
+            table = open_table(first)
+            writers = [table.writer(n) for n in (3, 3, 1, 1)]
+            ordinals = np.concatenate([writer.ordinals for writer in writers])
+            assert len(set(ordinals)) == 8
+            assert sorted(np.bincount(ordinals % SHARDS)) == [4, 4]
+            write(writers[0], range(3))
+            leases = writers[0].leases
+            assert [lease.next_step for lease in leases] == [3, 3, 3]
+        with Client(address) as second:
+            table = open_table(second)
+            shuffled = [leases[2], leases[0], leases[1]]
+            writer = table.writer(3, resume=shuffled)
+            assert writer.leases == shuffled
+            write(writer, range(3, 6))
+            assert second.stats()["table.t.rows"] == 18
+            writer.release()
+            with pytest.raises(UnknownLease):
+                table.writer(3, resume=shuffled)
+
+
+def test_the_capacity_is_that_of_all_shards(client: Client) -> None:
+    table = open_table(client, capacity=101)
+    with table.writer(4) as writer:
+        write(writer, range(100))
+        stats = client.stats()
+        assert stats["table.t.capacity"] == 101
+        assert stats["table.t.rows"] == 101
+        assert stats["table.t.fill"] == 1
+        assert stats["table.t.env_steps"] == 4 * 99
+        with pytest.raises(ConfigError, match="capacity: 102 here, 101 at the server"):
+            open_table(client, capacity=102)
+
+
+def test_params_pings_and_figures(client: Client) -> None:
+    assert client.fetch() is None
+    assert client.publish(b"first") == 1
+    assert client.fetch() == (1, b"first")
+    assert client.fetch(1) is None
+    assert client.ping(100) > 0
+    table = open_table(client)
+    with table.writer(2) as writer:
+        write(writer, range(3))
+        table.sample(50)
+        client.report({"learner_steps": 7})
+        stats = client.stats()
+    assert stats["server.clients"] == 1
+    assert stats["server.params_version"] == 1
+    assert stats["client.tester.learner_steps"] == 7
+    assert stats["table.t.items_created"] == 4
+    assert stats["table.t.items_drawn"] == 50
+    assert stats["table.t.samples_per_insert"] == 50 / 4
+    own = client.own_stats()
+    latency = own["sample.latency"]
+    assert isinstance(latency, native.HistogramReading)
+    assert latency.count == 2 * SHARDS  # once for the masses, once for the batch
+
+
+def test_what_asks_one_server_says_so(client: Client) -> None:
+    table = open_table(client)
+    for call in (lambda: table.read_items([1]), table.new_priorities):
+        with pytest.raises(ConfigError, match="2 shards"):
+            call()
+    for n in (0, -1):
+        with pytest.raises(ConfigError, match="a batch of"):
+            table.sample(n)
+    with table.writer(2) as writer:
+        write(writer, range(2))
+        with pytest.raises(ConfigError, match="names no row"):
+            writer.add_items([2], [0])
+        with pytest.raises(BadPriority):
+            writer.add_items([0, 1], [0, 0], [1.0, np.inf])
+        with pytest.raises(ConfigError, match="a batch of 65537"):
+            table.sample(65537)
+
+
+def test_the_address_is_the_first_shard_s() -> None:
+    with serving() as address, pytest.raises(ConfigError, match="is shard 1 of a server of 2"):
+        Client(native.shard_address(address, 1))
+    with pytest.raises(ConfigError, match="65 shards"):
+        native.Server.shards(["udp://127.0.0.1:0"], 65)
+    with pytest.raises(TransportError, match="no port above it"):
+        native.Server.shards(["udp://127.0.0.1:65535"], 2)
+    with pytest.raises(TransportError, match="all of a NIC's queues"):
+        native.shard_address("dpdk:pci:0000:3b:00.0,ip=10.7.0.2/24", 1)
+    assert native.shard_address("udp://[::1]:7447,buffer=8192", 3) == "udp://[::1]:7450,buffer=8192"
+    assert native.shard_address("dpdk:local", 1) == "dpdk:local:default-shard1"
+    assert native.shard_address("dpdk:memif:a", 0) == "dpdk:memif:a"
+
+
+def test_a_server_that_is_alone_says_nothing_of_shards() -> None:
+    with serving(1) as address, Client(address) as client:
+        table = open_table(client)
+        with table.writer(2) as writer:
+            write(writer, range(3))
+            assert writer.ordinals.tolist() == [0, 1]
+            assert table.sample(4).item_count == 4
+
+
+def test_readings_add_up_by_what_they_are() -> None:
+    first = {
+        "server.cpu_s": 2.0, "server.polls": 5, "server.version": "1", "table.a.b.rows": 30,
+        "table.a.b.capacity": 50, "table.a.b.fill": 0.6, "peer.x.waiting_for": "",
+        "table.a.b.limiter_wait_s.min_size": 2.0, "client.x.own": 4,
+    }  # fmt: skip
+    second = {
+        "server.cpu_s": 2.1, "server.polls": 7, "server.version": "1", "table.a.b.rows": 10,
+        "table.a.b.capacity": 50, "table.a.b.fill": 0.2, "peer.x.waiting_for": "min_size",
+        "table.a.b.limiter_wait_s.min_size": 1.5,
+    }  # fmt: skip
+    assert add_up([first]) == first
+    assert add_up([first, second]) == {
+        "server.cpu_s": 2.1, "server.polls": 12, "server.version": "1", "table.a.b.rows": 40,
+        "table.a.b.capacity": 100, "table.a.b.fill": 0.4, "peer.x.waiting_for": "min_size",
+        "table.a.b.limiter_wait_s.min_size": 2.0, "client.x.own": 4,
+    }  # fmt: skip
