@@ -113,6 +113,7 @@ class Client {
   void run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condition,
                  FunctionRef<std::string()> waited_for);
   void sleep(Lock& lock, uint64_t until_ns);
+  void hand_over_watch();
   void tell_others();
   CallId start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
                std::span<std::byte> destination);
