@@ -62,7 +62,9 @@ Client::~Client() {
   {
     const Lock lock = take_lock();
     stopping_ = true;
-    tell_others();
+    begun_.notify_all();
+    moved_.notify_all();
+    if (watching_) wake_watcher();
   }
   mover_.join();
 }
@@ -130,11 +132,11 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
       if (moved) tell_others();
       continue;
     }
-    sleep(lock, std::min({connection_.next_deadline_ns(), deadline, interrupt_at}));
+    sleep(lock, std::min({connection_.next_deadline_ns(), deadline, interrupt_at}), true);
   }
 }
 
-void Client::sleep(Lock& lock, uint64_t until) {
+void Client::sleep(Lock& lock, uint64_t until, bool for_answer) {
   const WaitPoint point = connection_.arm();
   if (watching_) {  // and sleeps on what it armed; but this thread has received since
     if (point.fd < 0) until = std::min(until, point.look_again_ns);
@@ -143,6 +145,7 @@ void Client::sleep(Lock& lock, uint64_t until) {
     return;
   }
   watching_ = true;
+  watcher_waits_ = for_answer;
   lock.unlock();
   sleep_on(point, wake_fd_.fd(), until);
   lock.lock();
@@ -157,9 +160,7 @@ void Client::sleep(Lock& lock, uint64_t until) {
 void Client::hand_over_watch() {
   if (!watching_ || woken_ || options_.poll == Poll::busy) return;
   const WaitPoint point = connection_.arm();
-  if (point.fd >= 0) return;
-  wake_fd_.wake();  // there is something already, or it has to look for itself
-  woken_ = true;
+  if (point.fd < 0) wake_watcher();  // there is something already, or it has to look for itself
 }
 
 Client::Lock Client::take_lock() {
@@ -183,8 +184,12 @@ void Client::give_way(Lock& lock) {
 
 void Client::tell_others() {
   moved_.notify_all();
-  if (watching_ && !woken_) wake_fd_.wake();
-  woken_ = watching_;
+  if (watching_ && watcher_waits_) wake_watcher();
+}
+
+void Client::wake_watcher() {
+  if (!woken_) wake_fd_.wake();
+  woken_ = true;
 }
 
 std::string Client::explain(const Call& call) const {
@@ -298,8 +303,12 @@ void Client::call(Operation operation, Fill fill,
   });
 }
 
-void Client::keep_moving() {
+void Client::keep_moving(size_t reply_bytes) {
   const Lock lock = take_lock();
+  if (!follows_ && reply_bytes > connection_.eager_bytes()) {
+    follows_ = true;
+    begun_.notify_all();
+  }
   if (mover_.joinable() || run_server_) return;
   mover_ = std::thread([this] { background(); });
 }
@@ -313,8 +322,10 @@ void Client::background() {
     if (connection_.progress()) {
       tell_others();
       give_way(lock);
+    } else if (!follows_) {
+      begun_.wait_for(lock, std::chrono::nanoseconds(kRoundNs));
     } else {
-      sleep(lock, std::min(connection_.next_deadline_ns(), now_ns() + kRoundNs));
+      sleep(lock, std::min(connection_.next_deadline_ns(), now_ns() + kRoundNs), false);
     }
   }
 }
