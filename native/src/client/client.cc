@@ -62,7 +62,9 @@ Client::~Client() {
   {
     const Lock lock = take_lock();
     stopping_ = true;
-    tell_others();
+    begun_.notify_all();
+    moved_.notify_all();
+    if (watching_) wake_watcher();
   }
   mover_.join();
 }
@@ -85,7 +87,10 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
            interrupt_at = 0;  // set once there is something to wait for
   bool moved = false;
   for (uint64_t now = 0;;) {  // 0: one round at least, however short the deadline
-    if (condition()) return;
+    if (condition()) {
+      if (started != 0) hand_over_watch();
+      return;
+    }
     if (connection_.state() == Connection::State::lost) throw *connection_.failure();
     // What still comes in may be the answer; but frames may come without end, of other calls.
     if (now >= deadline && (!moved || now - deadline >= kInterruptNs)) {
@@ -108,7 +113,8 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
     moved = connection_.progress();
     if (moved) tell_others();
     if (run_server_) moved |= run_server_();
-    if (moved && condition()) return;  // most calls end here, without another look at the clock
+    // Most calls end here, without another look at the clock.
+    if (moved && condition()) return hand_over_watch();
     now = now_ns();
     if (started == 0) {
       started = now;
@@ -126,18 +132,20 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
       if (moved) tell_others();
       continue;
     }
-    sleep(lock, std::min({connection_.next_deadline_ns(), deadline, interrupt_at}));
+    sleep(lock, std::min({connection_.next_deadline_ns(), deadline, interrupt_at}), true);
   }
 }
 
-void Client::sleep(Lock& lock, uint64_t until) {
-  if (watching_) {
+void Client::sleep(Lock& lock, uint64_t until, bool for_answer) {
+  const WaitPoint point = connection_.arm();
+  if (watching_) {  // and sleeps on what it armed; but this thread has received since
+    if (point.fd < 0) until = std::min(until, point.look_again_ns);
     const uint64_t now = now_ns();  // near the kernel's clock, not the same: only a span is waited
     if (now < until) moved_.wait_for(lock, std::chrono::nanoseconds(until - now));
     return;
   }
-  const WaitPoint point = connection_.arm();
   watching_ = true;
+  watcher_waits_ = for_answer;
   lock.unlock();
   sleep_on(point, wake_fd_.fd(), until);
   lock.lock();
@@ -145,6 +153,14 @@ void Client::sleep(Lock& lock, uint64_t until) {
   if (woken_) wake_fd_.clear();
   woken_ = false;
   moved_.notify_all();  // one of them watches from now on, should this thread be done
+}
+
+// To receive is to end the wait that a transport was armed for. A thread that still sleeps would
+// hear of no frame any more, and prefetched replies would not arrive while nobody calls.
+void Client::hand_over_watch() {
+  if (!watching_ || woken_ || options_.poll == Poll::busy) return;
+  const WaitPoint point = connection_.arm();
+  if (point.fd < 0) wake_watcher();  // there is something already, or it has to look for itself
 }
 
 Client::Lock Client::take_lock() {
@@ -168,8 +184,12 @@ void Client::give_way(Lock& lock) {
 
 void Client::tell_others() {
   moved_.notify_all();
-  if (watching_ && !woken_) wake_fd_.wake();
-  woken_ = watching_;
+  if (watching_ && watcher_waits_) wake_watcher();
+}
+
+void Client::wake_watcher() {
+  if (!woken_) wake_fd_.wake();
+  woken_ = true;
 }
 
 std::string Client::explain(const Call& call) const {
@@ -233,7 +253,10 @@ CallId Client::start(Lock& lock, uint64_t now, Operation operation, Deadline dea
 
 bool Client::finished(CallId id) {
   Lock lock = take_lock();
-  if (!connection_.done(id) && connection_.progress()) tell_others();
+  if (!connection_.done(id)) {
+    if (connection_.progress()) tell_others();
+    hand_over_watch();
+  }
   if (run_server_) run_server_();
   return connection_.done(id);
 }
@@ -291,8 +314,12 @@ void Client::call(Operation operation, Fill fill,
   });
 }
 
-void Client::keep_moving() {
+void Client::keep_moving(size_t reply_bytes) {
   const Lock lock = take_lock();
+  if (!follows_ && reply_bytes > connection_.eager_bytes()) {
+    follows_ = true;
+    begun_.notify_all();
+  }
   if (mover_.joinable() || run_server_) return;
   mover_ = std::thread([this] { background(); });
 }
@@ -306,8 +333,10 @@ void Client::background() {
     if (connection_.progress()) {
       tell_others();
       give_way(lock);
+    } else if (!follows_) {
+      begun_.wait_for(lock, std::chrono::nanoseconds(kRoundNs));
     } else {
-      sleep(lock, std::min(connection_.next_deadline_ns(), now_ns() + kRoundNs));
+      sleep(lock, std::min(connection_.next_deadline_ns(), now_ns() + kRoundNs), false);
     }
   }
 }

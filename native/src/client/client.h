@@ -108,8 +108,10 @@ class Client {
   // Waits, and throws the server's error if it refused; else visits the reply, then frees the call.
   void collect(CallId id, Deadline deadline, Visit visit);
   void abandon(CallId id);
-  // A thread that keeps the session moving while nobody calls: prefetched replies arrive meanwhile.
-  void keep_moving();
+  // A thread that keeps the session moving while nobody calls: prefetched replies of so many bytes
+  // arrive meanwhile. Those that come whole unasked lie ready until somebody calls; to wake up for
+  // each would only take the caller's core, so it looks after lost frames alone.
+  void keep_moving(size_t reply_bytes);
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -121,8 +123,11 @@ class Client {
   // Runs the session until the condition holds. what: named in the error at the deadline.
   void run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condition,
                  FunctionRef<std::string()> waited_for);
-  void sleep(Lock& lock, uint64_t until_ns);
+  // for_answer: for one that another thread may take, not just for any frame.
+  void sleep(Lock& lock, uint64_t until_ns, bool for_answer);
+  void hand_over_watch();
   void tell_others();
+  void wake_watcher();
   CallId start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
                std::span<std::byte> destination, const Places* places = nullptr);
   void collect(Lock& lock, CallId id, Deadline deadline, Visit visit);
@@ -152,7 +157,10 @@ class Client {
   WakeFd wake_fd_;
   std::condition_variable moved_;
   bool watching_ = false, woken_ = false;
+  bool watcher_waits_ = false;  // for an answer: to be told what others receive
   bool stopping_ = false;
+  bool follows_ = false;           // the mover: what comes, not just timers
+  std::condition_variable begun_;  // following, or stopping
   std::thread mover_;
 };
 

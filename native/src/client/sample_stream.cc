@@ -10,7 +10,7 @@ SampleStream::SampleStream(Client& client, uint32_t table, uint32_t batch,
     : client_(client), table_(table), batch_(batch), buffers_(std::move(buffers)) {
   DRLNET_ASSERT(!buffers_.empty());
   for (size_t i = 0; i < buffers_.size(); ++i) idle_.push_back(i);
-  if (buffers_.size() > 1) client_.keep_moving();
+  if (buffers_.size() > 1) client_.keep_moving(buffers_[0].size());
 }
 
 SampleStream::~SampleStream() {

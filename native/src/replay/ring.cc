@@ -1,11 +1,51 @@
 #include "replay/ring.h"
 
+#include <bit>
+#include <numeric>
+
 namespace drlnet {
 namespace {
 
 constexpr uint64_t kPage = 4096;
 
+constexpr uint64_t kLine = 64;
+
 uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+struct Layout {
+  uint64_t record_bytes, total_bytes;
+  struct Place {
+    uint64_t offset, stride;
+  };
+  std::vector<Place> columns;
+};
+
+Layout layout_of(const TableSpec& spec) {
+  std::vector<size_t> order(spec.columns.size());  // the shortest first
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return spec.columns[i].bytes(); });
+  uint64_t record_bytes = sizeof(Row);
+  auto own = order.begin();  // the first that gets an array of its own
+  for (; own != order.end() && record_bytes + spec.columns[*own].bytes() <= kLine; ++own) {
+    record_bytes += spec.columns[*own].bytes();
+  }
+  if (own != order.begin()) record_bytes = kLine;
+
+  Layout layout{record_bytes, 0, {}};
+  layout.columns.resize(order.size());
+  uint64_t within = sizeof(Row);  // the longest of them first: aligned as their elements want it
+  for (auto column = own; column != order.begin();) {
+    layout.columns[*--column] = {within, record_bytes};
+    within += spec.columns[*column].bytes();
+  }
+  layout.total_bytes = whole_pages(Ring::slots(spec) * record_bytes);
+  for (; own != order.end(); ++own) {
+    const uint64_t bytes = spec.columns[*own].bytes();
+    layout.columns[*own] = {layout.total_bytes, bytes};
+    layout.total_bytes += whole_pages(Ring::slots(spec) * bytes);
+  }
+  return layout;
+}
 
 }  // namespace
 
@@ -15,22 +55,17 @@ uint64_t Ring::slots(const TableSpec& spec) {
   return spec.capacity + reserve;
 }
 
-uint64_t Ring::memory_bytes(const TableSpec& spec) {
-  uint64_t total = whole_pages(slots(spec) * sizeof(Row));
-  for (const ColumnSpec& column : spec.columns) total += whole_pages(slots(spec) * column.bytes());
-  return total;
-}
+uint64_t Ring::memory_bytes(const TableSpec& spec) { return layout_of(spec).total_bytes; }
 
 Ring::Ring(const TableSpec& spec)
     : capacity_(spec.capacity),
       size_(static_cast<uint32_t>(slots(spec))),
-      memory_(memory_bytes(spec)),
-      rows_(reinterpret_cast<Row*>(memory_.data())) {
-  std::byte* next = memory_.data() + whole_pages(size_ * sizeof(Row));
-  for (const ColumnSpec& column : spec.columns) {
-    columns_.push_back(next);
-    row_bytes_.push_back(column.bytes());
-    next += whole_pages(size_ * column.bytes());
+      record_shift_(static_cast<uint32_t>(std::countr_zero(layout_of(spec).record_bytes))),
+      memory_(memory_bytes(spec)) {
+  const Layout layout = layout_of(spec);
+  for (size_t i = 0; i < spec.columns.size(); ++i) {
+    const auto [offset, stride] = layout.columns[i];
+    columns_.push_back({memory_.data() + offset, spec.columns[i].bytes(), stride});
   }
 }
 

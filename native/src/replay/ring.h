@@ -1,7 +1,9 @@
-// The rows of a table: per row 32 bytes of metadata, and one array per column. Rows are numbered as
-// they come; number n lies at slot n mod size. The newest `capacity` rows are held, the `reserve`
-// behind them are gone for everyone but the replies that were drawn while they were held.
-// Threading: one thread. Everything is O(1) after construction.
+// The rows of a table: a record per row, with 32 bytes of metadata and behind them the row's short
+// columns as far as a cache line holds them; and one array for each column that is longer. An item
+// of a vector environment is then one line for each of its rows, not one more for every column.
+// Rows are numbered as they come; number n lies at slot n mod size. The newest `capacity` rows are
+// held, the `reserve` behind them are gone for everyone but the replies that were drawn while they
+// were held. Threading: one thread. Everything is O(1) after construction.
 #pragma once
 
 #include <algorithm>
@@ -46,6 +48,15 @@ struct RowPlace {
   uint32_t slot;
 };
 
+// Where the rows of one column lie.
+struct RingColumn {
+  std::byte* first;
+  uint64_t row_bytes, stride;
+
+  std::byte* at(uint64_t slot) const { return first + slot * stride; }
+  bool together() const { return stride == row_bytes; }  // neighbours touch
+};
+
 class Ring {
  public:
   explicit Ring(const TableSpec& spec);
@@ -73,7 +84,7 @@ class Ring {
 
   // The neighbours in the row's stream; false when there is none or it is no longer stored.
   bool step_back(RowPlace& place) const {
-    const uint32_t slot = rows_[place.slot].previous;
+    const uint32_t slot = row(place.slot).previous;
     if (slot == kNoSlot) return false;
     const uint64_t number = place.number - distance(slot, place.slot);
     if (!stored(number)) return false;
@@ -81,17 +92,15 @@ class Ring {
     return true;
   }
   bool step_on(RowPlace& place) const {
-    const uint32_t slot = rows_[place.slot].next;
+    const uint32_t slot = row(place.slot).next;
     if (slot == kNoSlot) return false;
     place = {place.number + distance(place.slot, slot), slot};
     return true;
   }
 
-  Row& row(uint32_t slot) { return rows_[slot]; }
-  const Row& row(uint32_t slot) const { return rows_[slot]; }
-  std::byte* column(size_t index) { return columns_[index]; }
-  const std::byte* column(size_t index) const { return columns_[index]; }
-  uint64_t row_bytes(size_t index) const { return row_bytes_[index]; }
+  Row& row(uint32_t slot) { return *reinterpret_cast<Row*>(record(slot)); }
+  const Row& row(uint32_t slot) const { return *reinterpret_cast<const Row*>(record(slot)); }
+  const RingColumn& column(size_t index) const { return columns_[index]; }
 
   // How many of `wanted` rows can be written at the head in one piece, so that no row is
   // overwritten that is held before its eviction.
@@ -109,6 +118,9 @@ class Ring {
   }
 
  private:
+  std::byte* record(uint32_t slot) const {
+    return memory_.data() + (uint64_t{slot} << record_shift_);
+  }
   uint32_t distance(uint32_t from, uint32_t to) const {
     return to > from ? to - from : to + size_ - from;
   }
@@ -117,10 +129,9 @@ class Ring {
   uint32_t size_;
   uint32_t head_slot_ = 0;
   uint64_t head_ = 0;
+  uint32_t record_shift_;
   Mapping memory_;
-  Row* rows_;
-  std::vector<std::byte*> columns_;
-  std::vector<uint64_t> row_bytes_;
+  std::vector<RingColumn> columns_;
 };
 
 }  // namespace drlnet

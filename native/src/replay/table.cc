@@ -22,6 +22,7 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
       back_(spec_.item.back()),
       horizon_(spec_.item.horizon()),
       stop_(spec_.item.boundary == Boundary::stop),
+      traced_(worth_tracing()),
       key_base_(uint64_t{shard} << kKeyShardShift | uint64_t{epoch} << kKeyNumberBits),
       ring_(spec_),
       streams_(static_cast<uint32_t>(spec_.capacity / (2 * uint64_t{spec_.item.window()})),
@@ -101,18 +102,23 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   drawn.keys.resize(batch);
   drawn.probabilities.resize(batch);
   drawn.lengths.resize(batch);
-  drawn_slots_.resize(batch);
   if (batch == 0) return;
-  sampler_->draw(drawn_slots_, drawn.probabilities, random_);
+  const std::span<uint32_t> slots = begin_trace(drawn);
+  sampler_->draw(slots, drawn.probabilities, random_);
   constexpr size_t kAhead = 32;
+  uint64_t oldest = ring_.head();
   for (size_t i = 0; i < batch; ++i) {
-    if (i + kAhead < batch) __builtin_prefetch(&ring_.row(drawn_slots_[i + kAhead]));
-    const uint32_t slot = drawn_slots_[i];
+    if (i + kAhead < batch) __builtin_prefetch(&ring_.row(slots[i + kAhead]));
+    const uint32_t slot = slots[i];
     const Row& row = ring_.row(slot);
     DRLNET_ASSERT(row.state == ItemState::live);
-    drawn.keys[i] = key_base_ + ring_.number_at(slot);
+    const uint64_t number = ring_.number_at(slot);
+    oldest = std::min(oldest, number);
+    drawn.keys[i] = key_base_ + number;
     drawn.lengths[i] = row.length;
   }
+  drawn.oldest = oldest;
+  trace(drawn);
 }
 
 void Table::look_at(const DrawnBatch& drawn, uint64_t now) {

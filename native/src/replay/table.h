@@ -40,6 +40,11 @@ struct DrawnBatch {
   std::vector<uint64_t> keys;
   std::vector<float> probabilities;
   std::vector<uint32_t> lengths;
+  // Where the items' rows lie: slots[r * n + i] is the row r - back of item i, or the nearest that
+  // the item has. Only the anchors (back = 0, r = 0) when the rows were not traced.
+  std::vector<uint32_t> slots;
+  bool traced = false;  // and good while the row of number `oldest`, the oldest of them, is stored
+  uint64_t oldest = 0;
 };
 
 class Table {
@@ -147,8 +152,13 @@ class Table {
   void retire(uint32_t slot);
 
   // table_gather.cc
+  bool worth_tracing() const;
+  std::span<uint32_t> begin_trace(DrawnBatch& drawn) const;
+  void trace(DrawnBatch& drawn) const;
   bool gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
                      std::span<std::byte> out, Loans* loans) const;
+  void gather_traced(const DrawnBatch& drawn, const Window& window, size_t first, size_t items,
+                     std::byte* to) const;
   bool gather_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
                    std::span<std::byte> out, Loans* loans) const;
   void prefetch(const Window& window, uint64_t key) const;
@@ -156,7 +166,8 @@ class Table {
   TableSpec spec_;
   SampleLayout layout_;
   uint32_t back_, horizon_;
-  bool stop_;  // Boundary::stop
+  bool stop_;    // Boundary::stop
+  bool traced_;  // batches are, see trace()
   uint64_t key_base_;
   Ring ring_;
   Streams streams_;
@@ -172,7 +183,6 @@ class Table {
   uint64_t pending_items_ = 0;
   uint64_t items_ignored_ = 0, items_retired_ = 0, rows_ignored_ = 0;
   uint64_t applied_updates_ = 0, stale_updates_ = 0;
-  std::vector<uint32_t> drawn_slots_;  // scratch of draw()
   WaitTimes waits_;
   Freshness freshness_;
   RecentMean skew_;  // of drawn items: their probability, times the number of live ones

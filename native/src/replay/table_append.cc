@@ -58,7 +58,7 @@ Status Table::check_append(const Append& append, AppendResult& result) {
   const size_t rows = append.row_flags.size();
   if (append.columns.size() != spec_.columns.size()) return Status::bad_request;
   for (size_t c = 0; c < append.columns.size(); ++c) {
-    if (append.columns[c].size() != rows * ring_.row_bytes(c)) return Status::bad_request;
+    if (append.columns[c].size() != rows * ring_.column(c).row_bytes) return Status::bad_request;
   }
   size_t first_row = 0;
   for (const AppendSegment& segment : append.segments) {
@@ -126,9 +126,13 @@ void Table::store_piece(const Append& append, Stream& stream, uint32_t ordinal, 
                         size_t rows) {
   const uint32_t first_slot = ring_.head_slot();
   for (size_t c = 0; c < append.columns.size(); ++c) {
-    const uint64_t bytes = ring_.row_bytes(c);
-    std::memcpy(ring_.column(c) + first_slot * bytes, append.columns[c].data() + first_row * bytes,
-                rows * bytes);
+    const RingColumn& column = ring_.column(c);
+    const std::byte* from = append.columns[c].data() + first_row * column.row_bytes;
+    const size_t pieces = column.together() ? 1 : rows;
+    const uint64_t bytes = rows / pieces * column.row_bytes;
+    for (size_t i = 0; i < pieces; ++i, from += bytes) {
+      std::memcpy(column.at(first_slot + i), from, bytes);
+    }
   }
   if (stream.next_step == 0) stream.first_number = ring_.head();
   uint32_t previous = kNoSlot;

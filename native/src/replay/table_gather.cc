@@ -1,6 +1,8 @@
 // A reply's bytes out of the rows: any range of it, as often as it is pulled.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "base/assert.h"
 #include "replay/table.h"
@@ -34,6 +36,32 @@ inline void put(std::byte* to, const std::byte* from, size_t bytes, Loans* loans
       if (loans != nullptr) return loans->put(to, from, bytes);
       std::memcpy(to, from, bytes);
   }
+}
+
+constexpr size_t kAhead = 16;       // items whose rows are on their way while one is copied
+constexpr size_t kShortBytes = 64;  // of a row for which looking up its place takes longest
+
+// The same for any number of bytes from 1 to 64: two moves that may overlap do for a whole range.
+template <typename Part>
+inline void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
+  Part begin, end;
+  std::memcpy(&begin, from, sizeof begin);
+  std::memcpy(&end, from + bytes - sizeof end, sizeof end);
+  std::memcpy(to, &begin, sizeof begin);
+  std::memcpy(to + bytes - sizeof end, &end, sizeof end);
+}
+inline void copy_short(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes > 32) return copy_ends<std::array<uint64_t, 4>>(to, from, bytes);
+  if (bytes > 16) return copy_ends<std::array<uint64_t, 2>>(to, from, bytes);
+  if (bytes > 8) return copy_ends<uint64_t>(to, from, bytes);
+  if (bytes > 4) return copy_ends<uint32_t>(to, from, bytes);
+  if (bytes > 2) return copy_ends<uint16_t>(to, from, bytes);
+  copy_ends<std::byte>(to, from, bytes);
+}
+template <size_t kBytes>
+inline void copy_short(std::byte* to, const std::byte* from,
+                       std::integral_constant<size_t, kBytes>) {
+  std::memcpy(to, from, kBytes);
 }
 
 // Writes a range of a stream of bytes that is offered from its start: skips, then fills out.
@@ -125,23 +153,126 @@ bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte
 
 bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
                           std::span<std::byte> out, Loans* loans) const {
-  constexpr size_t kAhead = 16;
   const uint64_t item_bytes = window.item_bytes();
   size_t i = offset / item_bytes;
   uint64_t skip = offset % item_bytes;
   const size_t last = (offset + out.size() - 1) / item_bytes;
-  for (size_t next = i; next <= std::min(last, i + kAhead - 1); ++next) {
-    prefetch(window, drawn.keys[next]);
+  const bool traced = window.row_bytes <= kShortBytes && drawn.traced && ring_.stored(drawn.oldest);
+  if (!traced) {
+    for (size_t next = i; next <= std::min(last, i + kAhead - 1); ++next) {
+      prefetch(window, drawn.keys[next]);
+    }
   }
-  for (; !out.empty(); ++i, skip = 0) {
-    if (i + kAhead <= last) prefetch(window, drawn.keys[i + kAhead]);
+  while (!out.empty()) {
+    if (const size_t items = out.size() / item_bytes; traced && skip == 0 && items > 0) {
+      gather_traced(drawn, window, i, items, out.data());
+      out = out.subspan(items * item_bytes);
+      i += items;
+      continue;
+    }
+    if (!traced && i + kAhead <= last) prefetch(window, drawn.keys[i + kAhead]);
     const size_t bytes = std::min<uint64_t>(item_bytes - skip, out.size());
     if (!gather_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes), loans)) {
       return false;
     }
     out = out.subspan(bytes);
+    skip = 0;
+    ++i;
   }
   return true;
+}
+
+bool Table::worth_tracing() const {
+  constexpr uint32_t kMostRows = 16;
+  return back_ + 1 + horizon_ <= kMostRows &&
+         std::ranges::any_of(layout_.windows(),
+                             [](const Window& window) { return window.row_bytes <= kShortBytes; });
+}
+
+// The items' anchors, to be filled in. Their number is that of the keys.
+std::span<uint32_t> Table::begin_trace(DrawnBatch& drawn) const {
+  const size_t n = drawn.keys.size();
+  drawn.traced = false;
+  drawn.slots.resize(traced_ ? (back_ + 1 + horizon_) * n : n);
+  return std::span(drawn.slots).subspan(traced_ ? back_ * n : 0, n);
+}
+
+// Finds the items' other rows, once for all windows: one step of all items after another, so that
+// their cache misses overlap. Anchors, lengths and the oldest anchor's number are there.
+void Table::trace(DrawnBatch& drawn) const {
+  if (!traced_) return;
+  const size_t n = drawn.keys.size();
+  const uint32_t* lengths = drawn.lengths.data();
+  uint32_t* anchors = drawn.slots.data() + back_ * n;
+  for (uint32_t step = 1; step <= horizon_; ++step) {
+    const uint32_t* from = anchors + (step - 1) * n;
+    uint32_t* to = anchors + step * n;
+    for (size_t i = 0; i < n; ++i) {
+      to[i] = lengths[i] >= step ? ring_.row(from[i]).next : from[i];
+      __builtin_prefetch(&ring_.row(to[i]));
+    }
+  }
+  for (uint32_t step = back_; step > 0; --step) {
+    const uint32_t* from = drawn.slots.data() + step * n;
+    uint32_t* to = drawn.slots.data() + (step - 1) * n;
+    for (size_t i = 0; i < n; ++i) {
+      const Row& row = ring_.row(from[i]);
+      to[i] = (stop_ ? row.since_first : row.step) > 0 ? row.previous : from[i];
+      __builtin_prefetch(&ring_.row(to[i]));
+      drawn.oldest = std::min(drawn.oldest, ring_.number_at(to[i]));
+    }
+  }
+  drawn.traced = true;
+}
+
+// Whole items of a window over a short column, whose rows' slots are known: the k-th row of all of
+// them, then the next one, so that each loop is a few instructions.
+void Table::gather_traced(const DrawnBatch& drawn, const Window& window, size_t first, size_t items,
+                          std::byte* to) const {
+  const size_t n = drawn.keys.size();
+  const RingColumn column = ring_.column(window.column);
+  const uint32_t* anchors = drawn.slots.data() + back_ * n;
+  const auto slots_at = [&](int64_t step) { return anchors + step * static_cast<int64_t>(n); };
+  // With a horizon of one step every item has its full length.
+  const bool shifts = window.align == Align::end && horizon_ > 1;
+  const bool zeros = window.pad == Pad::zero && (window.lo < 0 || horizon_ > 1);
+  const auto copy = [&](auto bytes) {
+    const uint64_t item_bytes = window.rows() * bytes;
+    for (int64_t step = window.lo; step <= window.hi; ++step, to += bytes) {
+      std::byte* row = to;
+      if (!shifts && !zeros) {
+        const uint32_t* slots = slots_at(step) + first;
+        for (size_t i = 0; i < items; ++i, row += item_bytes) {
+          __builtin_prefetch(column.at(slots[std::min(i + kAhead, items - 1)]));
+          copy_short(row, column.at(slots[i]), bytes);
+        }
+        continue;
+      }
+      for (size_t i = first; i < first + items; ++i, row += item_bytes) {
+        const auto length = static_cast<int64_t>(drawn.lengths[i]);
+        const int64_t at = shifts ? step - (int64_t{horizon_} - length) : step;
+        const uint32_t slot = slots_at(at)[i];
+        // Before the item's first row stands that row again.
+        if (zeros && (at > length || (at < 0 && slots_at(at + 1)[i] == slot))) {
+          std::memset(row, 0, bytes);
+        } else {
+          copy_short(row, column.at(slot), bytes);
+        }
+      }
+    }
+  };
+  switch (window.row_bytes) {
+    case 1:
+      return copy(std::integral_constant<size_t, 1>{});
+    case 4:
+      return copy(std::integral_constant<size_t, 4>{});
+    case 8:
+      return copy(std::integral_constant<size_t, 8>{});
+    case 16:
+      return copy(std::integral_constant<size_t, 16>{});
+    default:
+      return copy(size_t{window.row_bytes});
+  }
 }
 
 // Where the item's bytes most likely are: its rows mostly lie together.
@@ -150,9 +281,10 @@ void Table::prefetch(const Window& window, uint64_t key) const {
   if (!ring_.stored(number)) return;
   const int64_t slot = ring_.place(number).slot;
   __builtin_prefetch(&ring_.row(static_cast<uint32_t>(slot)));
+  const RingColumn& column = ring_.column(window.column);
   const auto row_at = [&](int64_t offset) {
     const int64_t at = std::clamp<int64_t>(slot + offset, 0, ring_.size() - 1);
-    return ring_.column(window.column) + static_cast<uint64_t>(at) * window.row_bytes;
+    return column.at(static_cast<uint64_t>(at));
   };
   __builtin_prefetch(row_at(window.lo));
   __builtin_prefetch(row_at(window.hi) + window.row_bytes - 1);
@@ -169,12 +301,12 @@ bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uin
     return true;
   }
   RowPlace place = ring_.place(number);
-  const std::byte* column = ring_.column(window.column);
+  const RingColumn& column = ring_.column(window.column);
   const uint64_t row_bytes = window.row_bytes;
   const int64_t shift = window.align == Align::end ? int64_t{horizon_} - length : 0;
   const int64_t lo = window.lo - shift, hi = window.hi - shift;
   if (lo == 0 && hi == 0) {  // the anchor alone: no need to look at links
-    put(out.data(), column + place.slot * row_bytes + offset, out.size(), loans);
+    put(out.data(), column.at(place.slot) + offset, out.size(), loans);
     return true;
   }
   const auto end = static_cast<int64_t>(length);
@@ -191,7 +323,7 @@ bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uin
       if (window.pad == Pad::zero)
         filler.zero(row_bytes);
       else
-        filler.rows(column + place.slot * row_bytes, row_bytes);
+        filler.rows(column.at(place.slot), row_bytes);
     }
   };
   pad(std::min(hi + 1, first) - lo);
@@ -202,9 +334,9 @@ bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uin
     uint32_t rows = 1;
     for (; at + rows <= to; ++rows) {
       DRLNET_ASSERT(ring_.step_on(place));
-      if (place.slot != slot + rows) break;
+      if (place.slot != slot + rows || !column.together()) break;
     }
-    filler.rows(column + slot * row_bytes, rows * row_bytes);
+    filler.rows(column.at(slot), rows * row_bytes);
     at += rows;
   }
   pad(hi - std::max(lo - 1, last));

@@ -9,6 +9,9 @@ void Table::look_up(std::span<const uint64_t> keys, DrawnBatch& found) const {
   found.keys.assign(n, kNoKey);
   found.probabilities.assign(n, 0);
   found.lengths.assign(n, 0);
+  found.oldest = ring_.head();
+  const std::span<uint32_t> slots = begin_trace(found);
+  size_t held = 0;
   for (size_t i = 0; i < n; ++i) {
     const uint64_t number = keys[i] - key_base_;  // of a foreign key: beyond the head
     if (!ring_.stored(number)) continue;
@@ -18,7 +21,11 @@ void Table::look_up(std::span<const uint64_t> keys, DrawnBatch& found) const {
     found.keys[i] = keys[i];
     found.probabilities[i] = sampler_->stored(slot);
     found.lengths[i] = row.length;
+    found.oldest = std::min(found.oldest, number);
+    slots[i] = slot;
+    ++held;
   }
+  if (held == n) trace(found);
 }
 
 ChangesHeader Table::changes(uint64_t since, uint32_t most, std::vector<uint64_t>& keys,

@@ -3,7 +3,9 @@
 // Masses and the floor are kept within float32's normal range: a present leaf never has mass 0, nor
 // an infinite one.
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <utility>
 
 #include "base/assert.h"
 #include "sampler/kernels/kernel.h"
@@ -23,22 +25,21 @@ class Prioritized final : public Sampler {
         tree_(leaves, kernel) {}
 
   void insert(uint32_t slot, float priority) override {
-    update({&slot, 1}, {&priority, 1});
+    put_off(slot, priority);
     ++size_;
   }
   void remove(uint32_t slot) override {
-    const float mass = 0;
-    tree_.set({&slot, 1}, {&mass, 1});
+    put_off(slot, kAbsent);
     --size_;
   }
 
   void update(std::span<const uint32_t> slots, std::span<const float> priorities) override {
-    masses_.resize(slots.size());
-    kernel_.power(priorities.data(), masses_.data(), slots.size(), floor_, exponent_);
-    tree_.set(slots, masses_);
+    catch_up();
+    tree_.set(slots, masses_of(priorities));
   }
 
   void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) override {
+    catch_up();
     const size_t n = slots.size();
     const double total = tree_.total();
     DRLNET_ASSERT(total > 0);
@@ -52,11 +53,42 @@ class Prioritized final : public Sampler {
     }
   }
 
-  float stored(uint32_t slot) const override { return tree_.get(slot); }
+  float stored(uint32_t slot) const override {
+    catch_up();
+    return tree_.get(slot);
+  }
   uint64_t size() const override { return size_; }
-  double mass() const override { return tree_.total(); }
+  double mass() const override {
+    catch_up();
+    return tree_.total();
+  }
 
  private:
+  static constexpr float kAbsent = -1;  // in place of a priority
+  static constexpr size_t kMostPutOff = 256;
+
+  // Items come and go one by one, but many in a row and side by side. What they share of the tree
+  // is then summed once for all of them, before anybody looks.
+  void put_off(uint32_t slot, float priority) {
+    if (later_count_ == kMostPutOff) catch_up();
+    later_slots_[later_count_] = slot;
+    later_priorities_[later_count_++] = priority;
+  }
+  void catch_up() const {
+    if (later_count_ == 0) return;
+    const size_t n = std::exchange(later_count_, 0);
+    const auto masses = masses_of({later_priorities_.data(), n});
+    for (size_t i = 0; i < n; ++i) masses[i] = later_priorities_[i] == kAbsent ? 0 : masses[i];
+    tree_.set({later_slots_.data(), n}, masses);
+  }
+
+  // Valid until the next call.
+  std::span<float> masses_of(std::span<const float> priorities) const {
+    masses_.resize(priorities.size());
+    kernel_.power(priorities.data(), masses_.data(), priorities.size(), floor_, exponent_);
+    return masses_;
+  }
+
   // Strata are in the order of slots. Fisher and Yates, two of their random numbers to a word.
   void shuffle(std::span<uint32_t> slots, Random& random) {
     words_.resize(slots.size() / 2 + 1);
@@ -69,11 +101,15 @@ class Prioritized final : public Sampler {
 
   const Kernel& kernel_;
   float exponent_, floor_;
-  SumTree tree_;
+  // What was put off is in order: of a leaf that is named twice the later mass holds.
+  mutable SumTree tree_;
+  mutable std::array<uint32_t, kMostPutOff> later_slots_;
+  mutable std::array<float, kMostPutOff> later_priorities_;
+  mutable size_t later_count_ = 0;
   uint64_t size_ = 0;
-  std::vector<float> masses_;    // scratch
-  std::vector<double> targets_;  // scratch
-  std::vector<uint64_t> words_;  // scratch
+  mutable std::vector<float> masses_;  // scratch
+  std::vector<double> targets_;        // scratch
+  std::vector<uint64_t> words_;        // scratch
 };
 
 }  // namespace

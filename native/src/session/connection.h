@@ -91,6 +91,8 @@ class Connection {
   WaitPoint arm() { return transport_->arm(); }
   Transport& transport() { return *transport_; }
 
+  // How many bytes of a reply may come unasked: what every request says.
+  uint32_t eager_bytes() const;
   State state() const { return state_; }
   const std::optional<Error>& failure() const { return failure_; }  // why it is lost
   size_t frame_bytes() const { return frame_bytes_; }
@@ -137,7 +139,6 @@ class Connection {
                    uint64_t now);
   bool begin_reply(Call& call, const FrameHeader& header);
   void place(Call& call, uint32_t offset, std::span<const std::byte> payload);
-  uint32_t eager_bytes() const;
   uint32_t unasked_bytes(const Call& call) const;
   void finish(Call& call, uint64_t now);
   void send_requests(uint64_t now);

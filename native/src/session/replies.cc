@@ -150,7 +150,6 @@ void Connection::finish(Call& call, uint64_t now) {
   if (call.unwanted) lane.taken[index] = false;
 }
 
-// How many bytes of a reply may come unasked: what every request says.
 uint32_t Connection::eager_bytes() const {
   return std::min<uint32_t>(pull_window_ / 4, 4 * kMaxFrameBytes);
 }

@@ -14,7 +14,7 @@ TableSpec random_spec(Random& random) {
   spec.name = "t";
   spec.columns = {{"a", DataType::u8, {}},
                   {"b", DataType::f32, {}},
-                  {"c", DataType::f32, {1 + static_cast<uint32_t>(random.below(6))}},
+                  {"c", DataType::f32, {1 + static_cast<uint32_t>(random.below(20))}},
                   {"d", DataType::u8, {100, 3}}};
   spec.item.boundary = random.below(3) == 0 ? Boundary::cross : Boundary::stop;
   spec.item.period = random.below(3) == 0 ? 1 + static_cast<uint32_t>(random.below(4)) : 1;

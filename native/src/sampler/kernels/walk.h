@@ -73,13 +73,14 @@ void set_leaves(const TreeArrays& tree, const uint32_t* leaves, const float* mas
     for (size_t i = begin; i < end; ++i) tree.leaves[leaves[i]] = masses[i];
     for (size_t i = begin; i < end; ++i) {
       const uint32_t node = leaves[i] / kFan;
+      if (i + 1 < end && leaves[i + 1] / kFan == node) continue;
       sums[node] = Node::sum(tree.leaves + size_t{node} * kFan);
     }
   }
 }
 
-// On every level one sum for each change, or, where there are fewer nodes than changes, all of
-// them.
+// On every level one sum for each run of changes under one node (rows that are appended lie side by
+// side), or, where there are fewer nodes than changes, all of them.
 template <typename Node>
 void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, size_t count) {
   set_leaves<Node>(tree, leaves, masses, count);
@@ -94,7 +95,9 @@ void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, si
         prefetch_family(below.sums, soon);
         if (level > 0) prefetch_family(below.before, soon);
       }
-      sum_family<Node>(tree, level, leaves[i] >> shift);
+      const uint32_t family = leaves[i] >> shift;
+      if (i + 1 < count && leaves[i + 1] >> shift == family) continue;
+      sum_family<Node>(tree, level, family);
     }
   }
   for (; level + 1 < tree.height; ++level) {
