@@ -1,4 +1,6 @@
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
@@ -8,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 #include "base/error.h"
 #include "nic.h"
@@ -45,6 +48,18 @@ int kernel_index_when_up(int fd, const std::string& interface) {
   interface.copy(request.ifr_name, IFNAMSIZ - 1);
   if (ioctl(fd, SIOCGIFFLAGS, &request) != 0 || (request.ifr_flags & IFF_UP) == 0) return 0;
   return kernel_index(fd, interface);
+}
+
+bool is_veth(const std::string& interface) {
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_data = reinterpret_cast<char*>(&info);
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool known = fd >= 0 && ioctl(fd, SIOCETHTOOL, &request) == 0;
+  if (fd >= 0) close(fd);
+  return known && std::string_view(info.driver) == "veth";
 }
 
 bool kernel_answers_for(const link::IpAddress& ip) {

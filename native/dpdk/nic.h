@@ -19,6 +19,8 @@ uint16_t kernel_mtu(const std::string& interface, const std::string& shown);
 // Its number while it is there (and up), else 0. An interface made anew has another number.
 int kernel_index(int socket_fd, const std::string& interface);
 int kernel_index_when_up(int socket_fd, const std::string& interface);
+// One end of a pair: what is sent on it reaches the other end in memory, unfiltered.
+bool is_veth(const std::string& interface);
 bool kernel_answers_for(const link::IpAddress& ip);
 bool carries_default_route(const std::string& interface);
 
