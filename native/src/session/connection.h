@@ -111,6 +111,7 @@ class Connection {
 
   bool round(std::span<const RxFrame> frames);
   void say_hello(uint64_t now);
+  size_t largest_frame_bytes() const;
   void on_frame(std::span<const std::byte> frame, uint64_t now);
   void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
   void on_ack(Call& call, std::span<const std::byte> payload, uint64_t now);

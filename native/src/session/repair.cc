@@ -36,10 +36,10 @@ void Connection::say_hello(uint64_t now) {
     hello.first_request[i] = first;
   }
   std::copy_n(name_.begin(), std::min(name_.size(), sizeof hello.name), hello.name);
-  for (const size_t frame_bytes : kFrameSizes) {
-    if (frame_bytes > transport_->mtu(server_)) continue;
+  const size_t largest = largest_frame_bytes();
+  const auto probe = [&](size_t frame_bytes) {
     TxFrame* frame = outbox_.next(server_, true);  // the server may be one that takes no other
-    if (frame == nullptr) break;
+    if (frame == nullptr) return;
     FrameHeader header;
     header.kind = FrameKind::hello;
     header.frame_bytes = static_cast<uint16_t>(frame_bytes);
@@ -49,8 +49,17 @@ void Connection::say_hello(uint64_t now) {
     std::memcpy(frame->data + kHeaderBytes, &hello, sizeof hello);
     frame->length = static_cast<uint32_t>(frame_bytes);
     traffic_.sent(frame->length);
+  };
+  probe(largest);
+  for (const size_t frame_bytes : kFrameSizes) {
+    if (frame_bytes < largest) probe(frame_bytes);
   }
   hello_at_ns_ = now + kHelloEveryNs;
+}
+
+// What our link carries: no size that all links have in common, perhaps.
+size_t Connection::largest_frame_bytes() const {
+  return std::min(kMaxFrameBytes, transport_->mtu(server_)) & ~size_t{7};
 }
 
 void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte> frame,
@@ -69,7 +78,7 @@ void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte
   frames_apart_ = (welcome.capabilities & kFramesApart) != 0;
   frame_bytes_ = std::max(frame_bytes_, std::min(frame.size(), kMaxFrameBytes) & ~size_t{7});
   if (settle_until_ == 0) settle_until_ = now + kSettleNs;
-  if (frame_bytes_ >= std::min(kFrameSizes[0], transport_->mtu(server_) & ~size_t{7})) {
+  if (frame_bytes_ >= largest_frame_bytes()) {
     settle_until_ = now;  // no larger one can come
   }
 }

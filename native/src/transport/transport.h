@@ -21,7 +21,8 @@ namespace drlnet {
 constexpr size_t kMaxFrameBytes = 8968;
 // What a frame takes of receive_capacity_bytes(), however short it is.
 constexpr size_t kMinFrameCharge = 1024;
-// Frame sizes that a client probes, largest first: jumbo, Ethernet, IPv6's minimum.
+// Frame sizes that a client probes below what its own link takes, largest first: jumbo, Ethernet,
+// IPv6's minimum.
 constexpr std::array<size_t, 3> kFrameSizes = {8968, 1472, 1232};
 
 // Where a frame comes from or goes to; its bytes mean something only to the transport that made it.

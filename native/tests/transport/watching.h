@@ -18,8 +18,9 @@ namespace drlnet::test {
 
 class WatchingTransport final : public Transport {
  public:
-  explicit WatchingTransport(bool takes_joined_frames)
+  explicit WatchingTransport(bool takes_joined_frames, size_t mtu = kMaxFrameBytes)
       : takes_joined_frames_(takes_joined_frames),
+        mtu_(mtu),
         fd_(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
     const udp::SocketAddress any = udp::resolve("127.0.0.1:0")[0];
     const int on = 1, buffer_bytes = 4 << 20;
@@ -49,7 +50,7 @@ class WatchingTransport final : public Transport {
   }
 
   WaitPoint arm() override { return {fd_, 0}; }
-  size_t mtu(const Endpoint&) override { return kMaxFrameBytes; }
+  size_t mtu(const Endpoint&) override { return mtu_; }
   bool reliable() const override { return false; }
   bool takes_joined_frames() const override { return takes_joined_frames_; }
   size_t receive_capacity_bytes() const override { return 200 << 10; }
@@ -100,6 +101,7 @@ class WatchingTransport final : public Transport {
   }
 
   bool takes_joined_frames_;
+  size_t mtu_;
   int fd_;
   std::unique_ptr<std::byte[]> tx_ = std::make_unique<std::byte[]>(64 * kMaxFrameBytes);
   std::unique_ptr<std::byte[]> rx_ = std::make_unique<std::byte[]>(kMessages * kMessageBytes);
