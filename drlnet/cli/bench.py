@@ -117,7 +117,7 @@ def transport(
     mtu: Annotated[
         int,
         typer.Option(
-            "--mtu", min=1280, max=9000, help="of that veth pair; AF_XDP takes no jumbo frames"
+            "--mtu", min=1280, max=9000, help="of that veth pair; AF_XDP takes 3498 at most"
         ),
     ] = 9000,
     out: OutOption = OUT,

@@ -69,7 +69,7 @@ def measure_veth(
             floors=False,
         )
         end_if(stop)
-    return _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, network=True)
+    return _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, mtu=mtu)
 
 
 def _report(
@@ -79,7 +79,7 @@ def _report(
     *,
     block: str = "udp block",
     busy: str = "udp busy",
-    network: bool = False,
+    mtu: int | None = None,
 ) -> str:
     """Table, JSON and plot; returns the JSON."""
     from drlnet.bench.bars import plot_bars
@@ -90,7 +90,7 @@ def _report(
 
     records = results.records()
     found = reductions(records, block=block, busy=busy)
-    show(records, found, file=output.notes, block=block, busy=busy, network=network)
+    show(records, found, file=output.notes, block=block, busy=busy, mtu=mtu)
     for subject, cause in results.unavailable.items():
         output.note(f"{subject}: not available: {cause}")
     measured = Records(

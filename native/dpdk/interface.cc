@@ -50,10 +50,7 @@ Interface::Interface(std::unique_ptr<Port> port, const InterfaceOptions& options
   if (options_.takes_ahead) asked_ = 1;
   const size_t headers = link::udp_header_bytes(self_.ip.v4()) - link::kEthernetBytes;
   max_payload_bytes_ = std::min(kMaxFrameBytes, (options.mtu - headers) / 8 * 8);
-  if (!options_.copies_sent) return;
-  // A checksum would have to be of what was lent, too.
-  DRLNET_ASSERT(self_.ip.v4() && options_.checksums == link::Checksums::none);
-  parts_.resize(kParts);
+  if (options_.copies_sent) parts_.resize(kParts);
 }
 
 Interface::~Interface() { rte_pktmbuf_free_bulk(queue_.data(), static_cast<unsigned>(queued_)); }
@@ -208,7 +205,7 @@ void Interface::send(rte_mbuf* packet, const TxFrame& frame, const PeerAddress& 
   if (!options_.copies_sent) frame.loans.settle();
   const size_t headers = link::udp_header_bytes(self_.ip.v4());
   const link::UdpPath path{self_, {*mac, to.ip}, options_.udp_port, to.port};
-  link::write_udp_headers(payload_of(packet), length, path, options_.checksums);
+  link::write_udp_headers(payload_of(packet), length, path, options_.checksums, frame.loans);
   // IPv6 headers are longer than the room before the payload: they reach into the headroom.
   packet->data_off =
       static_cast<uint16_t>(packet->data_off + link::udp_header_bytes(true) - headers);

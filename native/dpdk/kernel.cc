@@ -1,5 +1,7 @@
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
 #include <linux/if_packet.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
@@ -10,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 #include "base/error.h"
 #include "nic.h"
@@ -69,6 +72,18 @@ Descriptor join_groups(const std::string& interface, std::span<const link::MacAd
       Status::transport,
       shown + ": cannot have " + interface + " pass on IPv6's groups: " + std::strerror(errno),
       "That takes privileges: run as root.");
+}
+
+bool is_veth(const std::string& interface) {
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_data = reinterpret_cast<char*>(&info);
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool known = fd >= 0 && ioctl(fd, SIOCETHTOOL, &request) == 0;
+  if (fd >= 0) close(fd);
+  return known && std::string_view(info.driver) == "veth";
 }
 
 bool kernel_answers_for(const link::IpAddress& ip) {

@@ -24,6 +24,8 @@ int kernel_index_when_up(int socket_fd, const std::string& interface);
 // Error(transport) without the privilege.
 Descriptor join_groups(const std::string& interface, std::span<const link::MacAddress> groups,
                        const std::string& shown);
+// One end of a pair: what is sent on it reaches the other end in memory, unfiltered.
+bool is_veth(const std::string& interface);
 bool kernel_answers_for(const link::IpAddress& ip);
 bool carries_default_route(const std::string& interface);
 

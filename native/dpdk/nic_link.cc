@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <set>
 
@@ -34,6 +35,32 @@ constexpr uint64_t kQueuePatienceNs = 1'000'000'000;
 constexpr uint64_t kLookMs = 10;       // between looks whether the interface is still there
 constexpr uint64_t kComeBackMs = 200;  // between attempts to open it again
 
+// The kernel's ring of an af_packet socket; the driver has one of the same size for each direction.
+struct PacketRing {
+  // The driver takes a block for whole slots and the kernel one for whole pages: four slots of such
+  // units are both.
+  static constexpr uint32_t kSlotsPerBlock = 4, kSlotUnit = 1024;
+  // TPACKET2_HDRLEN, what the kernel aligns, the Ethernet header and a tag.
+  static constexpr uint32_t kHeaderBytes = 96;
+  // Slots are filled one after the other, however few are in use: between the ends of a pair, which
+  // empty them at once, both rings stay in the cores' own caches. But a burst has to fit.
+  static constexpr uint32_t kPairBytes = 1 << 19, kPairMinSlots = 64;
+
+  PacketRing(uint32_t mtu, bool pair)
+      : slot_bytes((mtu + kHeaderBytes + kSlotUnit - 1) / kSlotUnit * kSlotUnit),
+        slots(pair ? std::max(kPairMinSlots,
+                              kPairBytes / slot_bytes / kSlotsPerBlock * kSlotsPerBlock)
+                   : kNicDescriptors) {}
+
+  std::string arguments() const {
+    return ",framesz=" + std::to_string(slot_bytes) +
+           ",blocksz=" + std::to_string(kSlotsPerBlock * slot_bytes) +
+           ",framecnt=" + std::to_string(slots);
+  }
+
+  uint32_t slot_bytes, slots;
+};
+
 // What is particular to a driver: the device's name and arguments, and the size of buffers.
 struct Device {
   PortOptions port;
@@ -41,6 +68,8 @@ struct Device {
   size_t buffer_bytes = kBufferBytes;
   bool aligned_payload = true;
   link::Checksums checksums = link::Checksums::headers;
+  bool copies_sent = false;  // as InterfaceOptions has it
+  bool own_mac = false;
 };
 
 Device device_of(const NicAddress& address) {
@@ -52,13 +81,15 @@ Device device_of(const NicAddress& address) {
   switch (address.driver) {
     case NicDriver::af_packet: {
       device.mtu = std::min<uint16_t>(kernel_mtu(address.device, address.shown), kLargestMtu);
-      // The kernel's ring has slots of one size, and the driver wants buffers of that size.
-      const bool jumbo = device.mtu > 1900;
-      device.buffer_bytes = jumbo ? 16384 : 2048;
+      const bool pair = is_veth(address.device);
+      const PacketRing ring(device.mtu, pair);
+      device.buffer_bytes = ring.slot_bytes;  // the driver wants buffers of that size
+      device.copies_sent = true;
+      device.own_mac = pair;
+      device.port.descriptors = static_cast<uint16_t>(ring.slots);
       device.port.device = "net_af_packet" + suffix;
-      device.port.arguments = "iface=" + address.device + ",qpairs=1,qdisc_bypass=1" +
-                              (jumbo ? ",framesz=16384,blocksz=65536,framecnt=1024"
-                                     : ",framesz=2048,blocksz=65536,framecnt=2048");
+      device.port.arguments =
+          "iface=" + address.device + ",qpairs=1,qdisc_bypass=1" + ring.arguments();
       break;
     }
     case NicDriver::af_xdp:
@@ -118,6 +149,21 @@ struct KernelLink final : Link {
   Descriptor groups;
 };
 
+// A MAC address beside the interface's, the same at every start: the kernel drops frames for it at
+// its door. For those to the interface's own it would look for a route, a quarter of what a frame
+// takes it, and where it forwards, send them on a second time.
+link::MacAddress mac_of_our_own(const link::MacAddress& interface, const link::IpAddress& ip) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto add = [&](uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; };
+  for (const uint8_t byte : interface.bytes) add(byte);
+  for (const uint8_t byte : ip.bytes) add(byte);
+  link::MacAddress mac;
+  std::memcpy(mac.bytes.data(), &hash, mac.bytes.size());
+  constexpr unsigned kGroup = 1, kLocal = 2;
+  mac.bytes[0] = static_cast<uint8_t>((mac.bytes[0] & ~kGroup) | kLocal);
+  return mac;
+}
+
 std::unique_ptr<Link> open_link(const NicAddress& address, const Device& device, uint16_t udp_port,
                                 Pool& pool) {
   InterfaceOptions options;
@@ -127,6 +173,8 @@ std::unique_ptr<Link> open_link(const NicAddress& address, const Device& device,
   options.checksums = device.checksums;
   options.gateway = address.gateway;
   auto port = std::make_unique<Port>(device.port, pool);
+  options.copies_sent = device.copies_sent;
+  if (device.own_mac) options.mac = mac_of_our_own(port->mac(), address.ip.address);
   std::unique_ptr<Link> link;
   if (address.driver == NicDriver::pci) {
     link = std::make_unique<Link>();

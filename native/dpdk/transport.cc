@@ -179,7 +179,7 @@ size_t DpdkTransport::receive_capacity_bytes() const {
     if (link) descriptors += link->interface->port().receive_descriptors();
   }
   constexpr size_t kBeforeTheFirst = 256;
-  return std::max(descriptors, kBeforeTheFirst) * kMinFrameCharge;
+  return (descriptors > 0 ? descriptors : kBeforeTheFirst) * kMinFrameCharge;
 }
 
 std::string DpdkTransport::describe(const Endpoint& endpoint) const {

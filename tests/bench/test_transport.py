@@ -124,6 +124,7 @@ def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
     (oversubscribed,) = results.records()
     assert oversubscribed.oversubscribed
     assert any(line.startswith("*") for line in caption([oversubscribed], []))
+    assert "MTU 3498" in " ".join(caption([], [], mtu=3498))
 
 
 def test_the_ring_answers_from_another_process() -> None:

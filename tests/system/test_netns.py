@@ -107,6 +107,24 @@ def test_dpdk_answers_pings_and_clients_of_both_kinds(
             assert _stats(tmp_path, client, address)
 
 
+def test_on_a_pair_a_port_has_a_mac_address_of_its_own_and_keeps_it(
+    tmp_path: Path, sides: tuple[Side, Side]
+) -> None:
+    client, server = sides
+    seen = set()
+    for _ in range(2):
+        with _serving(tmp_path, server, f"dpdk:af_packet:{server.interface},ip={server.ip}"):
+            assert _stats(tmp_path, client, f"udp://{server.ip}:7447")
+        (there,) = json.loads(_in(client, "ip", "-j", "neighbour", "show", "to", server.ip).stdout)
+        seen.add(there["lladdr"])
+        assert _in(client, "ip", "neighbour", "flush", "all").returncode == 0
+    (link,) = json.loads(_in(server, "ip", "-j", "link", "show", "dev", server.interface).stdout)
+    (mac,) = seen
+    assert mac != link["address"]
+    group, local = 1, 2
+    assert int(mac[:2], 16) & (group | local) == local
+
+
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_killed_server_starts_again_and_a_deleted_interface_comes_back(
     tmp_path: Path, sides: tuple[Side, Side], driver: str

@@ -47,13 +47,20 @@ def measure(
     """
     with pinned(core):
         client = native.Client(address, "bench", _TIMEOUT_S, poll)
-        tables: dict[int, _Table] = {}
-        for op, payload in cells:
-            size = FRAME_BYTES if payload == BATCH else PAYLOADS[payload]
-            if op in {"append", "sample", "update", "sampled bytes"} and size not in tables:
-                tables[size] = _Table(client, size)
-            timed = _timed(client, tables.get(size), op, payload)
-            yield Measured(op, payload, effort.latencies_us(timed))
+        yield from measure_calls(client, effort, cells)
+
+
+def measure_calls(
+    client: native.Client, effort: Effort, cells: tuple[Cell, ...]
+) -> Iterator[Measured]:
+    """Measures the cells by the calls of a client whose server has no tables yet."""
+    tables: dict[int, _Table] = {}
+    for op, payload in cells:
+        size = FRAME_BYTES if payload == BATCH else PAYLOADS[payload]
+        if op in {"append", "sample", "update", "sampled bytes"} and size not in tables:
+            tables[size] = _Table(client, size)
+        timed = _timed(client, tables.get(size), op, payload)
+        yield Measured(op, payload, effort.latencies_us(timed))
 
 
 def _timed(client: native.Client, table: _Table | None, op: str, payload: str) -> Timed:

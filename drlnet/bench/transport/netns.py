@@ -140,10 +140,12 @@ def veth_subjects(client: Side, server: Side) -> list[Subject]:
     return subjects
 
 
-def measure_joined(
-    stop: Stop, subject: Subject, effort: Effort, cores: Cores, sides: tuple[Side, Side]
-) -> list[Measured]:
-    """One turn of a subject: server and client are processes in the two namespaces."""
+@contextmanager
+def served(stop: Stop, subject: Subject, cores: Cores, sides: tuple[Side, Side]) -> Iterator[bool]:
+    """A fresh server in its namespace while entered; both ends are as the subject needs them.
+
+    False when it was stopped before it was ready.
+    """
     client, server = sides
     assert subject.connect is not None
     with ExitStack() as stack:
@@ -154,11 +156,21 @@ def measure_joined(
         serving = stack.enter_context(Supervisor(stop, program=server.program))
         listen = ("--insecure", "--poll", subject.poll, "--listen", subject.listen)
         process = serving.start("server", ["serve", "--json", *listen])
-        if not serving.wait_for_line(process, "ready", READY_DEADLINE_S):
-            return []  # stopped before
-        pin_process(process.pid, cores.server)
-        measuring = stack.enter_context(Supervisor(stop, program=client.program))
-        return _measured_by_child(stop, measuring, subject, effort, cores)
+        ready = bool(serving.wait_for_line(process, "ready", READY_DEADLINE_S))
+        if ready:
+            pin_process(process.pid, cores.server)
+        yield ready
+
+
+def measure_joined(
+    stop: Stop, subject: Subject, effort: Effort, cores: Cores, sides: tuple[Side, Side]
+) -> list[Measured]:
+    """One turn of a subject: server and client are processes in the two namespaces."""
+    with served(stop, subject, cores, sides) as ready:
+        if not ready:
+            return []
+        with Supervisor(stop, program=sides[0].program) as measuring:
+            return _measured_by_child(stop, measuring, subject, effort, cores)
 
 
 def _measured_by_child(

@@ -20,11 +20,11 @@ def show(
     file: TextIO,
     block: str = BLOCK,
     busy: str = BUSY,
-    network: bool = False,
+    mtu: int | None = None,
 ) -> None:
     """Prints it: in colour on a terminal, plain elsewhere.
 
-    block, busy: the baselines' names. network: the links are interfaces, not shared memory.
+    block, busy: the baselines' names. mtu: of the interfaces that links are, if they are.
     """
     lower = {(r.subject, r.op, r.workload): r for r in reductions}
 
@@ -41,7 +41,7 @@ def show(
             "than block": than(lambda found: found.than_block),
             "than busy": than(lambda found: found.than_busy),
         },
-        caption(records, reductions, block=block, busy=busy, network=network),
+        caption(records, reductions, block=block, busy=busy, mtu=mtu),
         file=file,
     )
 
@@ -57,13 +57,14 @@ def caption(
     *,
     block: str = BLOCK,
     busy: str = BUSY,
-    network: bool = False,
+    mtu: int | None = None,
 ) -> list[str]:
     """What a reader has to know beside the figures."""
     low, high = PAPER_RANGE
     link = (
-        "All links here are the same pair of interfaces."
-        if network
+        f"All links here are the same pair of interfaces, MTU {mtu}: what is longer takes several "
+        "frames, which the kernel hands to itself as one, and to DPDK one by one."
+        if mtu is not None
         else "Links in shared memory join processes of one machine and are not a network."
     )
     lines = [

@@ -70,6 +70,32 @@ TEST_CASE("datagrams of every length come back, under each policy, padded or not
   }
 }
 
+TEST_CASE("a checksum is of what was lent, wherever it lies and however long it is") {
+  Random random(6);
+  Frame payload(8000);
+  for (std::byte& byte : payload) byte = static_cast<std::byte>(random.bits());
+  const Frame whole = datagram(path_to_b(true), payload);
+  const size_t headers = whole.size() - payload.size();
+  for (const size_t head : {0, 1, 2, 63, 64}) {
+    for (const size_t piece : {1024, 1025, 2047}) {
+      CAPTURE(head);
+      CAPTURE(piece);
+      Frame frame = whole;
+      std::ranges::fill(frame, std::byte{0xEE});
+      std::byte* const place = frame.data() + headers;
+      Loans loans;
+      std::memcpy(place, payload.data(), payload.size());
+      for (size_t at = head, n = 0; n < 3; at += piece + n % 2, ++n) {
+        std::memset(place + at, 0xEE, piece);
+        loans.put(place + at, payload.data() + at, piece);
+      }
+      write_udp_headers(place, payload.size(), path_to_b(true), Checksums::full, loans);
+      loans.settle();
+      CHECK(frame == whole);
+    }
+  }
+}
+
 TEST_CASE("a frame cut short anywhere is dropped as truncated") {
   for (const auto& [name, frame] : golden_frames()) {
     CAPTURE(name);

@@ -20,11 +20,13 @@ uint64_t sum_words(const std::byte* data, size_t bytes);
 
 class Checksum {
  public:
-  // Every range but the last has an even length.
   void add(const void* data, size_t bytes) {
-    sum_ += sum_words(static_cast<const std::byte*>(data), bytes);
+    const uint64_t sum = sum_words(static_cast<const std::byte*>(data), bytes);
+    // Behind an odd number of bytes every byte stands in the other half of its word.
+    sum_ += odd_ ? std::rotl(folded(sum), 8) : sum;
+    odd_ ^= bytes % 2 != 0;
   }
-  // For short ranges of a length known where it is compiled, a multiple of 4.
+  // For short ranges of a length known where it is compiled, a multiple of 4, before any odd one.
   template <size_t bytes>
   void add_short(const void* data) {
     static_assert(bytes % 4 == 0);
@@ -37,19 +39,20 @@ class Checksum {
   void add(uint16_t host_order) { sum_ += network_order(host_order); }
 
   // True when what was added holds its own checksum.
-  bool holds() const { return folded() == 0xffff; }
+  bool holds() const { return folded(sum_) == 0xffff; }
   // What to store, in the byte order of the network.
-  uint16_t complement() const { return static_cast<uint16_t>(~folded()); }
+  uint16_t complement() const { return static_cast<uint16_t>(~folded(sum_)); }
 
  private:
-  uint16_t folded() const {
-    uint64_t sum = (sum_ >> 32) + (sum_ & 0xffffffff);
+  static uint16_t folded(uint64_t words) {
+    uint64_t sum = (words >> 32) + (words & 0xffffffff);
     sum = (sum >> 32) + (sum & 0xffffffff);
     sum = (sum >> 16) + (sum & 0xffff);
     sum = (sum >> 16) + (sum & 0xffff);
     return static_cast<uint16_t>(sum);
   }
   uint64_t sum_ = 0;
+  bool odd_ = false;  // so far
 };
 
 }  // namespace drlnet::link

@@ -146,7 +146,7 @@ size_t write_ip(std::byte* header, const IpAddress& from, const IpAddress& to, u
 }
 
 void write_udp_headers(std::byte* payload, size_t payload_bytes, const UdpPath& path,
-                       Checksums checksums) {
+                       Checksums checksums, const Loans& loans) {
   const bool v4 = path.from.ip.v4();
   DRLNET_ASSERT(path.to.ip.v4() == v4);
   const size_t length = kUdpBytes + payload_bytes;
@@ -160,7 +160,13 @@ void write_udp_headers(std::byte* payload, size_t payload_bytes, const UdpPath& 
   store16(udp + 6, 0);
   if (v4 && checksums == Checksums::none) return;
   Checksum sum = pseudo_header(path.from.ip, path.to.ip, v4, kProtocolUdp, length);
-  sum.add(udp, length);
+  const std::byte* next = udp;
+  for (const Loan& loan : loans.all()) {
+    sum.add(next, static_cast<size_t>(loan.place - next));
+    sum.add(loan.from, loan.bytes);
+    next = loan.place + loan.bytes;
+  }
+  sum.add(next, static_cast<size_t>(payload + payload_bytes - next));
   // Zero would mean that there is none; 0xffff is the same number.
   const uint16_t checksum = sum.complement();
   store_raw16(udp + 6, checksum == 0 ? 0xffff : checksum);

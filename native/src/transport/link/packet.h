@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/loans.h"
 #include "transport/link/address.h"
 
 namespace drlnet::link {
@@ -38,9 +39,10 @@ enum class Checksums : uint8_t {
   none,     // of IPv4's header only, and UDP's is sent as 0 (no checksum) where IPv4 allows it
 };
 
-// Writes udp_header_bytes(path.from.ip.v4()) bytes that end where the payload begins.
+// Writes udp_header_bytes(path.from.ip.v4()) bytes that end where the payload begins. Of the
+// payload itself only the checksum takes notice: of what was lent, where it lies.
 void write_udp_headers(std::byte* payload, size_t payload_bytes, const UdpPath& path,
-                       Checksums checksums);
+                       Checksums checksums, const Loans& loans = {});
 
 enum class PacketKind : uint8_t {
   datagram,   // UDP for us or another: path and payload are set
