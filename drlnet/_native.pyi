@@ -41,7 +41,6 @@ class TableSpec:
         append_burst: int,
     ) -> None: ...
     def check(self) -> None: ...
-    def horizon(self) -> int: ...
     def layout(self, n: int) -> dict[str, object]: ...
 
 class Server:
@@ -81,6 +80,15 @@ class StreamWriter:
     def flush(self) -> None: ...
     def release(self) -> None: ...
 
+class BatchLayout:
+    memory_bytes: int
+    keys: int
+    probabilities: int
+    lengths: int
+    views: list[tuple[int, int]]
+    def __init__(self, spec: TableSpec, n: int) -> None: ...
+    def settle(self, memory: NDArray[np.uint8]) -> None: ...
+
 class SampleStream:
     def next(self, timeout_s: float) -> int: ...
 
@@ -101,13 +109,22 @@ class Client:
         timeout_s: float,
     ) -> StreamWriter: ...
     def sample(
-        self, table: int, batch: int, destination: NDArray[np.uint8], timeout_s: float
+        self,
+        table: int,
+        batch: int | BatchLayout,
+        destination: NDArray[np.uint8],
+        timeout_s: float,
     ) -> None: ...
     def stream(
-        self, table: int, batch: int, buffers: Sequence[NDArray[np.uint8]]
+        self, table: int, layout: BatchLayout, buffers: Sequence[NDArray[np.uint8]]
     ) -> SampleStream: ...
     def read_items(
-        self, table: int, keys: NDArray[np.uint64], destination: NDArray[np.uint8], timeout_s: float
+        self,
+        table: int,
+        layout: BatchLayout,
+        keys: NDArray[np.uint64],
+        memory: NDArray[np.uint8],
+        timeout_s: float,
     ) -> None: ...
     def new_priorities(
         self, table: int, since: int

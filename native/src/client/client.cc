@@ -195,13 +195,13 @@ std::string Client::explain(const Call& call) const {
 }
 
 CallId Client::start(Operation operation, Deadline deadline, Fill fill,
-                     std::span<std::byte> destination) {
+                     const Destination& destination) {
   Lock lock = take_lock();
   return start(lock, now_ns(), operation, deadline, fill, destination);
 }
 
 CallId Client::start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
-                     std::span<std::byte> destination) {
+                     const Destination& destination) {
   if (!connection_.has_room(operation)) {
     run_until(
         lock, deadline, [&] { return connection_.has_room(operation); },

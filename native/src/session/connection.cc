@@ -77,7 +77,7 @@ void Connection::withdraw(Call& call) {
 CallId Connection::submit(Call& call, uint64_t now) {
   DRLNET_ASSERT(call.state == Call::State::idle && call.body.size() <= kMaxRequestBytes);
   call.state = Call::State::sending;
-  call.expected_bytes = static_cast<uint32_t>(call.destination.size());
+  call.expected_bytes = static_cast<uint32_t>(call.destination.reply_bytes());
   call.wait = 0;
   call.next_fragment = call.attempts = 0;
   call.reply_bytes = call.asked = call.got = 0;
@@ -134,7 +134,8 @@ void Connection::detach(CallId id) {
   if (detached.destination.empty()) return;
   // What has not begun to come will come into `reply`; what was refused lies there already.
   if (detached.status == Status::ok && detached.got > 0) {
-    detached.reply.assign(detached.destination.begin(), detached.destination.end());
+    detached.reply.resize(detached.destination.reply_bytes());
+    detached.destination.read(0, detached.reply);
   }
   detached.destination = {};
 }

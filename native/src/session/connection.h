@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/histogram.h"
 #include "base/metrics.h"
+#include "session/destination.h"
 #include "session/fragments.h"
 #include "session/outbox.h"
 #include "session/traffic.h"
@@ -38,7 +39,7 @@ struct Call {
   std::vector<std::byte> body;
   // Where the reply goes: the destination when it is not empty, else `reply`, which grows with what
   // has come.
-  std::span<std::byte> destination;
+  Destination destination;
   std::vector<std::byte> reply;
   uint32_t expected_bytes = 0;  // of a reply with status ok; 0: as many as its operation allows
   bool unwanted = false;        // abandoned: the reply is received and thrown away
@@ -51,9 +52,10 @@ struct Call {
   uint64_t issued_ns = 0, heard_ns = 0, retry_at_ns = 0, last_sent_ns = 0;
   uint32_t attempts = 0;
 
+  // Whether what came of the reply is in the destination.
+  bool placed() const { return !destination.empty() && status == Status::ok; }
   std::span<const std::byte> result() const {
-    return destination.empty() || status != Status::ok ? std::span<const std::byte>(reply)
-                                                       : destination.first(reply_bytes);
+    return placed() ? destination.memory() : std::span<const std::byte>(reply);
   }
 };
 

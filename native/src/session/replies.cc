@@ -89,10 +89,7 @@ bool Connection::begin_reply(Call& call, const FrameHeader& header) {
 
 // A reply's memory follows what has come of it: a false claim of its size costs us none.
 void Connection::place(Call& call, uint32_t offset, std::span<const std::byte> payload) {
-  if (!call.destination.empty() && call.status == Status::ok) {
-    std::memcpy(call.destination.data() + offset, payload.data(), payload.size());
-    return;
-  }
+  if (call.placed()) return call.destination.write(offset, payload);
   const size_t end = offset + payload.size();
   if (end > call.reply.size()) {
     call.reply.resize(std::min<size_t>(call.reply_bytes, std::max(end, 2 * call.reply.size())));
