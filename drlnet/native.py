@@ -6,6 +6,7 @@ try:
     from drlnet._native import (
         BareClient,
         BareServer,
+        BatchLayout,
         BulkReceiver,
         BulkSender,
         Client,
@@ -47,6 +48,7 @@ except ImportError as error:
 __all__ = [
     "BareClient",
     "BareServer",
+    "BatchLayout",
     "BulkReceiver",
     "BulkSender",
     "Client",

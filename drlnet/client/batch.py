@@ -1,14 +1,15 @@
-"""A drawn batch: arrays laid over the reply's bytes, without a copy where that is possible."""
+"""A drawn batch: arrays laid over the reply's bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drlnet.client.specs import Column, Item
+from drlnet import native
+from drlnet.client.specs import Column, Item, View
 from drlnet.native import TableSpec
 
 if TYPE_CHECKING:
@@ -34,106 +35,52 @@ _NUMBER_BITS = np.uint64((1 << 40) - 1)
 _SHARD_SHIFT = np.uint64(56)
 
 
-class Buffer(NamedTuple):
-    """Where a batch lies: the reply, and by view those rows of it that had to be copied out."""
-
-    reply: NDArray[np.uint8]
-    copies: dict[str, NDArray[Any]]
-
-
 class BatchLayout:
-    """Where the parts of a reply of n items lie (native/src/wire/sample_layout.h), and behind it,
-    of a server of several shards, the head of each."""
+    """Where the parts of a batch of n items lie (native/src/client/batch_layout.h), and behind
+    them, of a server of several shards, the head of each."""
 
     def __init__(
         self, spec: TableSpec, columns: Mapping[str, Column], item: Item, n: int, shards: int
     ) -> None:
-        layout = cast(dict[str, Any], spec.layout(n))
         self.n = n
-        self.horizon = spec.horizon()
+        self.native = native.BatchLayout(spec, n)
         self.shards = shards
-        self.reply_bytes: int = layout["total_bytes"]
-        self.total_bytes = self.reply_bytes + (0 if shards == 1 else 8 * shards)
-        self.keys: int = layout["keys"]
-        self.probabilities: int = layout["probabilities"]
-        self.lengths: int = layout["lengths"]
         self.views = {
-            name: _ViewLayout(columns[view.column], isinstance(view.rows, int), *place)
-            for (name, view), place in zip(item.views.items(), layout["views"], strict=True)
+            name: _ViewLayout(columns[view.column], view, *place)
+            for (name, view), place in zip(item.views.items(), self.native.views, strict=True)
         }
 
-    def buffer(self) -> Buffer:
-        """Memory for one reply, uninitialised."""
-        return Buffer(np.empty(self.total_bytes, np.uint8), {})
+    def memory(self) -> NDArray[np.uint8]:
+        """Memory for one batch, uninitialised."""
+        heads_bytes = 0 if self.shards == 1 else 8 * self.shards
+        return np.empty(self.native.memory_bytes + heads_bytes, np.uint8)
 
 
 class _ViewLayout:
-    def __init__(
-        self,
-        column: Column,
-        squeeze: bool,
-        offset: int,
-        window_rows: int,
-        first: int,
-        rows: int,
-        shift: bool,
-    ) -> None:
-        self.dtype = np.dtype(column.dtype)
-        self.shape = column.shape
-        self.squeeze = squeeze
-        self.offset = offset
-        self.window_rows = window_rows
-        self.first = first
-        self.rows = rows
-        self.shift = shift
+    def __init__(self, column: Column, view: View, offset: int, item_bytes: int) -> None:
+        lo, hi = view.bounds
+        stacked = () if isinstance(view.rows, int) else (hi - lo + 1,)
+        self._shape = (*stacked, *column.shape)
+        self._dtype = np.dtype(column.dtype)
+        self._offset = offset
+        self._strides = (item_bytes, *np.empty(self._shape, self._dtype).strides)
 
-    def over(
-        self, name: str, buffer: Buffer, n: int, horizon: int, length: NDArray[np.uint32]
-    ) -> NDArray[Any]:
-        window: NDArray[Any] = np.ndarray(
-            (n, self.window_rows, *self.shape), self.dtype, buffer.reply.data, self.offset
+    def over(self, memory: NDArray[np.uint8], n: int) -> NDArray[Any]:
+        array: NDArray[Any] = np.ndarray(
+            (n, *self._shape), self._dtype, memory.data, self._offset, self._strides
         )
-        shown = window[:, self.first : self.first + self.rows]
-        if self.shift:
-            early = np.flatnonzero(length < horizon)
-            if len(early):
-                shown = self._shifted(name, buffer, window, early, horizon - length[early])
-        return shown[:, 0] if self.squeeze else shown
-
-    def _shifted(
-        self,
-        name: str,
-        buffer: Buffer,
-        window: NDArray[Any],
-        early: NDArray[np.int64],
-        by: NDArray[np.uint32],
-    ) -> NDArray[Any]:
-        """The rows, copied: items that end early start earlier in the window that views share.
-
-        Into memory that is there already if the buffer had a batch before: for stacks of frames,
-        fresh pages would cost more than the copy.
-        """
-        if name not in buffer.copies:
-            shape = (len(window), self.rows, *self.shape)
-            buffer.copies[name] = np.empty(shape, self.dtype)
-        copied = buffer.copies[name]
-        np.copyto(copied, window[:, self.first : self.first + self.rows])
-        index = (self.first - by.astype(np.int64))[:, None] + np.arange(self.rows)
-        copied[early] = window[early[:, None], index]
-        return copied
+        return array
 
 
 class Views(Mapping[str, NDArray[Any]]):
     """The item's views by name, (n, *shape) or (n, rows, *shape) each, made when asked for."""
 
-    def __init__(self, layout: BatchLayout, buffer: Buffer, length: NDArray[np.uint32]) -> None:
+    def __init__(self, layout: BatchLayout, memory: NDArray[np.uint8]) -> None:
         self._layout = layout
-        self._buffer = buffer
-        self._length = length
+        self._memory = memory
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        layout = self._layout
-        return layout.views[name].over(name, self._buffer, layout.n, layout.horizon, self._length)
+        return self._layout.views[name].over(self._memory, self._layout.n)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._layout.views)
@@ -154,16 +101,16 @@ class Batch:
     env_steps, items_created, items_drawn: the table's totals; priority_mass: its sum of priorities.
     """
 
-    def __init__(self, layout: BatchLayout, buffer: Buffer) -> None:
-        n = layout.n
-        memory = buffer.reply.data
-        header = np.ndarray((), _HEADER, memory, 0)
-        self.keys: NDArray[np.uint64] = np.ndarray(n, np.uint64, memory, layout.keys)
+    def __init__(self, layout: BatchLayout, memory: NDArray[np.uint8]) -> None:
+        n, places, buffer = layout.n, layout.native, memory.data
+        places.settle(memory)
+        header = np.ndarray((), _HEADER, buffer, 0)
+        self.keys: NDArray[np.uint64] = np.ndarray(n, np.uint64, buffer, places.keys)
         self.probabilities: NDArray[np.float32] = np.ndarray(
-            n, np.float32, memory, layout.probabilities
+            n, np.float32, buffer, places.probabilities
         )
-        self.length: NDArray[np.uint32] = np.ndarray(n, np.uint32, memory, layout.lengths)
-        self.views = Views(layout, buffer, self.length)
+        self.length: NDArray[np.uint32] = np.ndarray(n, np.uint32, buffer, places.lengths)
+        self.views = Views(layout, memory)
         self.item_count = int(header["item_count"])
         self.env_steps = int(header["env_steps"])
         self.items_created = int(header["items_created"])
@@ -171,7 +118,7 @@ class Batch:
         self.priority_mass = float(header["priority_mass"])
         self._head: int | NDArray[np.uint64] = int(header["head"])
         if layout.shards > 1:
-            self._head = np.ndarray(layout.shards, np.uint64, memory, layout.reply_bytes)
+            self._head = np.ndarray(layout.shards, np.uint64, buffer, places.memory_bytes)
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -111,14 +111,18 @@ class ShardedSession:
         return ordinal // self.shards, epoch, token, next_step
 
     def sample(
-        self, table: int, batch: int, destination: NDArray[np.uint8], timeout_s: float
+        self,
+        table: int,
+        layout: native.BatchLayout,
+        memory: NDArray[np.uint8],
+        timeout_s: float,
     ) -> None:
-        self._tables[table].sample(batch, destination, timeout_s)
+        self._tables[table].sample(layout, memory, timeout_s)
 
     def stream(
-        self, table: int, batch: int, buffers: Sequence[NDArray[np.uint8]]
+        self, table: int, layout: native.BatchLayout, buffers: Sequence[NDArray[np.uint8]]
     ) -> native.ShardedStream:
-        return self._tables[table].stream(batch, buffers)
+        return self._tables[table].stream(layout, buffers)
 
     def update_priorities(
         self, table: int, keys: NDArray[np.uint64], priorities: NDArray[np.float32], wait: bool
@@ -126,7 +130,12 @@ class ShardedSession:
         return self._tables[table].update_priorities(keys, priorities, wait)
 
     def read_items(
-        self, table: int, keys: NDArray[np.uint64], destination: NDArray[np.uint8], timeout_s: float
+        self,
+        table: int,
+        layout: native.BatchLayout,
+        keys: NDArray[np.uint64],
+        memory: NDArray[np.uint8],
+        timeout_s: float,
     ) -> None:
         self._refuse("read_items")
 

@@ -93,9 +93,9 @@ class Table:
         network; SampleExpired when the rows were overwritten before they had all arrived.
         """
         layout = self._layout(n)
-        buffer = layout.buffer()
-        self._client.sample(self._number, n, buffer.reply, _seconds(timeout))
-        return Batch(layout, buffer)
+        memory = layout.memory()
+        self._client.sample(self._number, layout.native, memory, _seconds(timeout))
+        return Batch(layout, memory)
 
     def stream(self, n: int, *, depth: int = 2, timeout: float | None = 60.0) -> Iterator[Batch]:
         """Batches without end, `depth` of them requested ahead of their use.
@@ -104,9 +104,8 @@ class Table:
         Raises as sample() does; after a ReplayTimeout iteration ends.
         """
         layout = self._layout(n)
-        buffers = [layout.buffer() for _ in range(depth + 1)]
-        replies = [buffer.reply for buffer in buffers]
-        ahead = self._client.stream(self._number, n, replies)
+        buffers = [layout.memory() for _ in range(depth + 1)]
+        ahead = self._client.stream(self._number, layout.native, buffers)
         while True:
             yield Batch(layout, buffers[ahead.next(_seconds(timeout))])
 
@@ -120,9 +119,9 @@ class Table:
         """
         names: NDArray[np.uint64] = np.ascontiguousarray(keys, np.uint64)
         layout = self._layout(len(names))
-        buffer = layout.buffer()
-        self._client.read_items(self._number, names, buffer.reply, _seconds(timeout))
-        return Batch(layout, buffer)
+        memory = layout.memory()
+        self._client.read_items(self._number, layout.native, names, memory, _seconds(timeout))
+        return Batch(layout, memory)
 
     def new_priorities(self, since: int = 0) -> PriorityChanges:
         """What changed after `since`: 0, or `next` of the answer before.

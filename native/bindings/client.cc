@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "bindings.h"
+#include "client/batch_layout.h"
 #include "client/sample_stream.h"
 #include "client/sharded_table.h"
 #include "client/writer.h"
@@ -107,15 +108,41 @@ std::unique_ptr<StreamWriter> writer_of(Client& client, uint32_t table, const Ta
       WriterOptions{flush_rows, ns_of(flush_interval_s), ns_of(timeout_s)});
 }
 
-std::vector<std::span<std::byte>> spans_of(const std::vector<Array<uint8_t>>& buffers) {
-  std::vector<std::span<std::byte>> spans;
-  for (const auto& buffer : buffers) spans.push_back(std::as_writable_bytes(span_of(buffer)));
-  return spans;
+Destination destination_of(const BatchLayout& layout, const Array<uint8_t>& memory) {
+  return layout.destination(std::as_writable_bytes(span_of(memory)));
 }
 
-std::unique_ptr<SampleStream> stream_of(Client& client, uint32_t table, uint32_t batch,
+std::unique_ptr<SampleStream> stream_of(Client& client, uint32_t table, const BatchLayout& layout,
                                         const std::vector<Array<uint8_t>>& buffers) {
-  return std::make_unique<SampleStream>(client, table, batch, spans_of(buffers));
+  std::vector<Destination> destinations;
+  for (const auto& buffer : buffers) destinations.push_back(destination_of(layout, buffer));
+  return std::make_unique<SampleStream>(client, table, layout.count(), std::move(destinations));
+}
+
+// What Python needs to lay views over the memory of a batch.
+void bind_layout(nb::module_& module) {
+  nb::class_<BatchLayout>(module, "BatchLayout")
+      .def(nb::init<const TableSpec&, uint32_t>())
+      .def_prop_ro("memory_bytes", &BatchLayout::memory_bytes)
+      .def_prop_ro("keys",
+                   [](const BatchLayout& layout) { return layout.reply().keys(layout.count()); })
+      .def_prop_ro(
+          "probabilities",
+          [](const BatchLayout& layout) { return layout.reply().probabilities(layout.count()); })
+      .def_prop_ro("lengths",
+                   [](const BatchLayout& layout) { return layout.reply().lengths(layout.count()); })
+      .def_prop_ro("views",
+                   [](const BatchLayout& layout) {
+                     std::vector<std::pair<uint64_t, uint64_t>> views;
+                     for (const auto& view : layout.views()) {
+                       views.emplace_back(view.offset, view.item_bytes);
+                     }
+                     return views;
+                   })
+      .def("settle", [](const BatchLayout& layout, const Array<uint8_t>& memory) {
+        nb::gil_scoped_release release;
+        layout.settle(std::as_writable_bytes(span_of(memory)));
+      });
 }
 
 void bind_sharded_table(nb::module_& module) {
@@ -130,18 +157,23 @@ void bind_sharded_table(nb::module_& module) {
       .def("number", &ShardedTable::number)
       .def_prop_ro("first_shard", &ShardedTable::first_shard)
       .def("sample",
-           [](ShardedTable& table, uint32_t batch, const Array<uint8_t>& destination,
+           [](ShardedTable& table, const BatchLayout& layout, const Array<uint8_t>& memory,
               double timeout_s) {
              nb::gil_scoped_release release;
-             table.sample(batch, std::as_writable_bytes(span_of(destination)),
+             table.sample(layout, std::as_writable_bytes(span_of(memory)),
                           deadline_in(ns_of(timeout_s)));
            })
       .def(
           "stream",
-          [](ShardedTable& table, uint32_t batch, const std::vector<Array<uint8_t>>& buffers) {
-            return std::make_unique<ShardedStream>(table, batch, spans_of(buffers));
+          [](ShardedTable& table, const BatchLayout& layout,
+             const std::vector<Array<uint8_t>>& buffers) {
+            std::vector<std::span<std::byte>> memory;
+            for (const auto& buffer : buffers) {
+              memory.push_back(std::as_writable_bytes(span_of(buffer)));
+            }
+            return std::make_unique<ShardedStream>(table, layout, std::move(memory));
           },
-          nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>())
+          nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>())
       .def("update_priorities", [](ShardedTable& table, const Array<const uint64_t>& keys,
                                    const Array<const float>& priorities, bool wait) {
         nb::gil_scoped_release release;
@@ -201,11 +233,18 @@ nb::class_<Client> bind_calls(nb::module_& module) {
              client.sample(table, batch, std::as_writable_bytes(span_of(destination)),
                            deadline_in(ns_of(timeout_s)));
            })
-      .def("read_items",
-           [](Client& client, uint32_t table, const Array<const uint64_t>& keys,
-              const Array<uint8_t>& destination, double timeout_s) {
+      .def("sample",
+           [](Client& client, uint32_t table, const BatchLayout& layout,
+              const Array<uint8_t>& memory, double timeout_s) {
              nb::gil_scoped_release release;
-             client.read_items(table, span_of(keys), std::as_writable_bytes(span_of(destination)),
+             client.sample(table, layout.count(), destination_of(layout, memory),
+                           deadline_in(ns_of(timeout_s)));
+           })
+      .def("read_items",
+           [](Client& client, uint32_t table, const BatchLayout& layout,
+              const Array<const uint64_t>& keys, const Array<uint8_t>& memory, double timeout_s) {
+             nb::gil_scoped_release release;
+             client.read_items(table, span_of(keys), destination_of(layout, memory),
                                deadline_in(ns_of(timeout_s)));
            })
       .def("new_priorities", &new_priorities)
@@ -226,13 +265,15 @@ nb::class_<Client> bind_calls(nb::module_& module) {
 }  // namespace
 
 void bind_client(nb::module_& module) {
+  bind_layout(module);
   bind_writer(module);
   bind_stream(module);
   bind_sharded_table(module);
   bind_calls(module)
-      // A writer or stream keeps its client; a stream keeps its buffers.
+      // A writer or stream keeps its client; a stream keeps its layout and buffers.
       .def("writer", &writer_of, nb::keep_alive<0, 1>())
-      .def("stream", &stream_of, nb::keep_alive<0, 1>(), nb::keep_alive<0, 4>())
+      .def("stream", &stream_of, nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
+           nb::keep_alive<0, 4>())
       .def("publish",
            [](Client& client, const nb::bytes& params) {
              const std::span bytes(static_cast<const std::byte*>(params.data()), params.size());

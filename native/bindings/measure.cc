@@ -55,8 +55,12 @@ void bind_bulk(nb::module_& module) {
   using measure::BulkReceiver;
   using measure::BulkSender;
   nb::class_<BulkSender>(module, "BulkSender")
-      .def("__init__", [](BulkSender* place,
-                          const std::string& poll) { new (place) BulkSender(poll_of(poll)); })
+      .def(
+          "__init__",
+          [](BulkSender* place, const std::string& poll, size_t row_bytes, size_t rows) {
+            new (place) BulkSender(poll_of(poll), row_bytes, rows);
+          },
+          nb::arg("poll"), nb::arg("row_bytes") = 0, nb::arg("rows") = 0)
       .def_prop_ro("port", &BulkSender::port)
       .def("serve", [](BulkSender& sender, double for_s) {
         nb::gil_scoped_release release;

@@ -16,7 +16,7 @@ DataType data_type_of(const std::string& name) {
               "use bool, an integer or a float of numpy's");
 }
 
-// What Python needs to lay views over a reply of n items.
+// Where the parts of a reply of n items lie.
 nb::dict layout_of(const TableSpec& spec, uint64_t n) {
   const SampleLayout layout(spec);
   nb::dict result;
@@ -27,8 +27,8 @@ nb::dict layout_of(const TableSpec& spec, uint64_t n) {
   nb::list views;
   for (const ViewPlace& place : layout.views()) {
     const Window& window = layout.windows()[place.window];
-    views.append(nb::make_tuple(layout.window(n, place.window), window.rows(), place.first,
-                                place.rows, place.shift_at_client));
+    views.append(
+        nb::make_tuple(layout.window(n, place.window), window.rows(), place.first, place.rows));
   }
   result["views"] = views;
   return result;
@@ -69,7 +69,6 @@ void bind_specs(nb::module_& module) {
              spec.limiter = {min_size, ratio, error_buffer, batch, prefetch, append_burst};
            })
       .def("check", [](const TableSpec& spec) { check(spec); })
-      .def("horizon", [](const TableSpec& spec) { return spec.item.horizon(); })
       .def("layout", &layout_of);
 
   module.def("transport_names", [] {

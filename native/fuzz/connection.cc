@@ -76,7 +76,7 @@ void run(std::span<const std::byte> input) {
   }
   const CallId stats = client.submit(client.begin(Operation::stats));
   Call& sample = client.begin(Operation::sample);
-  sample.destination = destination;
+  sample.destination = std::span(destination);
   sample.body.resize(sizeof(SampleRequest));
   client.submit(sample);
   while (!input.empty()) {

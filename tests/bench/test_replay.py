@@ -195,6 +195,7 @@ def test_ratios_and_shares_are_of_the_same_work() -> None:
         record("cpprb", CYCLE, "atari", 20.0),
         record("cpprb", CYCLE, "elsewhere", 20.0),
         record("bare udp busy (floor), rows", "sample 512", "atari", 200.0),
+        record("bare udp busy of rows (floor), rows", "sample 512", "atari", 150.0),
         record("memcpy (floor)", "sample 512", "atari", 400.0),
     ]
     found = ratios(records, "dpdk:local busy")
@@ -207,6 +208,7 @@ def test_ratios_and_shares_are_of_the_same_work() -> None:
         ("dpdk:local busy", CYCLE, "memcpy (floor)", 0.2),
         ("dpdk:local busy", PREFETCHED, "memcpy (floor)", 0.25),
         ("udp busy, rows", PREFETCHED, "bare udp busy (floor), rows", 0.25),
+        ("bare udp busy of rows (floor), rows", "sample 512", "bare udp busy (floor), rows", 0.75),
     ]
     file = io.StringIO()
     show(records, found, shares(records), {"cpprb": "in process"}, file=file)

@@ -20,6 +20,8 @@ from drlnet.launch.signals import Stop
 
 GATHER = "numpy gather (floor)"
 BARE = "bare udp"
+_OF_ROWS = " of rows"  # drawn from a table, where a bare transfer reads one buffer
+_LEAST_ROW_BYTES = 1024  # shorter ones would be too many parts of a message
 _LOOK_S = 0.02  # how often a sender looks whether it is to stop
 
 
@@ -38,12 +40,24 @@ def bare(poll: str) -> str:
     return f"{BARE} {poll} (floor)"
 
 
+def bare_of_rows(poll: str) -> str:
+    """The same, but that its bytes are rows of a table: what memory takes beside."""
+    return f"{BARE} {poll}{_OF_ROWS} (floor)"
+
+
+def without_rows(subject: str) -> str | None:
+    """The bare transfer that one of rows is beside; None: it is none of rows."""
+    bare_one = subject.replace(f"{_OF_ROWS} (floor)", " (floor)")
+    return bare_one if bare_one != subject else None
+
+
 def measure_floors(
     stop: Stop, shape: Shape, effort: Effort, polls: Sequence[str]
 ) -> Iterator[Floor]:
     """A batch's bytes by memcpy, numpy and bare UDP, and an insertion's by memcpy.
 
-    Both copy an item's bytes in one piece from random places of as much memory as the table has.
+    Copies are of an item's bytes in one piece from random places of as much memory as the table
+    has; a bare transfer sends one buffer, and once more rows from random places of such a table.
     """
     cores = Cores.usable()
     reply_bytes = shape.reply_bytes(BATCH)
@@ -57,8 +71,12 @@ def measure_floors(
         gathers = effort.latencies_us(_gathers(items, item_bytes))
         yield Floor(GATHER, SAMPLE, gathers, reply_bytes)
     for poll in polls:
-        times = _transfers(stop, poll, reply_bytes, effort, cores)
+        times = _transfers(stop, partial(_Sender, poll), poll, reply_bytes, effort, cores)
         yield Floor(bare(poll), SAMPLE, times, reply_bytes)
+        if row_bytes >= _LEAST_ROW_BYTES:
+            sender = partial(_Sender, poll, row_bytes, shape.capacity)
+            times = _transfers(stop, sender, poll, reply_bytes, effort, cores)
+            yield Floor(bare_of_rows(poll), SAMPLE, times, reply_bytes)
 
 
 def _gathers(items: int, item_bytes: int) -> Callable[[NDArray[np.uint64], float], int]:
@@ -79,8 +97,8 @@ def _gathers(items: int, item_bytes: int) -> Callable[[NDArray[np.uint64], float
 class _Sender:
     """The other process of a bare transfer."""
 
-    def __init__(self, poll: str) -> None:
-        self._sender = native.BulkSender(poll)
+    def __init__(self, poll: str, row_bytes: int = 0, rows: int = 0) -> None:
+        self._sender = native.BulkSender(poll, row_bytes, rows)
 
     def hear(self, asked: Callable[[], bool]) -> None:
         """Told by the process that it is in (Worker)."""
@@ -98,9 +116,14 @@ class _Sender:
 
 
 def _transfers(
-    stop: Stop, poll: str, size_bytes: int, effort: Effort, cores: Cores
+    stop: Stop,
+    make: Callable[[], _Sender],
+    poll: str,
+    size_bytes: int,
+    effort: Effort,
+    cores: Cores,
 ) -> NDArray[np.float64]:
-    with Worker(stop, partial(_Sender, poll)) as sender, pinned(cores.client):
+    with Worker(stop, make) as sender, pinned(cores.client):
         receiver = native.BulkReceiver(sender.call("port"), poll)
         pin_process(sender.pid, cores.server)
         sender.begin("serve")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from drlnet.bench.ratios import Ratio
 from drlnet.bench.records import Record
-from drlnet.bench.replay.floors import bare
+from drlnet.bench.replay.floors import bare, without_rows
 from drlnet.bench.replay.learner import CYCLE, INSERT, PREFETCHED, SAMPLE
 from drlnet.bench.replay.rounds import BULK, is_floor
 from drlnet.bench.replay.subjects import named
@@ -54,6 +54,8 @@ def shares(records: Sequence[Record]) -> list[Ratio]:
 
 def _floor_of(record: Record) -> tuple[str, str] | None:
     """(subject, op)"""
+    if (bare_one := without_rows(record.subject)) is not None:
+        return bare_one, SAMPLE
     link, _, form = record.subject.partition(", ")
     transport, _, poll = link.partition(" ")
     if poll not in {"busy", "block"}:

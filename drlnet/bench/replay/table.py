@@ -75,7 +75,7 @@ def caption(
         lines.append(
             "Of floor: the p50 of the floor that moves the same bytes, over its own (of insertions "
             "the mean): for dpdk:local and insertions a memcpy, for udp a bare transfer (GSO, GRO, "
-            "no header, into place)."
+            "no header, into place) of one buffer; of rows: from random places of a table."
         )
     if any(record.oversubscribed for record in records):
         lines.append("* fewer cores than threads that poll and clients that insert")

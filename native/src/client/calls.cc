@@ -112,7 +112,7 @@ void Client::release(uint32_t table, std::span<const StreamName> names) {
   }
 }
 
-void Client::sample(uint32_t table, uint32_t batch, std::span<std::byte> destination,
+void Client::sample(uint32_t table, uint32_t batch, const Destination& destination,
                     Deadline deadline) {
   const auto late = take_late_sample(table, batch);
   const CallId id =
@@ -129,22 +129,22 @@ void Client::sample(uint32_t table, uint32_t batch, std::span<std::byte> destina
   collect_items(id, destination, deadline);
 }
 
-void Client::collect_items(CallId id, std::span<std::byte> destination, Deadline deadline) {
+void Client::collect_items(CallId id, const Destination& destination, Deadline deadline) {
   collect(id, deadline, [&](Status status, auto reply) {
     throw_if_refused(status, reply);
-    if (reply.data() == destination.data()) return;
-    if (reply.size() != destination.size()) {
+    if (reply.data() == destination.memory().data()) return;
+    if (reply.size() != destination.reply_bytes()) {
       throw Error(Status::config,
                   "a sample of " + std::to_string(reply.size()) + " bytes into a buffer of " +
-                      std::to_string(destination.size()),
+                      std::to_string(destination.reply_bytes()),
                   "give a buffer of the layout's total bytes");
     }
-    std::ranges::copy(reply, destination.begin());
+    destination.write(0, reply);
   });
 }
 
 void Client::read_items(uint32_t table, std::span<const uint64_t> keys,
-                        std::span<std::byte> destination, Deadline deadline) {
+                        const Destination& destination, Deadline deadline) {
   if (keys.empty() || keys.size() > kMaxReadKeys) {
     throw Error(Status::config, std::to_string(keys.size()) + " keys in one request",
                 "read from 1 to " + std::to_string(kMaxReadKeys) + " items at once");

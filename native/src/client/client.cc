@@ -215,18 +215,13 @@ std::string Client::explain(const Call& call) const {
 }
 
 CallId Client::start(Operation operation, Deadline deadline, Fill fill,
-                     std::span<std::byte> destination) {
+                     const Destination& destination) {
   Lock lock = take_lock();
   return start(lock, now_ns(), operation, deadline, fill, destination);
 }
 
-CallId Client::start(Operation operation, Deadline deadline, Fill fill, const Places& places) {
-  Lock lock = take_lock();
-  return start(lock, now_ns(), operation, deadline, fill, {}, &places);
-}
-
 CallId Client::start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
-                     std::span<std::byte> destination, const Places* places) {
+                     const Destination& destination) {
   if (!connection_.has_room(operation)) {
     run_until(
         lock, deadline, [&] { return connection_.has_room(operation); },
@@ -247,7 +242,6 @@ CallId Client::start(Lock& lock, uint64_t now, Operation operation, Deadline dea
     throw;
   }
   call.destination = destination;
-  call.places = places;
   return connection_.submit(call, now);
 }
 

@@ -66,14 +66,14 @@ class Client {
   std::vector<Lease> lease(uint32_t table, uint32_t count);
   std::vector<Lease> resume(uint32_t table, std::span<const StreamName> names);
   void release(uint32_t table, std::span<const StreamName> names);
-  // destination.size() must be the layout's total for the batch. A sample that ran into its
+  // The destination must be of the layout's total bytes for the batch. A sample that ran into its
   // deadline stays asked for, and answers the next call of the same kind: asking again and again
   // while the limiter holds draws back costs the server nothing.
-  void sample(uint32_t table, uint32_t batch, std::span<std::byte> destination, Deadline deadline);
+  void sample(uint32_t table, uint32_t batch, const Destination& destination, Deadline deadline);
   // The items of these keys, where a sample's drawn ones would be, with their stored priorities for
   // probabilities. One that is not held has the key kNoKey, priority 0, length 0 and rows of zeros.
-  // destination.size() must be the layout's total for so many.
-  void read_items(uint32_t table, std::span<const uint64_t> keys, std::span<std::byte> destination,
+  // The destination must be of the layout's total bytes for so many.
+  void read_items(uint32_t table, std::span<const uint64_t> keys, const Destination& destination,
                   Deadline deadline);
   // Replaces `changes` by what came after it; true when there is still more to ask for.
   bool new_priorities(uint32_t table, PriorityChanges& changes);
@@ -98,9 +98,7 @@ class Client {
   // For writer and sample stream. Each takes the lock.
   // Begins a call when its lane has room (waits for it until the deadline), fills and submits it.
   CallId start(Operation operation, Deadline deadline, Fill fill,
-               std::span<std::byte> destination = {});
-  // For a reply that is not to lie in one piece. The places outlive the call, or its detach().
-  CallId start(Operation operation, Deadline deadline, Fill fill, const Places& places);
+               const Destination& destination = {});
   // The reply goes into memory of the call's own, and what it was to go to is the caller's again.
   void detach(CallId id);
   bool finished(CallId id);
@@ -129,11 +127,11 @@ class Client {
   void tell_others();
   void wake_watcher();
   CallId start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
-               std::span<std::byte> destination, const Places* places = nullptr);
+               const Destination& destination);
   void collect(Lock& lock, CallId id, Deadline deadline, Visit visit);
   void call(Operation operation, Fill fill, FunctionRef<void(std::span<const std::byte>)> visit);
   std::string explain(const Call& call) const;
-  void collect_items(CallId id, std::span<std::byte> destination, Deadline deadline);
+  void collect_items(CallId id, const Destination& destination, Deadline deadline);
   void keep_late_sample(uint32_t table, uint32_t batch, CallId id);
   // From the bookkeeping below, under the lock.
   std::optional<CallId> take_late_sample(uint32_t table, uint32_t batch);

@@ -6,11 +6,11 @@
 namespace drlnet {
 
 SampleStream::SampleStream(Client& client, uint32_t table, uint32_t batch,
-                           std::vector<std::span<std::byte>> buffers)
+                           std::vector<Destination> buffers)
     : client_(client), table_(table), batch_(batch), buffers_(std::move(buffers)) {
   DRLNET_ASSERT(!buffers_.empty());
   for (size_t i = 0; i < buffers_.size(); ++i) idle_.push_back(i);
-  if (buffers_.size() > 1) client_.keep_moving(buffers_[0].size());
+  if (buffers_.size() > 1) client_.keep_moving(buffers_[0].reply_bytes());
 }
 
 SampleStream::~SampleStream() {

@@ -12,9 +12,9 @@ namespace drlnet {
 
 class SampleStream {
  public:
-  // buffers: depth + 1 of them, each of the layout's total bytes for `batch`. They must outlive us.
-  SampleStream(Client& client, uint32_t table, uint32_t batch,
-               std::vector<std::span<std::byte>> buffers);
+  // buffers: depth + 1 of them, each of the layout's total bytes for `batch`. Their memory must
+  // outlive us.
+  SampleStream(Client& client, uint32_t table, uint32_t batch, std::vector<Destination> buffers);
   ~SampleStream();
   SampleStream(const SampleStream&) = delete;
   SampleStream& operator=(const SampleStream&) = delete;
@@ -33,7 +33,7 @@ class SampleStream {
 
   Client& client_;
   uint32_t table_, batch_;
-  std::vector<std::span<std::byte>> buffers_;
+  std::vector<Destination> buffers_;
   std::deque<Ahead> ahead_;
   std::vector<size_t> idle_;  // buffers without a request
   uint64_t expired_ = 0;

@@ -8,23 +8,33 @@
 #include "wire/codec.h"
 
 namespace drlnet {
+namespace {
+
+void place(SplitSample::Part& part, const BatchLayout& batch, std::span<std::byte> memory) {
+  part.places.reply_bytes = batch.reply().total_bytes(part.rows);
+  part.places.runs.clear();
+  part.places.runs.push_back({0, std::as_writable_bytes(std::span(&part.header, 1))});
+  if (part.rows > 0) batch.add_part(memory, part.first, part.rows, part.places);
+}
+
+}  // namespace
 
 ShardedTable::ShardedTable(std::vector<Client*> shards, const TableSpec& spec)
-    : shards_(std::move(shards)), layout_(spec), random_(random_secret()), masses_(shards_.size()) {
+    : shards_(std::move(shards)), random_(random_secret()), masses_(shards_.size()) {
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
     const OpenTableReply opened = shards_[shard]->open(spec);
     numbers_.push_back(opened.table);
     if (shard == 0) first_shard_ = opened.shard % static_cast<uint32_t>(shards_.size());
   }
-  // Who waits for one shard must not keep the others' answers waiting.
-  for (Client* shard : std::span(shards_).subspan(1)) shard->keep_moving();
 }
 
 ShardedTable::~ShardedTable() {
   for (LateSample& late : late_) abandon(late.split);
 }
 
-void ShardedTable::keep_moving() { shards_[0]->keep_moving(); }
+void ShardedTable::keep_moving(const BatchLayout& batch) {
+  for (Client* shard : shards_) shard->keep_moving(batch.memory_bytes());
+}
 
 void ShardedTable::divide(SplitSample& split, uint32_t batch) {
   split.parts.resize(shards_.size());
@@ -47,38 +57,20 @@ void ShardedTable::divide(SplitSample& split, uint32_t batch) {
   }
 }
 
-void ShardedTable::place(SplitSample::Part& part, uint32_t batch,
-                         std::span<std::byte> destination) const {
-  const uint64_t rows = part.rows;
-  part.places.total_bytes = static_cast<uint32_t>(layout_.total_bytes(rows));
-  part.places.runs.clear();
-  part.places.runs.push_back({0, std::as_writable_bytes(std::span(&part.header, 1))});
-  if (rows == 0) return;
-  const auto add = [&](uint64_t from, uint64_t to, uint64_t bytes) {
-    part.places.runs.push_back(
-        {static_cast<uint32_t>(from), destination.subspan(to + part.first * bytes, rows * bytes)});
-  };
-  add(layout_.keys(rows), layout_.keys(batch), 8);
-  add(layout_.probabilities(rows), layout_.probabilities(batch), 4);
-  add(layout_.lengths(rows), layout_.lengths(batch), 4);
-  for (size_t i = 0; i < layout_.windows().size(); ++i) {
-    add(layout_.window(rows, i), layout_.window(batch, i), layout_.windows()[i].item_bytes());
-  }
-}
-
-void ShardedTable::ask(SplitSample& split, uint32_t batch, std::span<std::byte> destination,
+void ShardedTable::ask(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
                        Deadline deadline) {
-  if (batch == 0 || batch > kMaxBatch || destination.size() != bytes(batch)) {
+  const uint32_t n = batch.count();
+  if (n == 0 || n > kMaxBatch || memory.size() != bytes(batch)) {
     throw Error(Status::config,
-                "a batch of " + std::to_string(batch) + " items into a buffer of " +
-                    std::to_string(destination.size()) + " bytes",
+                "a batch of " + std::to_string(n) + " items into a buffer of " +
+                    std::to_string(memory.size()) + " bytes",
                 "ask for 1 to 65,536 items, into a buffer of the layout's total bytes");
   }
-  divide(split, batch);
+  divide(split, n);
   try {
     for (size_t shard = 0; shard < shards_.size(); ++shard) {
       SplitSample::Part& part = split.parts[shard];
-      place(part, batch, destination);
+      place(part, batch, memory);
       part.call = shards_[shard]->start(
           Operation::sample, deadline,
           [&](auto& body) { Writer(body).put(SampleRequest{numbers_[shard], part.rows}); },
@@ -96,7 +88,7 @@ void ShardedTable::wait(SplitSample& split, Deadline deadline) {
   }
 }
 
-bool ShardedTable::take(SplitSample& split, uint32_t batch, std::span<std::byte> destination,
+bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
                         Deadline deadline) {
   Status outcome = Status::ok;
   std::vector<std::byte> refusal;
@@ -114,7 +106,8 @@ bool ShardedTable::take(SplitSample& split, uint32_t batch, std::span<std::byte>
           }
           part.header = {};  // asked again how it stands, before it is to give any
         } else if (!reply.empty()) {
-          part.places.put(0, reply);  // it came while nobody's memory was there for it
+          Destination(part.places)
+              .write(0, reply);  // it came while nobody's memory was there for it
         }
       });
     } catch (...) {
@@ -129,16 +122,16 @@ bool ShardedTable::take(SplitSample& split, uint32_t batch, std::span<std::byte>
   }
   if (outcome != Status::sample_expired) throw_if_refused(outcome, refusal);
   if (outcome != Status::ok || rows == 0) return false;
-  sum_up(split, batch, destination);
+  sum_up(split, batch, memory);
   return true;
 }
 
-void ShardedTable::sum_up(const SplitSample& split, uint32_t batch,
-                          std::span<std::byte> destination) const {
+void ShardedTable::sum_up(const SplitSample& split, const BatchLayout& batch,
+                          std::span<std::byte> memory) const {
   SampleHeader sum{};
-  sum.batch = batch;
-  std::byte* const probabilities = destination.data() + layout_.probabilities(batch);
-  std::byte* head = destination.data() + layout_.total_bytes(batch);
+  sum.batch = batch.count();
+  std::byte* const probabilities = memory.data() + batch.reply().probabilities(batch.count());
+  std::byte* head = memory.data() + batch.memory_bytes();
   for (const SplitSample::Part& part : split.parts) {
     sum.item_count += part.header.item_count;
     sum.env_steps += part.header.env_steps;
@@ -154,7 +147,7 @@ void ShardedTable::sum_up(const SplitSample& split, uint32_t batch,
       std::memcpy(probabilities + i * sizeof probability, &probability, sizeof probability);
     }
   }
-  std::memcpy(destination.data(), &sum, sizeof sum);
+  std::memcpy(memory.data(), &sum, sizeof sum);
 }
 
 void ShardedTable::abandon(SplitSample& split) {
@@ -165,22 +158,25 @@ void ShardedTable::abandon(SplitSample& split) {
   }
 }
 
-void ShardedTable::sample(uint32_t batch, std::span<std::byte> destination, Deadline deadline) {
+void ShardedTable::sample(const BatchLayout& batch, std::span<std::byte> memory,
+                          Deadline deadline) {
+  // Who waits for one shard must not keep the others' answers waiting.
+  keep_moving(batch);
   for (bool taken = false; !taken;) {
     SplitSample split;
-    if (auto late = take_late(batch)) {
+    if (auto late = take_late(batch.count())) {
       split = std::move(*late);
-      for (SplitSample::Part& part : split.parts) place(part, batch, destination);
+      for (SplitSample::Part& part : split.parts) place(part, batch, memory);
     } else {
-      ask(split, batch, destination, deadline);
+      ask(split, batch, memory, deadline);
     }
     try {
       wait(split, deadline);
     } catch (...) {
-      keep_late(batch, std::move(split));
+      keep_late(batch.count(), std::move(split));
       throw;
     }
-    taken = take(split, batch, destination, deadline);
+    taken = take(split, batch, memory, deadline);
   }
 }
 
@@ -244,12 +240,12 @@ void ShardedTable::update_priorities_async(std::span<const uint64_t> keys,
   });
 }
 
-ShardedStream::ShardedStream(ShardedTable& table, uint32_t batch,
+ShardedStream::ShardedStream(ShardedTable& table, const BatchLayout& batch,
                              std::vector<std::span<std::byte>> buffers)
     : table_(table), batch_(batch), buffers_(std::move(buffers)), splits_(buffers_.size()) {
   DRLNET_ASSERT(!buffers_.empty());
   for (size_t i = 0; i < buffers_.size(); ++i) idle_.push_back(i);
-  if (buffers_.size() > 1) table_.keep_moving();
+  if (buffers_.size() > 1) table_.keep_moving(batch_);
 }
 
 ShardedStream::~ShardedStream() {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "client/batch_layout.h"
 #include "client/client.h"
 
 namespace drlnet {
@@ -42,22 +43,26 @@ class ShardedTable {
   uint32_t number(uint32_t shard) const { return numbers_[shard]; }  // of the table, there
   uint32_t first_shard() const { return first_shard_; }  // where our first stream is to go
 
-  // destination: the layout's total for the batch, and behind it 8 bytes for each shard's head.
-  // The header adds up what the shards say, but for `head`. Draws that expired are drawn again.
-  // One that ran into its deadline stays asked for, and answers the next call for as many.
-  void sample(uint32_t batch, std::span<std::byte> destination, Deadline deadline);
+  // memory: what the layout takes, and behind it 8 bytes for each shard's head. The header adds up
+  // what the shards say, but for `head`. Draws that expired are drawn again. One that ran into its
+  // deadline stays asked for, and answers the next call for as many.
+  void sample(const BatchLayout& batch, std::span<std::byte> memory, Deadline deadline);
   UpdateResult update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities);
   void update_priorities_async(std::span<const uint64_t> keys, std::span<const float> priorities);
 
-  // In this order, each with the same batch and destination: asks all shards; waits for all, a
-  // timeout leaving them asked; takes what has come. False: there is no batch yet, ask again.
-  void ask(SplitSample& split, uint32_t batch, std::span<std::byte> destination, Deadline deadline);
+  // In this order, each with the same batch and memory: asks all shards; waits for all, a timeout
+  // leaving them asked; takes what has come. False: there is no batch yet, ask again.
+  void ask(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
+           Deadline deadline);
   void wait(SplitSample& split, Deadline deadline);
-  bool take(SplitSample& split, uint32_t batch, std::span<std::byte> destination,
+  bool take(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
             Deadline deadline);
   void abandon(SplitSample& split);
-  void keep_moving();
-  size_t bytes(uint32_t batch) const { return layout_.total_bytes(batch) + 8 * shards_.size(); }
+  // Replies as long as that batch's come in while nobody waits for them.
+  void keep_moving(const BatchLayout& batch);
+  size_t bytes(const BatchLayout& batch) const {
+    return batch.memory_bytes() + sizeof(SampleHeader::head) * shards_.size();
+  }
 
  private:
   struct LateSample {
@@ -65,8 +70,8 @@ class ShardedTable {
     SplitSample split;
   };
   void divide(SplitSample& split, uint32_t batch);
-  void place(SplitSample::Part& part, uint32_t batch, std::span<std::byte> destination) const;
-  void sum_up(const SplitSample& split, uint32_t batch, std::span<std::byte> destination) const;
+  void sum_up(const SplitSample& split, const BatchLayout& batch,
+              std::span<std::byte> memory) const;
   std::optional<SplitSample> take_late(uint32_t batch);
   void keep_late(uint32_t batch, SplitSample split);
   template <typename Send>
@@ -75,7 +80,6 @@ class ShardedTable {
   std::vector<Client*> shards_;
   std::vector<uint32_t> numbers_;
   uint32_t first_shard_ = 0;
-  SampleLayout layout_;
   std::mutex mutex_;  // of what follows
   Random random_;
   std::vector<double> masses_;  // as last told
@@ -85,7 +89,9 @@ class ShardedTable {
 // SampleStream over several shards.
 class ShardedStream {
  public:
-  ShardedStream(ShardedTable& table, uint32_t batch, std::vector<std::span<std::byte>> buffers);
+  // The layout and the memory of the buffers outlive us.
+  ShardedStream(ShardedTable& table, const BatchLayout& batch,
+                std::vector<std::span<std::byte>> buffers);
   ~ShardedStream();
   ShardedStream(const ShardedStream&) = delete;
   ShardedStream& operator=(const ShardedStream&) = delete;
@@ -94,7 +100,7 @@ class ShardedStream {
 
  private:
   ShardedTable& table_;
-  uint32_t batch_;
+  const BatchLayout& batch_;
   std::vector<std::span<std::byte>> buffers_;
   std::vector<SplitSample> splits_;  // of each buffer
   std::deque<size_t> ahead_;         // buffers, in the order in which they were asked for

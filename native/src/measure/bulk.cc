@@ -30,6 +30,8 @@ struct Ask {
   uint64_t transfer, bytes, allowed;
 };
 
+std::byte pattern(size_t place) { return static_cast<std::byte>(place % 251); }
+
 std::string on_loopback(uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
 
 void wait_for_frames(Poll poll, int fd) {
@@ -40,10 +42,15 @@ void wait_for_frames(Poll poll, int fd) {
 
 }  // namespace
 
-BulkSender::BulkSender(Poll poll)
+BulkSender::BulkSender(Poll poll, size_t row_bytes, size_t rows)
     : poll_(poll),
       socket_(udp::Socket::bound(udp::resolve(kLoopback), kLoopback, {})),
-      port_(socket_.local().port()) {}
+      port_(socket_.local().port()),
+      row_bytes_(row_bytes),
+      rows_(rows),
+      table_(row_bytes * rows) {
+  for (size_t i = 0; i < row_bytes * rows; ++i) table_.data()[i] = pattern(i);
+}
 
 uint64_t BulkSender::serve(uint64_t for_ns) {
   const uint64_t end = now_ns() + for_ns;
@@ -57,9 +64,7 @@ uint64_t BulkSender::serve(uint64_t for_ns) {
     }
     if (ask.transfer != transfer_) {
       transfer_ = ask.transfer;
-      sent_ = 0;
-      while (bytes_.size() < ask.bytes)
-        bytes_.push_back(static_cast<std::byte>(bytes_.size() % 251));
+      begin(ask.bytes);
     }
     const uint64_t before = sent_;
     send(std::min(ask.allowed, ask.bytes));
@@ -68,15 +73,45 @@ uint64_t BulkSender::serve(uint64_t for_ns) {
   return total;
 }
 
+void BulkSender::begin(uint64_t bytes) {
+  sent_ = 0;
+  if (rows_ == 0) {
+    size_t next = bytes_.size();
+    bytes_.resize(std::max<uint64_t>(next, bytes));
+    for (; next < bytes; ++next) bytes_[next] = pattern(next);
+    return;
+  }
+  drawn_.clear();
+  while (drawn_.size() * row_bytes_ < bytes) {
+    drawn_.push_back(random_.below(rows_) * row_bytes_);
+  }
+}
+
+// The parts of a message of up to so many of the bytes to be sent next.
+void BulkSender::fill_message(uint64_t bytes) {
+  const size_t length = std::min<uint64_t>(kMessageBytes, bytes);
+  parts_.clear();
+  if (rows_ == 0) {
+    parts_.push_back({bytes_.data() + sent_, length});
+    return;
+  }
+  for (size_t filled = 0; filled < length;) {
+    const size_t row = (sent_ + filled) / row_bytes_, skip = (sent_ + filled) % row_bytes_;
+    const size_t part = std::min(row_bytes_ - skip, length - filled);
+    parts_.push_back({table_.data() + drawn_[row] + skip, part});
+    filled += part;
+  }
+}
+
 void BulkSender::send(uint64_t allowed) {
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(uint16_t))> control{};
   while (sent_ < allowed) {
-    iovec part{bytes_.data() + sent_, std::min<size_t>(kMessageBytes, allowed - sent_)};
+    fill_message(allowed - sent_);
     msghdr message{};
     message.msg_name = to_.get();
     message.msg_namelen = to_.length();
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
+    message.msg_iov = parts_.data();
+    message.msg_iovlen = parts_.size();
     message.msg_control = control.data();
     message.msg_controllen = control.size();
     cmsghdr* header = CMSG_FIRSTHDR(&message);

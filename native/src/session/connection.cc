@@ -63,7 +63,6 @@ Call& Connection::begin(Operation operation) {
   call.body.clear();
   call.reply.clear();
   call.destination = {};
-  call.places = nullptr;
   call.unwanted = false;
   call.status = Status::ok;
   return call;
@@ -78,8 +77,7 @@ void Connection::withdraw(Call& call) {
 CallId Connection::submit(Call& call, uint64_t now) {
   DRLNET_ASSERT(call.state == Call::State::idle && call.body.size() <= kMaxRequestBytes);
   call.state = Call::State::sending;
-  call.expected_bytes = call.places != nullptr ? call.places->total_bytes
-                                               : static_cast<uint32_t>(call.destination.size());
+  call.expected_bytes = static_cast<uint32_t>(call.destination.reply_bytes());
   call.wait = 0;
   call.next_fragment = call.attempts = 0;
   call.reply_bytes = call.asked = call.got = 0;
@@ -129,23 +127,17 @@ void Connection::abandon(CallId id) {
   if (abandoned.state == Call::State::done) return release(id);
   abandoned.unwanted = true;
   abandoned.destination = {};
-  abandoned.places = nullptr;
 }
 
 void Connection::detach(CallId id) {
   Call& detached = call(id);
-  if (detached.destination.empty() && detached.places == nullptr) return;
+  if (detached.destination.empty()) return;
   // What has not begun to come will come into `reply`; what was refused lies there already.
   if (detached.status == Status::ok && detached.got > 0) {
-    if (detached.places != nullptr) {
-      detached.reply.resize(detached.places->total_bytes);
-      detached.places->take(detached.reply);
-    } else {
-      detached.reply.assign(detached.destination.begin(), detached.destination.end());
-    }
+    detached.reply.resize(detached.destination.reply_bytes());
+    detached.destination.read(0, detached.reply);
   }
   detached.destination = {};
-  detached.places = nullptr;
 }
 
 bool Connection::progress() { return state_ != State::lost && round(transport_->recv_burst()); }

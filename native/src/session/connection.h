@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/histogram.h"
 #include "base/metrics.h"
+#include "session/destination.h"
 #include "session/fragments.h"
 #include "session/outbox.h"
 #include "session/traffic.h"
@@ -30,30 +31,15 @@ struct CallId {
   uint64_t request = 0;
 };
 
-// Where the bytes of a reply go that is not to lie in one piece: runs of them, in order. What no
-// run holds is dropped.
-struct Places {
-  struct Run {
-    uint32_t offset;  // within the reply
-    std::span<std::byte> to;
-  };
-  std::vector<Run> runs;
-  uint32_t total_bytes = 0;  // of the reply
-
-  void put(uint32_t offset, std::span<const std::byte> bytes) const;
-  void take(std::span<std::byte> reply) const;  // what has been put, back into one piece
-};
-
 struct Call {
   enum class State : uint8_t { idle, sending, accepted, pending, receiving, done };
   State state = State::idle;
   Operation operation{};
   uint64_t request = 0;
   std::vector<std::byte> body;
-  // Where the reply goes: the destination when it is not empty, or its places where it has such,
-  // else `reply`, which grows with what has come.
-  std::span<std::byte> destination;
-  const Places* places = nullptr;
+  // Where the reply goes: the destination when it is not empty, else `reply`, which grows with what
+  // has come.
+  Destination destination;
   std::vector<std::byte> reply;
   uint32_t expected_bytes = 0;  // of a reply with status ok; 0: as many as its operation allows
   bool unwanted = false;        // abandoned: the reply is received and thrown away
@@ -66,9 +52,10 @@ struct Call {
   uint64_t issued_ns = 0, heard_ns = 0, retry_at_ns = 0, last_sent_ns = 0;
   uint32_t attempts = 0;
 
+  // Whether what came of the reply is in the destination.
+  bool placed() const { return !destination.empty() && status == Status::ok; }
   std::span<const std::byte> result() const {
-    return destination.empty() || status != Status::ok ? std::span<const std::byte>(reply)
-                                                       : destination.first(reply_bytes);
+    return placed() ? destination.memory() : std::span<const std::byte>(reply);
   }
 };
 

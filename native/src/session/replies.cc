@@ -17,32 +17,7 @@ uint32_t max_reply_bytes(const Call& call, Status status) {
   return call.operation == Operation::fetch ? kMaxParamsBytes + sizeof(FetchReply) : kMaxReplyBytes;
 }
 
-// What a run and bytes [offset, offset + length) of the reply have in common: visits its offset
-// within the reply and its length.
-template <typename Visit>
-void overlap(const Places::Run& run, size_t offset, size_t length, Visit visit) {
-  const size_t begin = std::max<size_t>(run.offset, offset);
-  const size_t end = std::min(run.offset + run.to.size(), offset + length);
-  if (begin < end) visit(begin, end - begin);
-}
-
 }  // namespace
-
-void Places::put(uint32_t offset, std::span<const std::byte> bytes) const {
-  for (const Run& run : runs) {
-    overlap(run, offset, bytes.size(), [&](size_t at, size_t length) {
-      std::memcpy(run.to.data() + (at - run.offset), bytes.data() + (at - offset), length);
-    });
-  }
-}
-
-void Places::take(std::span<std::byte> reply) const {
-  for (const Run& run : runs) {
-    overlap(run, 0, reply.size(), [&](size_t at, size_t length) {
-      std::memcpy(reply.data() + at, run.to.data() + (at - run.offset), length);
-    });
-  }
-}
 
 void Connection::on_response(Call& call, const FrameHeader& header,
                              std::span<const std::byte> payload, uint64_t now) {
@@ -114,11 +89,7 @@ bool Connection::begin_reply(Call& call, const FrameHeader& header) {
 
 // A reply's memory follows what has come of it: a false claim of its size costs us none.
 void Connection::place(Call& call, uint32_t offset, std::span<const std::byte> payload) {
-  if (!call.destination.empty() && call.status == Status::ok) {
-    std::memcpy(call.destination.data() + offset, payload.data(), payload.size());
-    return;
-  }
-  if (call.places != nullptr && call.status == Status::ok) return call.places->put(offset, payload);
+  if (call.placed()) return call.destination.write(offset, payload);
   const size_t end = offset + payload.size();
   if (offset == call.reply.size()) {
     call.reply.insert(call.reply.end(), payload.begin(), payload.end());

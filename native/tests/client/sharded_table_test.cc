@@ -81,9 +81,10 @@ TEST_CASE("batches of several shards lie in one piece, whatever the network does
       const TableSpec spec = spec_of();
       ShardedTable table(pointers(clients), spec);
       fill(table, clients, spec, 2, 100);
-      std::vector<std::byte> batch(table.bytes(n));
+      const BatchLayout layout(spec, n);
+      std::vector<std::byte> batch(table.bytes(layout));
       for (int round = 0; round < 3; ++round) {
-        table.sample(n, batch, deadline_in(20'000'000'000));
+        table.sample(layout, batch, deadline_in(20'000'000'000));
         check_sample(spec, batch, n);
         // All have the same priority, a sixth of which each stream holds.
         CHECK(sum_of_probabilities(spec, batch, n) ==
@@ -91,7 +92,7 @@ TEST_CASE("batches of several shards lie in one piece, whatever the network does
       }
       std::vector<std::vector<std::byte>> memory(3, batch);
       std::vector<std::span<std::byte>> buffers(memory.begin(), memory.end());
-      ShardedStream stream(table, n, buffers);
+      ShardedStream stream(table, layout, buffers);
       for (int round = 0; round < 5; ++round) {
         check_sample(spec, buffers[stream.next(deadline_in(20'000'000'000))], n);
       }
@@ -107,17 +108,20 @@ TEST_CASE("a batch that came too late is whole when it is asked for again, elsew
   fill(table, clients, spec, 1, 10);
   constexpr uint32_t kItems = 500;
   {
-    std::vector<std::byte> gone(table.bytes(kItems));
-    const Error error = error_of([&] { table.sample(kItems, gone, deadline_in(1'000'000)); });
+    const BatchLayout layout(spec, kItems);
+    std::vector<std::byte> gone(table.bytes(layout));
+    const Error error = error_of([&] { table.sample(layout, gone, deadline_in(1'000'000)); });
     CHECK(error.status() == Status::timeout);
     CHECK(error.cause().find("min_size") != std::string::npos);
   }
   fill(table, clients, spec, 3, 40);
-  std::vector<std::byte> batch(table.bytes(kItems));
-  table.sample(kItems, batch, deadline_in(20'000'000'000));
+  const BatchLayout layout(spec, kItems);
+  std::vector<std::byte> batch(table.bytes(layout));
+  table.sample(layout, batch, deadline_in(20'000'000'000));
   check_sample(spec, batch, kItems);
-  CHECK(error_of([&] { table.sample(0, batch, deadline_in(1'000'000)); }).status() ==
-        Status::config);
+  CHECK(error_of([&] {
+          table.sample(BatchLayout(spec, 0), batch, deadline_in(1'000'000));
+        }).status() == Status::config);
 }
 
 }  // namespace drlnet::test
