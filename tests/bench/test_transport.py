@@ -166,7 +166,7 @@ with namespaces("q") as names:
 """
 
 
-def test_namespaces_of_a_killed_benchmark_go_at_the_next_start() -> None:
+def test_namespaces_of_a_killed_benchmark_go_at_the_next_start(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("network namespaces take root")
     with ExitStack() as stack:
@@ -177,6 +177,7 @@ def test_namespaces_of_a_killed_benchmark_go_at_the_next_start() -> None:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
+                cwd=tmp_path,  # not among the sources: the installed package is meant
             )
             stack.enter_context(holder)
             stack.callback(holder.kill)
