@@ -7,7 +7,6 @@ namespace drlnet {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-
 constexpr uint64_t kLine = 64;
 
 uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }

@@ -130,22 +130,4 @@ TEST_CASE("hellos and welcomes go apart before anything is known") {
   CHECK(watched.joined() == 0);
 }
 
-TEST_CASE("a client probes what its own link takes, and what is common below that") {
-  const auto probed = [](size_t mtu) {
-    WatchingTransport silent(true);
-    const auto address = udp::resolve(silent.local_address().substr(std::strlen("udp://")))[0];
-    Connection client({std::make_unique<WatchingTransport>(true, mtu), udp::to_endpoint(address)},
-                      "test");
-    client.progress();
-    std::vector<size_t> sizes;
-    for (const RxFrame& frame : silent.recv_burst()) sizes.push_back(frame.data.size());
-    return sizes;
-  };
-  CHECK(probed(kMaxFrameBytes) == std::vector<size_t>{8968, 8952, 1472, 1448, 1232});
-  CHECK(probed(3372) == std::vector<size_t>{3368, 1472, 1448, 1232});
-  CHECK(probed(1472) == std::vector<size_t>{1472, 1448, 1232});
-  CHECK(probed(1452) == std::vector<size_t>{1448, 1232});
-  CHECK(probed(1232) == std::vector<size_t>{1232});
-}
-
 }  // namespace drlnet::test
