@@ -100,6 +100,10 @@ struct Node {
     const uint32_t child = not_above(scan16(widen(family)), target);
     return child < kFan ? child : last_above_zero(family);
   }
+  static void choose_leaves(const float* leaves, const double* targets, uint32_t* places,
+                            size_t count) {
+    choose_each_leaf<Node>(leaves, targets, places, count);
+  }
 };
 
 bool runs_here() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt"); }

@@ -30,6 +30,13 @@ struct Node {
     const __m512d low = scan8(x.low);
     return {low, _mm512_add_pd(scan8(x.high), last(low))};
   }
+  static __m512 scan16(__m512 x) {  // of float32
+    x = _mm512_mask_add_ps(x, 0xAAAA, x, _mm512_moveldup_ps(x));
+    x = _mm512_mask_add_ps(x, 0xCCCC, x, _mm512_permute_ps(x, 0x55));
+    const __m512i low_quads = _mm512_mask_set1_epi32(_mm512_set1_epi32(3), 0xFF00, 11);
+    x = _mm512_mask_add_ps(x, 0xF0F0, x, _mm512_permutexvar_ps(low_quads, x));
+    return _mm512_mask_add_ps(x, 0xFF00, x, _mm512_permutexvar_ps(_mm512_set1_epi32(7), x));
+  }
   static double sum16(Eight x) {
     const __m512d eight = _mm512_add_pd(x.low, x.high);
     const __m256d quad =
@@ -42,6 +49,10 @@ struct Node {
     const __mmask8 low = _mm512_cmp_pd_mask(x.low, t, _CMP_LE_OQ);
     const __mmask8 high = _mm512_cmp_pd_mask(x.high, t, _CMP_LE_OQ);
     return static_cast<uint32_t>(__builtin_popcount(_mm512_kunpackb(high, low)));
+  }
+  static uint32_t not_above(__m512 x, float target) {
+    const __mmask16 all = _mm512_cmp_ps_mask(x, _mm512_set1_ps(target), _CMP_LE_OQ);
+    return static_cast<uint32_t>(__builtin_popcount(all));
   }
 
   // What comes before each sibling, infinite where nothing follows.
@@ -84,9 +95,30 @@ struct Node {
     target -= through[child + 7];
     return child;
   }
-  static uint32_t choose_leaf(const float* family, double target) {
+  [[gnu::noinline]] static uint32_t choose_leaf(const float* family, double target) {
     const uint32_t child = not_above(scan16(widen(_mm512_load_ps(family))), target);
     return child < kFan ? child : last_above_zero(family);
+  }
+  // In float32 all sixteen leaves are one vector, and its prefix sums are off by four roundings at
+  // most, which is 2^-22 of each. A target that lies further than that from all of them (and than
+  // what rounding it to float32 takes, among denormal numbers too) falls where it does in float64,
+  // for half the instructions; of the others float64 decides.
+  static void choose_leaves(const float* leaves, const double* targets, uint32_t* places,
+                            size_t count) {
+    float least[kBlock], most[kBlock];
+    for (size_t i = 0; i < count; ++i) {
+      least[i] = static_cast<float>(targets[i] * (1 - 0x1p-21) - double{FLT_TRUE_MIN});
+      most[i] = static_cast<float>(targets[i] * (1 + 0x1p-21) + double{FLT_TRUE_MIN});
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const size_t first = size_t{places[i]} * kFan;
+      const __m512 through = scan16(_mm512_load_ps(leaves + first));
+      const uint32_t surely = not_above(through, least[i]);
+      uint32_t child = not_above(through, most[i]);
+      if (child != surely || child == kFan) [[unlikely]]
+        child = choose_leaf(leaves + first, targets[i]);
+      places[i] = static_cast<uint32_t>(first) + child;
+    }
   }
 };
 

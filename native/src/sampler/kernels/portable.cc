@@ -86,6 +86,10 @@ struct Node {
     const uint32_t child = not_above(scan16(load(family)), target);
     return child < kFan ? child : last_above_zero(family);
   }
+  static void choose_leaves(const float* leaves, const double* targets, uint32_t* places,
+                            size_t count) {
+    choose_each_leaf<Node>(leaves, targets, places, count);
+  }
 };
 
 }  // namespace

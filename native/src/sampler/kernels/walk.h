@@ -25,6 +25,7 @@ constexpr size_t kBlock = 64;  // targets that descend together, so that their m
 constexpr size_t kAhead = 16;  // families that are on their way while one is summed
 constexpr size_t kNearBytes = size_t{32} << 10;   // a level of that size stays in the first cache
 constexpr size_t kMiddleBytes = size_t{1} << 20;  // ... in the second
+constexpr uint32_t kMostMerged = 128;             // nodes: each rounds once more
 
 // The last child of a family that has any: for a target that rounding left behind the sum.
 template <typename T>
@@ -106,6 +107,16 @@ void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, si
   }
 }
 
+// `places` are nodes of level 0, then leaves.
+template <typename Node>
+[[gnu::always_inline]] inline void choose_each_leaf(const float* leaves, const double* targets,
+                                                    uint32_t* places, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const size_t first = size_t{places[i]} * kFan;
+    places[i] = static_cast<uint32_t>(first) + Node::choose_leaf(leaves + first, targets[i]);
+  }
+}
+
 // One level down for a block: `places` are nodes of level + 1, then of `level`.
 template <typename Node>
 void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* places,
@@ -130,20 +141,48 @@ void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* 
   }
 }
 
+// How far down the tree a merge beats a descent: a node costs it a branch foretold wrongly, which
+// is what a level costs some four targets.
+[[gnu::always_inline]] inline uint32_t merge_level(const TreeArrays& tree, size_t count) {
+  uint32_t level = tree.height - 1;
+  while (level > 0 && tree.levels[level - 1].nodes <= kMostMerged &&
+         size_t{tree.levels[level - 1].nodes} * 4 <= count) {
+    --level;
+  }
+  return level;
+}
+
+// Places all targets on the nodes of a level, looking from each target's node for the next one's:
+// ascending targets pass over every node once.
+[[gnu::always_inline]] inline void merge(const TreeArrays::Level& level, double* targets,
+                                         uint32_t* places, size_t count) {
+  double starts[kMostMerged + 1];
+  starts[0] = 0;
+  for (uint32_t i = 0; i < level.nodes; ++i) starts[i + 1] = starts[i] + level.sums[i];
+  // Nothing falls behind the last node that adds anything, whatever rounding does.
+  const double total = starts[level.nodes];
+  for (uint32_t i = level.nodes; i > 0 && starts[i] == total; --i) starts[i] = __builtin_inf();
+  uint32_t node = 0;
+  for (size_t i = 0; i < count; ++i) {
+    while (targets[i] < starts[node]) --node;
+    while (targets[i] >= starts[node + 1]) ++node;
+    targets[i] -= starts[node];
+    places[i] = node;
+  }
+}
+
 template <typename Node>
 void find(const TreeArrays& tree, double* targets, uint32_t* leaves, size_t count) {
+  const uint32_t merged = merge_level(tree, count);
+  merge(tree.levels[merged], targets, leaves, count);
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t block = count - begin < kBlock ? count - begin : kBlock;
     double* target = targets + begin;
     uint32_t* place = leaves + begin;
-    for (size_t i = 0; i < block; ++i) place[i] = 0;
-    for (uint32_t level = tree.height - 1; level-- > 0;) {
+    for (uint32_t level = merged; level-- > 0;) {
       descend<Node>(tree, level, target, place, block);
     }
-    for (size_t i = 0; i < block; ++i) {
-      const size_t first = size_t{place[i]} * kFan;
-      place[i] = static_cast<uint32_t>(first) + Node::choose_leaf(tree.leaves + first, target[i]);
-    }
+    Node::choose_leaves(tree.leaves, target, place, block);
   }
 }
 
