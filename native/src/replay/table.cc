@@ -105,19 +105,23 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   if (batch == 0) return;
   const std::span<uint32_t> slots = begin_trace(drawn);
   sampler_->draw(slots, drawn.probabilities, random_);
-  constexpr size_t kAhead = 32;
-  uint64_t oldest = ring_.head();
+  drawn.oldest = ring_.head();
   for (size_t i = 0; i < batch; ++i) {
-    if (i + kAhead < batch) __builtin_prefetch(&ring_.row(slots[i + kAhead]));
-    const uint32_t slot = slots[i];
-    const Row& row = ring_.row(slot);
-    DRLNET_ASSERT(row.state == ItemState::live);
-    const uint64_t number = ring_.number_at(slot);
-    oldest = std::min(oldest, number);
+    const uint64_t number = ring_.number_at(slots[i]);
+    drawn.oldest = std::min(drawn.oldest, number);
     drawn.keys[i] = key_base_ + number;
-    drawn.lengths[i] = row.length;
   }
-  drawn.oldest = oldest;
+  if (horizon_ == 0) {  // all have the same length: what it stands in need not be read
+    std::ranges::fill(drawn.lengths, 0);
+  } else {
+    constexpr size_t kAhead = 32;
+    for (size_t i = 0; i < batch; ++i) {
+      if (i + kAhead < batch) __builtin_prefetch(&ring_.row(slots[i + kAhead]));
+      const Row& row = ring_.row(slots[i]);
+      DRLNET_ASSERT(row.state == ItemState::live);
+      drawn.lengths[i] = row.length;
+    }
+  }
   trace(drawn);
 }
 
