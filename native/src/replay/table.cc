@@ -30,6 +30,7 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
       limiter_(spec_.limiter),
       logical_(std::move(logical)),
       sampler_(make_sampler(spec_.sampler, ring_.size())),
+      drawable_(ring_.size()),
       random_(spec_.seed) {}
 
 uint64_t Table::memory_bytes(const TableSpec& spec) {
@@ -53,23 +54,16 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
   float maximum = maximum_priority_;
   for (size_t begin = 0; begin < keys.size(); begin += slots.size()) {
     const size_t count = std::min(keys.size() - begin, slots.size());
-    // Both passes keep an entry by moving on behind it, not by a branch that would often be
-    // foretold wrongly. The first asks for the rows, whose states the second reads.
-    size_t stored = 0, n = 0;
+    size_t n = 0;
     for (size_t i = 0; i < count; ++i) {
       const uint64_t number = keys[begin + i] - key_base_;  // of a foreign key: beyond the head
       const bool here = ring_.stored(number);
-      const uint32_t slot = here ? ring_.place(number).slot : 0;
-      __builtin_prefetch(&ring_.row(slot).state);
-      slots[stored] = slot;
-      live[stored] = priorities[begin + i];
-      stored += here;
-    }
-    for (size_t i = 0; i < stored; ++i) {
-      const bool drawable = ring_.row(slots[i]).state == ItemState::live;
-      maximum = std::max(maximum, drawable ? live[i] : 0.0f);
-      slots[n] = slots[i];
-      live[n] = live[i];
+      slots[n] = here ? ring_.place(number).slot : 0;
+      live[n] = priorities[begin + i];
+      // An entry is kept by moving on behind it, not by a branch that would often be foretold
+      // wrongly.
+      const bool drawable = here & drawable_[slots[n]];
+      maximum = std::max(maximum, drawable ? live[n] : 0.0f);
       n += drawable;
     }
     sampler_->update({slots.data(), n}, {live.data(), n});

@@ -175,6 +175,8 @@ class Table {
   std::shared_ptr<LogicalTable> logical_;
   uint64_t room_ = 0;  // that the append to come was given
   std::unique_ptr<Sampler> sampler_;
+  // Whether a slot's item is live: a bit each, for updates, which else wait for row after row.
+  std::vector<bool> drawable_;
   std::unique_ptr<Changes> changes_;  // once somebody asked for them
   Random random_;
   float maximum_priority_ = 1;  // of all raw priorities so far
