@@ -6,11 +6,14 @@ process that started it, and Ctrl-C ends quietly.
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
+try:
+    import os
+    import signal
+    import sys
 
-signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+except KeyboardInterrupt:  # while signal itself was loading
+    raise SystemExit(130) from None
 
 if not __package__:
     # Run as a file, as roles are: `-m` would look into the working directory first, and in a
@@ -20,7 +23,7 @@ if not __package__:
     if _root not in sys.path:
         sys.path.append(_root)
 
-from drlnet.launch.guard import tie_to_parent  # noqa: E402
+from drlnet.launch.guard import tie_to_parent
 
 tie_to_parent()
 

@@ -41,3 +41,20 @@ def test_a_second_signal_ends_at_once_but_not_before_the_last_act() -> None:
     )
     assert ended.returncode == 143
     assert ended.stdout == "in order\n"
+
+
+def test_ctrl_c_in_the_very_first_imports_is_quiet() -> None:
+    script = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'signal':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.modules.pop('signal', None)\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "import drlnet.__main__\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (128 + signal.SIGINT, "", "")
