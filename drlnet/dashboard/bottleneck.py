@@ -227,7 +227,7 @@ RULES: tuple[Rule, ...] = (
             f"{_waiter(f)}: the server is CPU-bound (busy {percent(f.server_busy)}, requests queue "
             f"{duration(f.queueing_us)} for {duration(f.handling_us)} of work)"
         ),
-        "larger actor.flush_rows, fewer actors, --transport dpdk:local, more cores",
+        "larger actor.flush_rows, fewer actors, dpdk:local; --shards on idle cores",
     ),
     Rule(
         "cores",
@@ -352,7 +352,7 @@ RULES: tuple[Rule, ...] = (
         lambda f: (
             f"the server is busy {percent(f.server_busy)} of the time: it has no room for more"
         ),
-        "larger batches and appends; --transport dpdk:local",
+        "larger batches and appends; dpdk:local; --shards on idle cores",
     ),
     Rule(
         "learner_bound",
