@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ import drlnet
 
 RUN = Path(__file__).resolve().parents[2] / "native" / "tests" / "pci" / "run.py"
 PACKAGE = Path(drlnet.__file__).parent
+# The package under test, wherever it is: the script and the guest are to use the same.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
 CANNOT_RUN = 77
 DEADLINE_S = 360.0
 
@@ -25,11 +29,9 @@ DEADLINE_S = 360.0
 def test_a_server_on_an_emulated_nic(nic: str, words: list[str]) -> None:
     if not (PACKAGE / "libdrlnet_dpdk.so").exists():
         pytest.skip("this drlnet was built without DPDK: apt-get install dpdk-dev, install it anew")
-    # The package under test, wherever it is: the script and the guest are to use the same.
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     ended = subprocess.run(
         [sys.executable, str(RUN), "--nic", nic, "--binding", "vfio-pci", *words],
-        env=environment,
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
@@ -38,3 +40,22 @@ def test_a_server_on_an_emulated_nic(nic: str, words: list[str]) -> None:
     if ended.returncode == CANNOT_RUN:
         pytest.skip(ended.stderr.strip())
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_one_that_is_ended_leaves_nothing(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, str(RUN), "--nic", "e1000e", "--binding", "uio_pci_generic"],
+        env={**ENVIRONMENT, "TMPDIR": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        deadline = time.monotonic() + DEADLINE_S
+        while not list(tmp_path.glob("drlnet-pci.*/console")) and running.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        running.send_signal(signal.SIGTERM)
+        _, said = running.communicate(timeout=DEADLINE_S)
+    if running.returncode == CANNOT_RUN:
+        pytest.skip(said.strip())
+    assert (running.returncode, said) == (128 + signal.SIGTERM, "")
+    assert not list(tmp_path.iterdir())

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -135,6 +136,8 @@ def run_one(nic: str, binding: str, args: argparse.Namespace) -> str:
 
 def main() -> int:
     args = options()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # what is open is closed
     pairs = [
         (nic, binding)
         for nic in args.nic or list(NICS)
