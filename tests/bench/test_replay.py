@@ -19,6 +19,7 @@ import pytest
 from system.command import Command, finished
 
 from drlnet.bench import Record
+from drlnet.bench.paper.groups import redis_missing
 from drlnet.bench.peers import replay as peers
 from drlnet.bench.peers.replay.numpy import Numpy
 from drlnet.bench.replay import Results, Subject, Work, measure_replays, subjects_of
@@ -103,6 +104,30 @@ def test_our_rows_are_the_transitions_that_were_inserted(shape: Shape) -> None:
 
 def _newest(shape: Shape, obs: np.ndarray) -> np.ndarray:
     return obs if shape.stack == 1 else obs[:, -1]
+
+
+@pytest.mark.skipif(redis_missing() is not None, reason=str(redis_missing()))
+def test_redis_holds_the_transitions_that_its_clients_insert() -> None:
+    memory = peers.load("redis", VECTORS)
+    try:
+        given = list(blocks(VECTORS, VECTORS.capacity // BY))
+        door = memory.door()()
+        for block in given[:-1]:
+            door.insert(block)
+        door.close()
+        memory.insert(given[-1])
+        memory.settle()
+        slots, weights, rows = memory.sample(500)
+        for name in given[0]:
+            inserted = np.concatenate([block[name] for block in given])
+            assert (rows[name] == inserted[slots]).all()
+        assert slots.max() >= VECTORS.capacity - BY and weights.max() == 1.0
+        memory.update(slots[:1], np.array([1e9], np.float32))
+        drawn, _, _ = memory.sample(100)
+        assert (drawn == slots[0]).mean() > 0.9
+    finally:
+        memory.close()
+    assert not children()
 
 
 def test_the_in_process_memory_keeps_what_is_newest() -> None:
