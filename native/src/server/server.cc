@@ -193,7 +193,7 @@ void Server::ended(Peer& peer) {
     const bool held = std::erase(held_appends_[i], peer.connection) != 0;
     if (held && held_appends_[i].empty()) tables_[i]->stop_inserting();
   }
-  add_latency(peer.report, ended_latency_[peer.listener]);
+  remember_report(peer);
 }
 
 Table* Server::table_for(uint32_t index, Slot& slot) {

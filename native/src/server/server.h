@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -91,6 +92,8 @@ class Server : private RequestHandler {
   void measure(Metrics& metrics);
   using Latency = std::array<HistogramReading, kOperations>;  // as clients report it
   static void add_latency(const Metrics& report, Latency& latency);
+  void remember_report(const Peer& peer);
+  void forget_report(uint64_t client);
   void measure_latency(Metrics& metrics);
   void answer_readers();
 
@@ -127,8 +130,15 @@ class Server : private RequestHandler {
   uint64_t next_expiry_ns_ = 0;
   uint64_t polls_ = 0, waits_ = 0;
   std::vector<pollfd> poll_fds_;
-  // By listener: of clients that are gone.
+  // By listener: of clients that are gone. Those that went last are known one by one: who comes
+  // back reports again what it had.
   std::vector<Latency> ended_latency_;
+  struct Ended {
+    uint64_t client;
+    uint16_t listener;
+    Latency latency;
+  };
+  std::deque<Ended> ended_;  // kMaxPeers at most
   // What other threads ask the loop for: all that it looks at in a round.
   enum Request : uint32_t { kStop = 1, kRead = 2, kRetry = 4 };
   std::atomic<uint32_t> requests_{0};

@@ -2,6 +2,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -113,6 +114,24 @@ void Server::add_latency(const Metrics& report, Latency& latency) {
   }
 }
 
+// Of a client that is gone.
+void Server::remember_report(const Peer& peer) {
+  if (peer.report.list().empty()) return;
+  Ended& ended = ended_.emplace_back(Ended{peer.client, peer.listener, {}});
+  add_latency(peer.report, ended.latency);
+  add_latency(peer.report, ended_latency_[peer.listener]);
+  if (ended_.size() > Sessions::kMaxPeers) ended_.pop_front();
+}
+
+// The client is back, and has reported again what it had.
+void Server::forget_report(uint64_t client) {
+  const auto former = std::ranges::find(ended_, client, &Ended::client);
+  if (former == ended_.end()) return;
+  Latency& sum = ended_latency_[former->listener];
+  for (size_t op = 0; op < kOperations; ++op) sum[op] = sum[op].since(former->latency[op]);
+  ended_.erase(former);
+}
+
 uint16_t Server::stats(Peer&, Slot& slot, std::span<const std::byte>) {
   Metrics metrics;
   measure(metrics);
@@ -133,6 +152,7 @@ uint16_t Server::report(Peer& peer, Slot& slot, std::span<const std::byte> body)
                       std::to_string(kMaxReportBytes) + " bytes");
   }
   peer.report = std::move(metrics);
+  forget_report(peer.client);
   return 0;
 }
 

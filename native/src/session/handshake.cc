@@ -35,9 +35,7 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
         index = i;
         break;
       }
-      // It comes back before its former session went silent, and will report again what it has.
-      peers_[i]->report = {};
-      end(i);
+      end(i);  // it comes back before its former session went silent
       index = i;
     }
   }

@@ -15,6 +15,42 @@ void ping(Client& client, int times) {
   for (int i = 0; i < times; ++i) client.ping();
 }
 
+// Says goodbye in place of a client's next frame: what the server does by itself with one that was
+// silent for long. The client does not know, and opens the session anew when it learns of it.
+class LeavingTransport final : public Transport {
+ public:
+  explicit LeavingTransport(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
+  void leave() { leaves_ = true; }
+
+  std::span<TxFrame> reserve(size_t count) override { return inner_->reserve(count); }
+  size_t send_burst(std::span<const TxFrame> frames) override {
+    if (leaves_ && !frames.empty()) {
+      FrameHeader header;
+      std::memcpy(&header, frames[0].data, sizeof header);
+      header.kind = FrameKind::bye;
+      header.length = 0;
+      write_header(frames[0].data, header);
+      leaves_ = false;
+    }
+    return inner_->send_burst(frames);
+  }
+  std::span<const RxFrame> recv_burst() override { return inner_->recv_burst(); }
+  WaitPoint arm() override { return inner_->arm(); }
+  size_t mtu(const Endpoint& to) override { return inner_->mtu(to); }
+  bool reliable() const override { return inner_->reliable(); }
+  size_t receive_capacity_bytes() const override { return inner_->receive_capacity_bytes(); }
+  std::string local_address() const override { return inner_->local_address(); }
+  std::string describe(const Endpoint& endpoint) const override {
+    return inner_->describe(endpoint);
+  }
+  std::string_view kind() const override { return inner_->kind(); }
+  TransportCounters counters() const override { return inner_->counters(); }
+
+ private:
+  std::unique_ptr<Transport> inner_;
+  bool leaves_ = false;
+};
+
 }  // namespace
 
 TEST_CASE("any thread may read a server that runs, sleeps, was stopped or never ran") {
@@ -76,6 +112,42 @@ TEST_CASE("latencies of all clients are one, of those that are gone too") {
   const Metrics later = observer.stats();
   CHECK(reading<HistogramReading>(later, "server.ping.latency").count == 42);
   CHECK_FALSE(has_reading(later, "client.first.ping.latency"));
+}
+
+TEST_CASE("a client whose session had ended comes back, and its calls count once") {
+  RunningServer server;
+  Client observer(options_of(server));
+  Client other({server.address(), "other", 20'000'000'000, Poll::adaptive});
+  Connected connected = connect(server.address());
+  auto leaving = std::make_unique<LeavingTransport>(std::move(connected.transport));
+  LeavingTransport& transport = *leaving;
+  Client client({std::move(leaving), connected.server}, options_of(server));
+  const auto counted = [&](const std::string& name) {
+    return reading<HistogramReading>(observer.stats(), name).count;
+  };
+  ping(other, 7);
+  other.report({});
+  uint64_t pings = 0;
+  for (int session = 0; session < 3; ++session) {
+    CAPTURE(session);
+    ping(client, 10);
+    client.report({});
+    pings += 10;
+    CHECK(counted("server.ping.latency") == 7 + pings);
+    CHECK(counted("client.test~2.ping.latency") == pings);
+    transport.leave();
+    ping(client, 1);
+    ++pings;
+    CHECK(reading<uint64_t>(client.own_metrics(), "reconnects") == session + 1u);
+    CHECK(counted("server.ping.latency") == 7 + pings - 1);  // as last reported
+  }
+  client.report({});
+  const Metrics all = observer.stats();
+  const auto of_all = reading<HistogramReading>(all, "server.ping.latency");
+  const auto of_other = reading<HistogramReading>(all, "client.other.ping.latency");
+  const auto of_client = reading<HistogramReading>(all, "client.test~2.ping.latency");
+  CHECK(of_all.buckets == of_other.merged(of_client).buckets);
+  CHECK(of_all.sum_ns == of_other.sum_ns + of_client.sum_ns);
 }
 
 TEST_CASE("who waits for the limiter is seen: why, how often, and how long") {
