@@ -67,6 +67,14 @@ class Process:
         """None while it runs; negative is a signal's number."""
         return self._popen.poll()
 
+    @property
+    def ending(self) -> str:
+        """How it ended, as the rest of a sentence."""
+        code = self.returncode
+        if code is not None and code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"ended with exit code {code}"
+
     def read(self, name: str) -> tuple[list[dict[str, Any]], bool]:
         """Takes what has arrived in one pipe: JSON objects of whole lines, and "still open"."""
         pipe = self.streams.get(name)
@@ -128,15 +136,11 @@ class Process:
             kind = kinds.get(str(own.get("type")), RoleFailed)
             return kind(f"{self.name}: {own.get('cause', '')}", str(own.get("remedy", "")))
         code = self.returncode
-        if code is not None and code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
-        else:
-            how = f"ended with exit code {code}"
         words = "; its last words:\n  " + "\n  ".join(self.tail) if self.tail else ""
         remedy = "if memory ran out, lower replay.capacity or actor.num_actors"
         if code is None or code >= 0:
             remedy = f"run it by hand with --debug: drlnet {' '.join(self.args)}"
-        return RoleFailed(f"{self.name} {how}{words}", remedy)
+        return RoleFailed(f"{self.name} {self.ending}{words}", remedy)
 
 
 def _json_object(line: str) -> dict[str, Any] | None:

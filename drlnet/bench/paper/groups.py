@@ -217,7 +217,10 @@ def _keep(values: dict[str, Any], heard: Heard) -> None:
 
 def _failure(process: Process) -> DrlnetError:
     if process.name == REDIS_SERVER:
-        return TransportError("redis-server ended while it was measured", "look at its log")
+        return TransportError(
+            f"redis-server {process.ending} while it was measured",
+            "look what ended it (memory?), or measure without it: --no-redis",
+        )
     return process.failure()
 
 

@@ -46,7 +46,7 @@ class Results:
     polling: dict[Cell, int] = field(default_factory=dict)  # threads that poll
     # Of bare transfers, by transport and size.
     bytes_per_second: dict[tuple[str, int], list[float]] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)  # group: cause
+    failed: dict[str, str] = field(default_factory=dict)  # group: cause and remedy
     interrupted: bool = False
 
     def add(self, group: Group, heard: Heard) -> None:

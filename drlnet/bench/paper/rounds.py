@@ -89,8 +89,8 @@ def measure_paper(
             try:
                 run_group(stop, group, effort, places, heard, turn=number, training_s=training_s)
             except DrlnetError as error:
-                results.failed[group.name] = error.cause
-                note(f"{group.name}: left out: {error.cause}")
+                results.failed[group.name] = _why(error)
+                note(f"{group.name}: left out: {_why(error)}")
                 left.remove(group)
             results.add(group, heard)
             if stop.is_set():
@@ -99,6 +99,10 @@ def measure_paper(
         if floors:
             _measure_rates(stop, left, effort, places, results, note)
     return results
+
+
+def _why(error: DrlnetError) -> str:
+    return f"{error.cause}\n  try: {error.remedy}" if error.remedy else error.cause
 
 
 def _measure_rates(
@@ -118,8 +122,8 @@ def _measure_rates(
             for size, rate in bare_rates(stop, transport, effort, places).items():
                 results.bytes_per_second.setdefault((transport.name, size), []).append(rate)
         except DrlnetError as error:
-            results.failed[f"bytes of {transport.name}"] = error.cause
-            note(f"bytes of {transport.name}: {error.cause}")
+            results.failed[f"bytes of {transport.name}"] = _why(error)
+            note(f"bytes of {transport.name}: {_why(error)}")
 
 
 def bare_rates(stop: Stop, transport: Subject, effort: Effort, places: Places) -> dict[int, float]:

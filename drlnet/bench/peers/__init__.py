@@ -48,6 +48,8 @@ def peer_failures() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
+    except PeerUnavailable:
+        raise
     except ModuleNotFoundError as error:
         raise PeerUnavailable(
             f"no module {error.name} (pip install 'drlnet[peers]' brings the peers)"

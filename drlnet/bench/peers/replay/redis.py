@@ -19,6 +19,7 @@ import numpy as np
 import redis
 from numpy.typing import NDArray
 
+from drlnet.bench.peers import PeerUnavailable
 from drlnet.bench.peers.numpy_tree import NumpyTree
 from drlnet.bench.replay.memory import Block, Door, Drawn, Memory
 from drlnet.bench.shapes import Shape
@@ -73,7 +74,7 @@ class Redis(Memory):
 
     def __init__(self, shape: Shape) -> None:
         if shutil.which("redis-server") is None:
-            raise FileNotFoundError("no redis-server (apt-get install redis-server)")
+            raise PeerUnavailable("no redis-server (apt-get install redis-server)")
         self._shape = shape
         self._folder = tempfile.TemporaryDirectory(prefix="drlnet-redis-")
         self._place = str(Path(self._folder.name) / "socket")
