@@ -140,13 +140,16 @@ def _run_processes(
             if pictures is not None:
                 pictures.show(reading)
 
-        values = LocalRun(config, folder, stop, show).run()
+        local = LocalRun(config, folder, stop, show)
+        values = local.run()
     if not values:
         output.note(f"interrupted; what there is lies in {folder.path}")
         return
     result = replace(RunResult(**values), wall_clock_s=round(seconds_since_start(), 2))
-    folder.write_result(result.to_json())
     announce(result, output)
+    if local.failure is not None:
+        raise local.failure
+    folder.write_result(result.to_json())
 
 
 def _run_serial(config: Config, folder: RunFolder, stop: Stop, output: Output) -> None:

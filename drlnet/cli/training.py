@@ -68,24 +68,29 @@ def learn_view(config: Config, server: str, output: Output) -> Iterator[None]:
 def finish(
     config: Config, folder: RunFolder, learned: LearnResult, output: Output, stop: Stop
 ) -> None:
-    """Plays the report's episodes with the saved params, prints and keeps the result.
+    """Plays the report's episodes with the checkpoint's params, prints and keeps the result.
 
-    Says where the checkpoint is, and no more, when it was or is interrupted.
+    Says where the checkpoint is, and no more, when it was or is interrupted. Raises RunFolderError
+    at the end where the folder does not hold everything.
     """
-    from drlnet.roles.evaluate import evaluate_checkpoint
+    from drlnet.roles.evaluate import evaluate
 
     episodes = config.eval.report_episodes
     try:
         with stop.interrupts():
             output.note(f"evaluating {episodes} greedy episodes")
-            played = evaluate_checkpoint(config, folder.checkpoint_path, episodes)
+            played = evaluate(config, learned.params, episodes)
     except KeyboardInterrupt:
+        if learned.failure is not None:
+            raise learned.failure from None
         output.note(f"interrupted; the checkpoint is in {folder.path}")
         return
     made_by = {"env_steps": learned.env_steps, "learner_steps": learned.learner_steps}
     result = result_of(config, folder, played, made_by, learned.stopped)
-    folder.write_result(result.to_json())
     announce(result, output)
+    if learned.failure is not None:
+        raise learned.failure
+    folder.write_result(result.to_json())
 
 
 def result_of(

@@ -10,7 +10,7 @@ from typing import Any
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.config.transports import LISTEN
-from drlnet.errors import ReplayTimeout, RoleFailed, SessionLost, TransportError
+from drlnet.errors import DrlnetError, ReplayTimeout, RoleFailed, SessionLost, TransportError
 from drlnet.launch.actors import actor_args
 from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
@@ -37,6 +37,8 @@ class LocalRun:
     stop: Stop
     show: Show
     grace_s: float = 5.0
+    failure: DrlnetError | None = None  # of a learner that could tell its result all the same
+    _result: dict[str, Any] = field(default_factory=dict)
     _actors: list[Process] = field(default_factory=list)
     _phase: str = "starting"
     _reading: dict[str, Any] = field(default_factory=dict)
@@ -94,10 +96,10 @@ class LocalRun:
                 if isinstance(event, Said) and event.process is learner:
                     self._heed(event.values, group)
                 elif isinstance(event, Ended) and not event.process.stopping:
+                    if event.process is learner and (self._result or event.returncode == 0):
+                        return self._learned(event)
                     if event.returncode != 0 or event.process.name == "server":
                         raise event.process.failure()
-                    if event.process is learner:
-                        return self._result(learner)
             if time.monotonic() >= next_reading:
                 next_reading = time.monotonic() + READING_INTERVAL_S
                 self._read(client)
@@ -109,6 +111,8 @@ class LocalRun:
             # The evaluation needs no experience: the actors' cores are the learner's now.
             self._tell(phase="evaluating")
             group.end(self._actors)
+        if "eval_return_mean" in said:
+            self._result = dict(said)
 
     def _read(self, client: Client) -> None:
         try:
@@ -123,10 +127,12 @@ class LocalRun:
         self._phase = phase or self._phase
         self.show({**self._reading, "run.phase": self._phase})
 
-    def _result(self, learner: Process) -> dict[str, Any]:
-        if "eval_return_mean" not in learner.last_object:
+    def _learned(self, ended: Ended) -> dict[str, Any]:
+        if not self._result:
             raise RoleFailed(
                 "the learner ended without a result",
                 f"see {self.folder.path}/learner.log",
             )
-        return learner.last_object
+        if ended.returncode != 0:
+            self.failure = ended.process.failure()
+        return self._result

@@ -42,7 +42,8 @@ class Process:
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self.last_object: dict[str, Any] = {}  # the last JSON line of its standard output
         self._rest = {"stdout": b"", "stderr": b""}
-        self._log: IO[str] | None = log_path.open("a", encoding="utf-8") if log_path else None
+        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._log = os.open(log_path, append, 0o666) if log_path else None
         self._popen = subprocess.Popen(
             [*program, *self.args],
             stdin=subprocess.DEVNULL,
@@ -98,9 +99,7 @@ class Process:
         objects = []
         for raw in lines:
             line = raw.decode("utf-8", "replace").rstrip()
-            if self._log is not None:
-                self._log.write(line + "\n")
-                self._log.flush()
+            self._write_log(line)
             parsed = _json_object(line) if name == "stdout" else None
             if parsed is not None:
                 self.last_object = parsed
@@ -108,6 +107,19 @@ class Process:
             elif line:
                 self.tail.append(line)
         return objects
+
+    def _write_log(self, line: str) -> None:
+        if self._log is None:
+            return
+        try:
+            os.write(self._log, f"{line}\n".encode())
+        except OSError:  # a full disk ends the log, not what is logged: `tail` has its last words
+            self._close_log()
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None
 
     def signal(self, number: int) -> None:
         """Sends a signal unless it has ended. The pidfd cannot hit a recycled process id."""
@@ -124,9 +136,7 @@ class Process:
         if self.pid_fd >= 0:
             os.close(self.pid_fd)
             self.pid_fd = -1
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        self._close_log()
 
     def failure(self) -> DrlnetError:
         """Its end as an error: its own one if it could still say it, else its last words."""

@@ -18,22 +18,29 @@ if TYPE_CHECKING:
 class RunRecords:
     """The one writer of a run's readings. Threading: not thread-safe.
 
-    Files come into being with the first reading. RunFolderError when one cannot be written.
+    Files come into being with the first reading. Where one cannot be written (a full disk), the
+    records end and the run goes on: `failure` is why.
     """
 
     def __init__(self, folder: RunFolder, *, tensorboard: bool = True) -> None:
         self._folder, self._tensorboard = folder, tensorboard
         self._events: EventFile | None = None
         self._last: Mapping[str, Any] = {}
+        self.failure: RunFolderError | None = None
 
     def add(self, learner: Mapping[str, Any], server: Mapping[str, Any]) -> None:
         """Keeps what the learner reported, and the server's reading with all others' reports."""
-        now = time.time()
-        self._folder.record(plain({"role": "learner", **learner}), now)
-        self._folder.record(plain({"role": "server", **server}), now)
         self._last = server
-        if self._tensorboard:
-            self._add_event(server, int(learner["env_steps"]), now)
+        if self.failure is not None:
+            return
+        now = time.time()
+        try:
+            self._folder.record(plain({"role": "learner", **learner}), now)
+            self._folder.record(plain({"role": "server", **server}), now)
+            if self._tensorboard:
+                self._add_event(server, int(learner["env_steps"]), now)
+        except RunFolderError as error:
+            self.failure = error
 
     def close(self) -> None:
         """Writes the newest reading's histograms whole, and ends the event file."""
@@ -49,7 +56,7 @@ class RunRecords:
             if self._events is not None:
                 self._events.close()
         except OSError as error:
-            raise self._unwritable(error) from error
+            self.failure = self.failure or self._unwritable(error)
 
     def _add_event(self, reading: Mapping[str, Any], env_steps: int, time_s: float) -> None:
         from drlnet.metrics.tensorboard import EventFile

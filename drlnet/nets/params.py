@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from drlnet.errors import CheckpointMismatch
+from drlnet.errors import CheckpointMismatch, RunFolderError
 
 _HEADER_BYTES_MAX = 1 << 20
 _METADATA_KEY = "drlnet"
@@ -64,10 +65,20 @@ def read_metadata(blob: bytes) -> dict[str, str]:
 
 
 def save(path: Path, blob: bytes) -> None:
-    """Writes a blob so that a reader sees the old file or the new one, never a part."""
+    """Writes a blob so that a reader sees the old file or the new one, never a part.
+
+    Raises RunFolderError when it cannot be written; nothing of it is left then.
+    """
     part = path.with_suffix(path.suffix + ".part")
-    part.write_bytes(blob)
-    part.replace(path)
+    try:
+        part.write_bytes(blob)
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):  # it may never have come into being
+            part.unlink()
+        raise RunFolderError(
+            f"cannot write {path}: {error.strerror}", "make room or check rights"
+        ) from error
 
 
 def load(path: Path, architecture: str) -> dict[str, torch.Tensor]:

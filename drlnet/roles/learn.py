@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from drlnet.algos import find_algo
 from drlnet.client import Batch, Client, Table, importance_weights
 from drlnet.config import Config
 from drlnet.envs import find_spaces
-from drlnet.errors import DrlnetError
+from drlnet.errors import DrlnetError, RunFolderError
 from drlnet.metrics import RunFolder, RunRecords
 from drlnet.metrics.process import gpu_figures, process_figures
 from drlnet.metrics.stages import Rates, Stages
@@ -37,8 +37,10 @@ class LearnResult:
     stopped: Reason
     learner_steps: int
     env_steps: int
-    gate_return_mean: float  # of the checkpoint's params; NaN when there was no look
+    gate_return_mean: float  # of these params; NaN when there was no look
     wall_clock_s: float
+    params: Mapping[str, torch.Tensor]  # those of the checkpoint
+    failure: RunFolderError | None = None  # why the run's folder does not hold all of it
 
 
 def learn(config: Config, server: str, run: RunFolder, stop: Stop) -> LearnResult:
@@ -131,7 +133,11 @@ class Learning:
         """Saves the checkpoint, and sums up."""
         if self._stopped == "budget" and self._learner.steps != self._looked_at:
             self._look()  # the newest params may be the best
-        self._save()
+        unsaved: RunFolderError | None = None
+        try:
+            self._save()
+        except RunFolderError as error:  # the result can be told all the same
+            unsaved = error
         self._report()
         self._records.close()
         return LearnResult(
@@ -140,6 +146,8 @@ class Learning:
             env_steps=self._env_steps,
             gate_return_mean=self._gate.best_mean,
             wall_clock_s=time.monotonic() - self._started,
+            params=self._best()[0],
+            failure=unsaved or self._records.failure,
         )
 
     def keep(self) -> None:
@@ -149,11 +157,15 @@ class Learning:
         self._records.close()
 
     def _save(self) -> None:
-        """The checkpoint: the params that the gate found best, the newest without a look."""
-        net, params, steps = self._learner.online, self._gate.best_params, self._gate.best_steps
-        if params is None:
-            params, steps = net.state_dict(), self._learner.steps
-        save(self._run.checkpoint_path, pack(params, net.architecture, self._facts(steps)))
+        params, steps = self._best()
+        architecture = self._learner.online.architecture
+        save(self._run.checkpoint_path, pack(params, architecture, self._facts(steps)))
+
+    def _best(self) -> tuple[dict[str, torch.Tensor], int]:
+        """The params that the gate found best, the newest without a look; and at which step."""
+        if self._gate.best_params is not None:
+            return self._gate.best_params, self._gate.best_steps
+        return self._learner.online.state_dict(), self._learner.steps
 
     def _look(self) -> None:
         self._looked_at = self._learner.steps

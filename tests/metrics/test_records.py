@@ -81,8 +81,12 @@ def test_without_a_reading_nothing_is_left(tmp_path: Path) -> None:
 def test_a_folder_that_is_gone(tmp_path: Path, reading: Mapping[str, Any]) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    with pytest.raises(RunFolderError, match="cannot write"):
-        RunRecords(RunFolder(blocked)).add({"env_steps": 1}, reading)
+    records = RunRecords(RunFolder(blocked))
+    for _ in range(2):
+        records.add({"env_steps": 1}, reading)
+    records.close()
+    assert isinstance(records.failure, RunFolderError)
+    assert "cannot write" in records.failure.cause and "metrics.jsonl" in records.failure.cause
 
 
 @pytest.mark.parametrize(

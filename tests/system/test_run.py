@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -214,3 +215,22 @@ def test_ctrl_c_during_the_evaluation_keeps_the_checkpoint(tmp_path: Path) -> No
         assert run.end(signal.SIGINT) == 130, run.text()
         assert "the checkpoint is in" in run.out.decode()
     assert list(tmp_path.glob("runs/*/checkpoint.safetensors"))
+
+
+@pytest.mark.parametrize(("hidden", "unwritten"), [("[16]", "records"), ("[64, 64]", "checkpoint")])
+def test_a_disk_that_is_full_costs_what_it_would_hold_and_no_result(
+    tmp_path: Path, hidden: str, unwritten: str
+) -> None:
+    args = ["run", "CartPole-v1", "--json", "--max-learner-steps", "100", *SMALL]
+    args += ["--set", f"algo.hidden_sizes={hidden}"]
+    with command(tmp_path, *args, within=["prlimit", "--fsize=8192"]) as running:
+        assert running.end() == errors.RunFolderError.exit_code, running.text()
+    result, error = map(json.loads, running.out.decode().splitlines()[-2:])
+    assert result["eval_episodes"] == 20 and result["learner_steps"] >= 100
+    folder = Path(result["run_dir"])
+    said = error["error"]["cause"]
+    assert "cannot write" in said and str(folder) in said and "File too large" in said
+    assert ("checkpoint.safetensors" in said) == (unwritten == "checkpoint")
+    assert (folder / "checkpoint.safetensors").exists() == (unwritten == "records")
+    assert not list(folder.glob("*.part"))
+    assert lines_of_error(running)[-2:] == [f"error: {said}", "  try: make room or check rights"]
