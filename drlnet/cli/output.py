@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import Any, NoReturn, TextIO
 
-from drlnet.errors import DrlnetError
+from drlnet.errors import ConfigError, DrlnetError
+
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Output:
@@ -40,6 +44,10 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         traceback.print_exception(error)
     if isinstance(error, DrlnetError):
         cause, remedy, code = error.cause, error.remedy, error.exit_code
+    elif isinstance(error, OSError) and error.errno in _DISK_FULL:
+        where = f" {error.filename}" if error.filename else ""
+        cause = f"cannot write{where}: {error.strerror}"
+        remedy, code = "make room, or write elsewhere", ConfigError.exit_code
     else:
         cause = f"internal error: {type(error).__name__}: {error}"
         remedy, code = "this is a fault of drlnet itself; --debug shows where", 1
@@ -55,5 +63,6 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
             "remedy": remedy,
             "exit_code": code,
         }
-        print(json.dumps({"error": said}), flush=True)
+        with suppress(OSError):  # it may be standard output that cannot be written
+            print(json.dumps({"error": said}), flush=True)
     sys.exit(code)

@@ -6,11 +6,21 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import SMALL, Command, all_ended, command, descendants, finished, server
+from system.command import (
+    PROGRAM,
+    SMALL,
+    Command,
+    all_ended,
+    command,
+    descendants,
+    finished,
+    server,
+)
 
 from drlnet import errors
 
@@ -234,3 +244,14 @@ def test_a_disk_that_is_full_costs_what_it_would_hold_and_no_result(
     assert (folder / "checkpoint.safetensors").exists() == (unwritten == "records")
     assert not list(folder.glob("*.part"))
     assert lines_of_error(running)[-2:] == [f"error: {said}", "  try: make room or check rights"]
+
+
+@pytest.mark.parametrize("args", [["--version"], ["run", "No-Such-v0", "--json"]])
+def test_an_output_that_takes_nothing_ends_in_a_line(args: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [*PROGRAM, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    told = errors.ConfigError if args == ["--version"] else errors.UnknownEnvironment
+    assert ended.returncode == told.exit_code
+    assert [line[:7] for line in ended.stderr.splitlines()] == ["error: ", "  try: "]
