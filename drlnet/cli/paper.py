@@ -70,7 +70,7 @@ def paper(
         bool,
         typer.Option(
             "--insecure",
-            help="let the server listen where other machines reach it",
+            help="let it listen where other machines reach it",
             rich_help_panel=_ROLES,
         ),
     ] = False,
@@ -149,6 +149,10 @@ def paper(
 
         serve(listen=[server], poll=poll, insecure=insecure, json=json, debug=debug)
         return
+    if role == "learner" and layouts == "a" and not insecure:
+        from drlnet.config.checks import require_loopback
+
+        require_loopback(server)
     from drlnet.bench.paper.workloads import Workload
     from drlnet.bench.rounds import Effort
     from drlnet.cli.paper_roles import RoleOptions, play

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal
@@ -50,10 +51,11 @@ def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
     def say(appends: Appends) -> None:
         output.event("appends", **asdict(appends))
 
-    if options.address.startswith(SCHEME):
-        act_on_redis(options.address, options.workload, stop, say)
-    else:
-        act(options.address, options.poll, options.workload, stop, say)
+    with suppress(KeyboardInterrupt), stop.interrupts():
+        if options.address.startswith(SCHEME):
+            act_on_redis(options.address, options.workload, stop, say)
+        else:
+            act(options.address, options.poll, options.workload, stop, say)
 
 
 def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
@@ -65,6 +67,8 @@ def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
 
     def ready(address: str) -> None:
         output.event("ready", addresses=[address])
+        if not output.as_json:
+            output.note(f"ready: listening on {address}")
 
     def say(phase: Phase) -> None:
         output.event("phase", **phase.to_json())
@@ -72,15 +76,20 @@ def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
             batch = f" of {phase.batch}" if phase.batch > 1 else ""
             output.note(f"{phase.layout.value}: {phase.op}{batch}: p50 {median(phase.us):.1f} us")
 
-    address, shape = options.address, options.workload.shape
+    address, shape, actors = options.address, options.workload.shape, options.workload.actors
     if address.startswith(SCHEME):
-        reached = over_redis(address, shape, options.workload.actors)
+        reached = over_redis(address, shape, actors)
     elif options.layouts == "a":
         reached = in_process(address, options.poll, shape, ready, options.replay_core)
     else:
         reached = over_network(address, options.poll, shape, paced=options.workload.rate > 0)
-    with reached as access:
-        access.wait_for_actors(options.workload.actors)
+    interrupted = True
+    with suppress(KeyboardInterrupt), ExitStack() as stack:
+        with stop.interrupts():
+            access = stack.enter_context(reached)
+            if not output.as_json:
+                output.note(f"waiting for {actors} actors")
+            access.wait_for_actors(actors)
         learn(
             access, options.batches, options.effort, stop, say,
             turn=options.turn, training_s=options.training_s,

@@ -134,8 +134,6 @@ def _check_listen(config: Config) -> None:
         )
     if config.server.insecure:
         return
-    from drlnet import native
-
     if endpoint is not None and not endpoint.is_loopback:
         raise Insecure(
             f"metrics at {endpoint} can be read from other machines by anyone",
@@ -143,11 +141,18 @@ def _check_listen(config: Config) -> None:
         )
 
     for address in config.server.listen:
-        if not native.is_loopback(address):
-            raise Insecure(
-                f"{address} can be reached from other machines, and nothing is authenticated yet",
-                "listen on udp://127.0.0.1:7447, or add --insecure on a network that you trust",
-            )
+        require_loopback(address)
+
+
+def require_loopback(address: str) -> None:
+    """Raises Insecure for an address to listen on that other machines can reach."""
+    from drlnet import native
+
+    if not native.is_loopback(address):
+        raise Insecure(
+            f"{address} can be reached from other machines, and nothing is authenticated yet",
+            "listen on udp://127.0.0.1:7447, or add --insecure on a network that you trust",
+        )
 
 
 def _check_names(config: Config) -> None:

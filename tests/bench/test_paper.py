@@ -39,7 +39,7 @@ from drlnet.bench.paper.workloads import BASE, SHAPES, Layout, Workload
 from drlnet.bench.rounds import Effort
 from drlnet.bench.transport import subjects_of
 from drlnet.bench.transport.subjects import Subject
-from drlnet.errors import ConfigError, RoleFailed, TransportError
+from drlnet.errors import ConfigError, Insecure, RoleFailed, TransportError
 from drlnet.launch.signals import Stop
 
 TINY = Effort(calls=2000, budget_s=0.12, warm_up=2)
@@ -254,6 +254,11 @@ def test_roles_by_hand(tmp_path: Path) -> None:
                 running.wait_for("ping: p50")
                 assert running.end(signal.SIGINT) == 128 + signal.SIGINT, running.text()
             assert "interrupted" in running.out.decode()
+    here = ("--role", "learner", "--server", "udp://127.0.0.1:0", "--layouts", "a")
+    with command(tmp_path, *paper, *here) as waiting:
+        waiting.wait_for("ready: listening on udp://127.0.0.1:")
+        waiting.wait_for("waiting for 1 actors")
+        assert waiting.end(signal.SIGINT) == 128 + signal.SIGINT, waiting.text()
 
 
 @pytest.mark.parametrize(
@@ -262,13 +267,17 @@ def test_roles_by_hand(tmp_path: Path) -> None:
         (["--netns", "--transports", "udp"], "--netns compares drivers of its own"),
         (["--quick", "--size", "cartpole"], "--size is of one role"),
         (["--role", "learner", "--quick"], "--quick is for all roles"),
+        (
+            ["--role", "learner", "--layouts", "a", "--server", "udp://0.0.0.0:0"],
+            "can be reached from other machines",
+        ),
     ],
 )
 def test_the_command_refuses_what_does_not_fit_together(
     tmp_path: Path, args: list[str], cause: str
 ) -> None:
     ended = finished(tmp_path, "bench", "paper", "--json", *args)
-    assert ended.popen.returncode == ConfigError.exit_code, ended.text()
+    assert ended.popen.returncode in {ConfigError.exit_code, Insecure.exit_code}, ended.text()
     assert cause in ended.last_json()["error"]["cause"]
     assert ended.last_json()["error"]["remedy"]
 

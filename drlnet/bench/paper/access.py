@@ -19,6 +19,7 @@ from drlnet.bench.paper.workloads import SHAPES, Layout
 from drlnet.bench.rounds import Timed
 from drlnet.client import Column, Item, Limiter, Sampler, View
 from drlnet.client.specs import native_spec
+from drlnet.errors import ReplayTimeout
 
 _TIMEOUT_S = 20.0
 _MEETING_S = 60.0
@@ -95,7 +96,13 @@ def _await_meeting(client: native.Client, actors: int) -> None:
         return
     spec = _meeting_spec(actors)
     place = np.empty(layout_of(spec, 1)["total_bytes"], np.uint8)
-    client.sample(client.open_table(spec), 1, place, _MEETING_S)
+    try:
+        client.sample(client.open_table(spec), 1, place, _MEETING_S)
+    except ReplayTimeout as error:
+        raise ReplayTimeout(
+            f"not all of {actors} actors came in {_MEETING_S:g} s",
+            "start them with the same --server, or say how many there are with --actors",
+        ) from error
 
 
 def _prepared(client: native.Client, shape: str) -> tuple[native.TableSpec, int]:
