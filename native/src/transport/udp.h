@@ -96,7 +96,7 @@ class UdpTransport final : public Transport {
   }
   std::span<const RxFrame> recv_burst() override { return receive_queue_.receive(socket_.fd()); }
   WaitPoint arm() override { return {socket_.fd(), 0}; }
-  size_t mtu(const Endpoint&) override { return kMaxFrameBytes; }
+  size_t mtu(const Endpoint&) override { return socket_.longest_frame(); }
   bool reliable() const override { return false; }
   size_t receive_capacity_bytes() const override;
   std::string local_address() const override { return "udp://" + socket_.local().text(); }

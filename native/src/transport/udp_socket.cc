@@ -4,6 +4,7 @@
 #include <netinet/udp.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -120,6 +121,17 @@ uint64_t Socket::receive_drops() const {
   socklen_t length = sizeof info;
   getsockopt(fd_, SOL_SOCKET, SO_MEMINFO, info.data(), &length);
   return info[SK_MEMINFO_DROPS];
+}
+
+size_t Socket::longest_frame() const {
+  const bool v6 = local().family() == AF_INET6;
+  int mtu = 0;
+  socklen_t length = sizeof mtu;
+  const int failed = v6 ? getsockopt(fd_, IPPROTO_IPV6, IPV6_MTU, &mtu, &length)
+                        : getsockopt(fd_, IPPROTO_IP, IP_MTU, &mtu, &length);
+  if (failed != 0) return kMaxFrameBytes;  // it is not connected
+  const size_t headers = v6 ? 48 : 28;     // of IP and UDP
+  return std::clamp<size_t>(static_cast<size_t>(mtu) - headers, kFrameSizes.back(), kMaxFrameBytes);
 }
 
 SocketAddress Socket::local() const {

@@ -30,6 +30,8 @@ class Socket {
   bool any_local() const { return any_local_; }  // messages say to which address they came
   size_t receive_buffer_bytes() const;           // as the kernel counts them, bookkeeping included
   uint64_t receive_drops() const;                // since the socket was made
+  // What its route carries in a frame of ours: of a connected one; of others the most of any link.
+  size_t longest_frame() const;
   SocketAddress local() const;
   SocketAddress peer() const;
 

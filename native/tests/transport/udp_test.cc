@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -229,6 +230,25 @@ TEST_CASE("a frame longer than the link counts as taken and is lost; shorter one
     CHECK(link.client->counters().too_long == 65);
     CHECK(receive(*link.server, 63, [](const RxFrame& f) { CHECK(f.data.size() == 1472); }) == 63);
     CHECK(link.server->recv_burst().empty());
+  });
+}
+
+TEST_CASE("a client's frames are as long as its link takes them, between what all and some take") {
+  in_own_network([] {
+    for (const auto& [mtu, longest] : std::vector<std::pair<int, std::array<size_t, 2>>>{
+             {65536, {kMaxFrameBytes, kMaxFrameBytes}},
+             {9000, {kMaxFrameBytes, 8952}},
+             {3498, {3470, 3450}},
+             {1460, {1432, 1412}},
+             {1280, {1252, 1232}}}) {
+      CAPTURE(mtu);
+      bring_up("lo", mtu);
+      CHECK(udp::UdpTransport::listen("127.0.0.1:0", {})->mtu({}) == kMaxFrameBytes);
+      const auto v4 = udp::UdpTransport::connect("127.0.0.1:7447", {});
+      CHECK(v4->mtu(v4->peer()) == longest[0]);
+      const auto v6 = udp::UdpTransport::connect("[::1]:7447", {});
+      CHECK(v6->mtu(v6->peer()) == longest[1]);
+    }
   });
 }
 
