@@ -1,6 +1,7 @@
 """Types of the extension module (native/bindings)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,10 +76,10 @@ class StreamWriter:
     items_created: int
     def append(
         self,
-        columns: Sequence[NDArray[np.uint8]],
-        first: NDArray[np.uint8],
-        last: NDArray[np.uint8],
-        mask: NDArray[np.uint8],
+        columns: Sequence[NDArray[Any]],
+        first: NDArray[np.bool_],
+        last: NDArray[np.bool_],
+        mask: NDArray[np.bool_],
         steps: NDArray[np.int64],
     ) -> None: ...
     def add_items(

@@ -22,13 +22,12 @@ def fill(
 ) -> None:
     """Appends so many rows of a table with one column, a multiple of ROWS."""
     values = np.random.default_rng(0).integers(0, 255, (ROWS, row_bytes), np.uint8)
-    no = np.zeros(ROWS, np.uint8)
+    yes, no = np.ones(ROWS, bool), np.zeros(ROWS, bool)
     streams, steps = np.arange(ROWS), np.empty(ROWS, np.int64)
     priorities = np.ones(ROWS, np.float32)
     filling = writer(client, table, spec, ROWS, flush_rows=2 * ROWS)
     for step in range(rows // ROWS):
-        first = np.full(ROWS, step == 0, np.uint8)
-        filling.append([values], first, no, np.ones(ROWS, np.uint8), steps)
+        filling.append([values], yes if step == 0 else no, no, yes, steps)
         filling.add_items(streams, steps, priorities)
         filling.flush()
     filling.release()

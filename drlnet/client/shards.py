@@ -209,19 +209,15 @@ class ShardedWriter:
 
     def append(
         self,
-        columns: Sequence[NDArray[np.uint8]],
-        first: NDArray[np.uint8],
-        last: NDArray[np.uint8],
-        mask: NDArray[np.uint8],
+        columns: Sequence[NDArray[Any]],
+        first: NDArray[np.bool_],
+        last: NDArray[np.bool_],
+        mask: NDArray[np.bool_],
         steps: NDArray[np.int64],
     ) -> None:
-        row_bytes = [len(column) // len(first) for column in columns]
         for part in self._parts:
             streams = part.streams
-            rows = [
-                column[streams.start * size : streams.stop * size]
-                for column, size in zip(columns, row_bytes, strict=True)
-            ]
+            rows = [column[streams] for column in columns]
             part.writer.append(rows, first[streams], last[streams], mask[streams], steps[streams])
 
     def add_items(

@@ -14,7 +14,7 @@ from drlnet.client.specs import Column
 from drlnet.errors import ConfigError
 from drlnet.native import StreamWriter
 
-_ALL = np.empty(0, np.uint8)
+_ALL = np.empty(0, np.bool_)
 _MAXIMUM = np.empty(0, np.float32)
 
 
@@ -32,10 +32,11 @@ class Writer:
 
     def __init__(self, native: StreamWriter | ShardedWriter, columns: Mapping[str, Column]) -> None:
         self._native = native
-        self._columns = {
-            name: (np.dtype(column.dtype), column.shape) for name, column in columns.items()
-        }
         self.num_streams = len(native.leases)
+        self._columns = {
+            name: (np.dtype(column.dtype), (self.num_streams, *column.shape))
+            for name, column in columns.items()
+        }
         self.ordinals: NDArray[np.int64] = np.array([lease[0] for lease in native.leases], np.int64)
 
     @property
@@ -60,13 +61,9 @@ class Writer:
         error some of the rows may have been taken, as `leases` tells: go on with another writer.
         Raises ConfigError (columns), StreamGap, UnknownLease, BadRequest, ReplayTimeout.
         """
-        rows = [self._row(name, columns) for name in self._columns]
-        if len(columns) != len(rows):
-            unknown = ", ".join(sorted(set(columns) - set(self._columns)))
-            raise ConfigError(f"the table has no column {unknown}", "append the table's columns")
         steps = np.empty(self.num_streams, np.int64)
         self._native.append(
-            rows,
+            self._rows(columns),
             self._flags("first", first),
             self._flags("last", last),
             _ALL if mask is None else self._flags("mask", mask),
@@ -122,22 +119,27 @@ class Writer:
         if error is None:
             self.close()
 
-    def _row(self, name: str, columns: Mapping[str, ArrayLike]) -> NDArray[np.uint8]:
-        if name not in columns:
-            raise ConfigError(f"append: column '{name}' is missing", "append all columns")
-        dtype, shape = self._columns[name]
-        array: NDArray[Any] = np.ascontiguousarray(columns[name], dtype)
-        if array.shape != (self.num_streams, *shape):
-            raise ConfigError(
-                f"append: column '{name}' has shape {array.shape}",
-                f"give one row per stream: {(self.num_streams, *shape)}",
-            )
-        return array.reshape(-1).view(np.uint8)
+    def _rows(self, columns: Mapping[str, ArrayLike]) -> list[NDArray[Any]]:
+        rows = []
+        for name, (dtype, shape) in self._columns.items():
+            if name not in columns:
+                raise ConfigError(f"append: column '{name}' is missing", "append all columns")
+            array = np.ascontiguousarray(columns[name], dtype)
+            if array.shape != shape:
+                raise ConfigError(
+                    f"append: column '{name}' has shape {array.shape}",
+                    f"give one row per stream: {shape}",
+                )
+            rows.append(array)
+        if len(columns) != len(rows):
+            unknown = ", ".join(sorted(set(columns) - set(self._columns)))
+            raise ConfigError(f"the table has no column {unknown}", "append the table's columns")
+        return rows
 
-    def _flags(self, name: str, values: ArrayLike) -> NDArray[np.uint8]:
+    def _flags(self, name: str, values: ArrayLike) -> NDArray[np.bool_]:
         flags = np.ascontiguousarray(values, np.bool_)
         if flags.shape != (self.num_streams,):
             raise ConfigError(
                 f"append: '{name}' has shape {flags.shape}", f"give one of {self.num_streams}"
             )
-        return flags.view(np.uint8)
+        return flags

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "bindings.h"
 #include "client/batch_layout.h"
@@ -21,6 +22,25 @@ template <typename T>
 std::span<T> span_of(const Array<T>& array) {
   return {array.data(), array.size()};
 }
+
+// The memory of a contiguous array, for as long as this holds it. An Array says more of what it
+// gets, but to make one takes longer than all else that a call of a writer has to do.
+class Memory {
+ public:
+  explicit Memory(nb::handle array, int flags = PyBUF_SIMPLE) {
+    if (PyObject_GetBuffer(array.ptr(), &view_, flags) != 0) throw nb::python_error();
+  }
+  ~Memory() { PyBuffer_Release(&view_); }
+  Memory(Memory&& other) noexcept : view_(std::exchange(other.view_, {})) {}
+
+  template <typename T>
+  std::span<T> as() const {
+    return {static_cast<T*>(view_.buf), static_cast<size_t>(view_.len) / sizeof(T)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
 
 // At most some thirty years, at least none; NaN is none.
 uint64_t ns_of(double seconds) {
@@ -64,21 +84,27 @@ Metrics metrics_of(const nb::dict& values) {
 void bind_writer(nb::module_& module) {
   nb::class_<StreamWriter>(module, "StreamWriter")
       .def("append",
-           [](StreamWriter& writer, const std::vector<Array<const uint8_t>>& columns,
-              const Array<const uint8_t>& first, const Array<const uint8_t>& last,
-              const Array<const uint8_t>& mask, const Array<int64_t>& steps) {
+           [](StreamWriter& writer, const nb::list& columns, nb::handle first, nb::handle last,
+              nb::handle mask, nb::handle steps) {
+             std::vector<Memory> held;
              std::vector<const std::byte*> rows;
-             for (const auto& column : columns) {
-               rows.push_back(reinterpret_cast<const std::byte*>(column.data()));
+             held.reserve(columns.size());
+             rows.reserve(columns.size());
+             for (const nb::handle column : columns) {
+               rows.push_back(held.emplace_back(column).as<const std::byte>().data());
              }
+             const Memory firsts(first), lasts(last), masks(mask);
+             const Memory numbers(steps, PyBUF_WRITABLE);
              nb::gil_scoped_release release;
-             writer.append(rows, span_of(first), span_of(last), span_of(mask), span_of(steps));
+             writer.append(rows, firsts.as<const uint8_t>(), lasts.as<const uint8_t>(),
+                           masks.as<const uint8_t>(), numbers.as<int64_t>());
            })
       .def("add_items",
-           [](StreamWriter& writer, const Array<const int64_t>& streams,
-              const Array<const int64_t>& steps, const Array<const float>& priorities) {
+           [](StreamWriter& writer, nb::handle streams, nb::handle steps, nb::handle priorities) {
+             const Memory indices(streams), anchors(steps), given(priorities);
              nb::gil_scoped_release release;
-             writer.add_items(span_of(streams), span_of(steps), span_of(priorities));
+             writer.add_items(indices.as<const int64_t>(), anchors.as<const int64_t>(),
+                              given.as<const float>());
            })
       .def("flush", &StreamWriter::flush, nb::call_guard<nb::gil_scoped_release>())
       .def("release", &StreamWriter::release, nb::call_guard<nb::gil_scoped_release>())

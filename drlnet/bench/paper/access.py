@@ -85,8 +85,8 @@ def join_meeting(client: native.Client, actors: int) -> None:
     """An actor's part: it is there."""
     spec = _meeting_spec(actors)
     joining = writer(client, client.open_table(spec), spec, 1, flush_rows=2)
-    yes, no, step = np.ones(1, np.uint8), np.zeros(1, np.uint8), np.empty(1, np.int64)
-    joining.append([yes], yes, no, np.empty(0, np.uint8), step)
+    yes, no, step = np.ones(1, bool), np.zeros(1, bool), np.empty(1, np.int64)
+    joining.append([yes], yes, no, np.empty(0, bool), step)
     joining.add_items(np.zeros(1, np.int64), step, np.empty(0, np.float32))
     joining.flush()
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "wire/codec.h"
 
@@ -24,20 +25,29 @@ StreamWriter::~StreamWriter() {
 void StreamWriter::append(std::span<const std::byte* const> columns, std::span<const uint8_t> first,
                           std::span<const uint8_t> last, std::span<const uint8_t> mask,
                           std::span<int64_t> steps) {
-  for (uint32_t stream = 0; stream < leases_.size(); ++stream) {
-    if (!mask.empty() && !mask[stream]) {
-      steps[stream] = -1;
+  const auto streams = static_cast<uint32_t>(leases_.size());
+  DRLNET_ASSERT(columns.size() == column_bytes_.size() && steps.size() == streams);
+  DRLNET_ASSERT(first.size() == streams && last.size() == streams);
+  DRLNET_ASSERT(mask.empty() || mask.size() == streams);
+  const auto masked = [&](uint32_t stream) { return !mask.empty() && !mask[stream]; };
+  for (uint32_t stream = 0; stream < streams;) {
+    if (masked(stream)) {
+      steps[stream++] = -1;
       continue;
     }
-    if (staged_bytes(1, 0) > kMaxRequestBytes) send();
-    if (row_stream_.empty() && items_.empty()) oldest_ns_ = now_ns();
-    steps[stream] = static_cast<int64_t>(leases_[stream].next_step++);
-    row_stream_.push_back(stream);
-    row_flags_.push_back(
-        static_cast<uint8_t>((first[stream] ? kFirst : 0) | (last[stream] ? kLast : 0)));
+    uint32_t end = mask.empty() ? streams : stream + 1;
+    while (end < streams && !masked(end)) ++end;
+    const uint32_t count = make_room(end - stream, 0);
     for (size_t c = 0; c < column_bytes_.size(); ++c) {
-      const std::byte* row = columns[c] + size_t{stream} * column_bytes_[c];
-      row_columns_[c].insert(row_columns_[c].end(), row, row + column_bytes_[c]);
+      const size_t size = column_bytes_[c];
+      const std::byte* rows = columns[c] + stream * size;
+      row_columns_[c].insert(row_columns_[c].end(), rows, rows + count * size);
+    }
+    for (end = stream + count; stream < end; ++stream) {
+      steps[stream] = static_cast<int64_t>(leases_[stream].next_step++);
+      row_stream_.push_back(stream);
+      row_flags_.push_back(
+          static_cast<uint8_t>((first[stream] ? kFirst : 0) | (last[stream] ? kLast : 0)));
     }
   }
   if (due()) send();
@@ -56,14 +66,29 @@ void StreamWriter::add_items(std::span<const int64_t> streams, std::span<const i
                   "send finite priorities of 0 or more; no item of this call was added");
     }
   }
-  for (size_t i = 0; i < streams.size(); ++i) {
-    if (staged_bytes(0, 1) > kMaxRequestBytes) send();
-    if (row_stream_.empty() && items_.empty()) oldest_ns_ = now_ns();
-    const Lease& lease = leases_[static_cast<size_t>(streams[i])];
-    items_.push_back({lease.ordinal, lease.epoch, static_cast<uint64_t>(steps[i]),
-                      priorities.empty() ? 0.0f : priorities[i],
-                      priorities.empty() ? kUseMaximum : 0});
+  for (size_t i = 0; i < streams.size();) {
+    const size_t end = i + make_room(0, static_cast<uint32_t>(streams.size() - i));
+    for (; i < end; ++i) {
+      const Lease& lease = leases_[static_cast<size_t>(streams[i])];
+      items_.push_back({lease.ordinal, lease.epoch, static_cast<uint64_t>(steps[i]),
+                        priorities.empty() ? 0.0f : priorities[i],
+                        priorities.empty() ? kUseMaximum : 0});
+    }
   }
+}
+
+// How many of so many more rows, or items, go into the request; it leaves first when none does.
+uint32_t StreamWriter::make_room(uint32_t rows, uint32_t items) {
+  while (staged_bytes(rows, items) > kMaxRequestBytes) {
+    if (rows + items == 1) {
+      send();
+      break;
+    }
+    rows /= 2;
+    items /= 2;
+  }
+  if (row_stream_.empty() && items_.empty()) oldest_ns_ = now_ns();
+  return rows + items;
 }
 
 uint64_t StreamWriter::staged_bytes(uint32_t more_rows, uint32_t more_items) const {

@@ -45,6 +45,7 @@ class StreamWriter {
  private:
   void send();
   void fill(std::vector<std::byte>& body);
+  uint32_t make_room(uint32_t rows, uint32_t items);
   bool due() const;
   void look_at_replies(bool all);
   void check_reply(Status status, std::span<const std::byte> reply);

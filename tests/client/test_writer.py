@@ -1,0 +1,116 @@
+"""What a writer takes, and that it arrives: rows of any memory, requests of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from drlnet import Client, Column, Item, Table, View, native
+from drlnet.errors import ConfigError
+
+MakeTable = Callable[..., Table]
+
+
+@pytest.fixture
+def make_table() -> Iterator[MakeTable]:
+    with Client.in_process(native.Server(["memory:"])) as client:
+
+        def make(columns: dict[str, Column], capacity: int = 1000) -> Table:
+            item = Item({name: View(name) for name in columns})
+            return client.table("t", columns=columns, item=item, capacity=capacity)
+
+        yield make
+
+
+def _flags(count: int, value: bool) -> NDArray[np.bool_]:
+    return np.full(count, value)
+
+
+def _items(table: Table) -> dict[str, NDArray[Any]]:
+    """All that live, in the order in which their rows came."""
+    keys = np.sort(table.new_priorities().keys)
+    parts = [table.read_items(keys[at : at + 4096]).views for at in range(0, len(keys), 4096)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.arange(12.0, dtype=np.float32).reshape(4, 3),
+        np.arange(12).reshape(4, 3),  # of another dtype
+        np.arange(24.0, dtype=np.float32).reshape(4, 6)[:, ::2],  # with others between them
+        np.asfortranarray(np.arange(12.0, dtype=np.float32).reshape(4, 3)),
+        np.arange(12).reshape(4, 3).tolist(),
+    ],
+)
+def test_rows_may_lie_anywhere(make_table: MakeTable, given: Any) -> None:
+    table = make_table({"x": Column("float32", (3,)), "y": Column("int16")})
+    with table.writer(4) as writer:
+        steps = writer.append(
+            {"y": np.arange(8)[::2], "x": given}, [True] * 4, _flags(8, False)[::2]
+        )
+        writer.add_items(np.arange(8)[::2] // 2, steps, [1.0, 2.0, 3.0, 4.0])
+    items = _items(table)
+    assert np.array_equal(items["x"], np.asarray(given, np.float32))
+    assert items["y"].tolist() == [0, 2, 4, 6]
+
+
+def test_rows_that_fill_many_requests(make_table: MakeTable) -> None:
+    # A request holds 8 of them; of a step, a part of each shorter run between those left out.
+    streams, size = 45, 30_000
+    table = make_table({"stream": Column("int32"), "rows": Column("uint8", (size,))})
+    masks = [_flags(streams, True), np.arange(streams) % 10 != 3, np.arange(streams) >= 40]
+    expected = []
+    with table.writer(streams, flush_rows=1000, flush_interval_s=1e6) as writer:
+        for step, mask in enumerate(masks):
+            values = (np.arange(streams) + 50 * step).astype(np.uint8)
+            columns = {
+                "stream": np.arange(streams),
+                "rows": np.repeat(values, size).reshape(streams, size),
+            }
+            none = _flags(streams, False)
+            steps = writer.append(columns, _flags(streams, step == 0), none, mask)
+            assert np.array_equal(steps >= 0, mask)
+            present = np.flatnonzero(mask)
+            writer.add_items(present, steps[present])
+            expected += [(stream, values[stream]) for stream in present]
+        writer.flush()
+        leases = writer.leases
+    assert [lease.next_step for lease in leases] == np.sum(masks, 0).tolist()
+    items = _items(table)
+    assert np.all(items["rows"] == items["rows"][:, :1])
+    found = zip(items["stream"].tolist(), items["rows"][:, 0].tolist(), strict=True)
+    assert sorted(found) == sorted(expected)
+
+
+def test_more_streams_and_items_than_a_request_holds(make_table: MakeTable) -> None:
+    streams = 12_000
+    table = make_table({"x": Column("int32")}, capacity=40_000)
+    with table.writer(streams) as writer:
+        steps = writer.append({"x": np.arange(streams)}, _flags(streams, True), [False] * streams)
+        writer.add_items(np.arange(streams), steps)
+    assert np.array_equal(np.sort(_items(table)["x"]), np.arange(streams))
+
+
+@pytest.mark.parametrize(
+    ("columns", "first", "cause"),
+    [
+        ({"x": np.zeros(2)}, np.ones(2), "'y' is missing"),
+        ({"x": np.zeros(2), "y": np.zeros((2, 3)), "z": np.zeros(2)}, np.ones(2), "no column z"),
+        ({"x": np.zeros(2), "y": np.zeros((3, 2))}, np.ones(2), r"'y' has shape \(3, 2\)"),
+        ({"x": np.zeros(1), "y": np.zeros((2, 3))}, np.ones(2), r"'x' has shape \(1,\)"),
+        ({"x": np.zeros(2), "y": np.zeros((2, 3))}, np.ones(3), r"'first' has shape \(3,\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    make_table: MakeTable, columns: dict[str, Any], first: Any, cause: str
+) -> None:
+    table = make_table({"x": Column("float32"), "y": Column("float32", (3,))})
+    with table.writer(2) as writer:
+        with pytest.raises(ConfigError, match=cause):
+            writer.append(columns, first, np.zeros(2))
+        assert [lease.next_step for lease in writer.leases] == [0, 0]
