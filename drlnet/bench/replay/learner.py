@@ -16,6 +16,8 @@ from drlnet.bench.rounds import Effort, timed_calls
 from drlnet.bench.shapes import Shape
 
 BATCH = 512
+SLICE_S = 0.001  # in which an inserting client keeps its pace
+_HEAR_S = 0.01  # until it hears at the latest that it is to stop
 _SMALL_BATCH = 32
 _DRAWN = 8  # batches whose keys are updated in turn
 INSERT = f"insert by {BY}"
@@ -120,7 +122,11 @@ class Learner:
 
 
 class Client:
-    """A process that inserts beside a learner, at a given rate."""
+    """A process that inserts beside a learner, at a given rate.
+
+    It sleeps for a millisecond at least and then inserts what has become due: to be woken for each
+    insertion of a fast one would cost the cores as much as the insertions.
+    """
 
     def __init__(self, door: Door, shape: Shape) -> None:
         self._inserter: Inserter | None = door()
@@ -141,8 +147,8 @@ class Client:
         count = 0
         while not self._asked():
             ahead_s = started + count * interval_s - time.perf_counter()
-            if ahead_s > 0:
-                time.sleep(min(ahead_s, 0.01))  # its pace; a slow one still hears when asked
+            if ahead_s > 0:  # a slow one still hears when asked
+                time.sleep(min(max(ahead_s, SLICE_S), _HEAR_S))
                 continue
             self._inserter.insert(next(self._blocks))
             count += 1

@@ -109,11 +109,12 @@ def blocks_of(shape: Shape) -> Iterator[Block]:
     """BY transitions at a time, of as many environments, in episodes; without end."""
     random = np.random.default_rng(0)
     made = [_random_block(shape, random) for _ in range(_DIFFERENT)]
+    goes_on, ends = np.zeros(BY, bool), np.ones(BY, bool)
     step = 0
     while True:
         for block in made:
             step += 1
-            yield {**block, "terminated": np.full(BY, step % _EPISODE == 0)}
+            yield {**block, "terminated": goes_on if step % _EPISODE else ends}
 
 
 def _random_block(shape: Shape, random: np.random.Generator) -> Block:

@@ -37,11 +37,14 @@ class _Appender:
         self._streams = np.arange(count)
         self._yes, self._no = np.ones(count, bool), np.zeros(count, bool)
         self._begins = True  # an episode, with the next row
+        self._columns = tuple(self.shape.columns)
 
     def insert(self, block: Block) -> None:
         """The rows in which the transitions begin, each with an item."""
         first = self._yes if self._begins else self._no
-        columns = _columns(self.shape, block)
+        columns = {name: block[name] for name in self._columns}
+        if self.shape.stack > 1 and not self.shape.whole:
+            columns["obs"] = block["obs"][:, -1]  # the newest: the others are in rows before
         steps = self.writer.append(columns, first, self._no)
         self.writer.add_items(self._streams, steps)
         self._begins = bool(block["terminated"][0])
@@ -55,13 +58,6 @@ class _Appender:
         self.writer.close()
 
 
-def _columns(shape: Shape, block: Block) -> Block:
-    """What a row holds of a transition: the newest of its observations, or all of it."""
-    if shape.whole or shape.stack == 1:
-        return {name: block[name] for name in shape.columns}
-    return {**{name: block[name] for name in shape.columns}, "obs": block["obs"][:, -1]}
-
-
 def _table(client: Client, shape: Shape) -> Table:
     return client.table(
         "replay",
@@ -73,9 +69,11 @@ def _table(client: Client, shape: Shape) -> Table:
 
 
 class _Visitor:
-    """A client that inserts from another process."""
+    """A client that inserts from another process, and keeps off the core that a server polls on."""
 
-    def __init__(self, address: str, shape: Shape) -> None:
+    def __init__(self, address: str, shape: Shape, not_on: int | None) -> None:
+        if not_on is not None:
+            os.sched_setaffinity(0, os.sched_getaffinity(0) - {not_on})
         self._client = Client(address, name="inserting", poll="block")
         self._appender = _Appender(_table(self._client, shape).writer(BY), shape)
 
@@ -111,6 +109,7 @@ class Ours(Memory):
             self._addresses: list[str] = ready["addresses"]
             self.server_pid = server.pid
             pin_process(server.pid, cores.server)
+            self._polled_core = cores.server if self._poll == "busy" else None
             if cores.client is not None:
                 stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
                 os.sched_setaffinity(0, {cores.client})
@@ -162,7 +161,7 @@ class Ours(Memory):
             self.close()
             self._start([self._listen, _BESIDE])
             self.fill(blocks_of(self._shape), self._shape.capacity)
-        return partial(_Visitor, self._addresses[-1], self._shape)
+        return partial(_Visitor, self._addresses[-1], self._shape, self._polled_core)
 
     def close(self) -> None:
         self._appenders.clear()

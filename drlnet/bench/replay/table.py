@@ -8,7 +8,7 @@ from typing import TextIO
 from drlnet.bench import tables
 from drlnet.bench.ratios import Ratio
 from drlnet.bench.records import Record
-from drlnet.bench.replay.learner import CYCLE, INSERT
+from drlnet.bench.replay.learner import CYCLE, INSERT, SLICE_S
 from drlnet.bench.replay.memory import BY
 from drlnet.bench.replay.ours import DEPTH
 from drlnet.bench.replay.rounds import SHARE, is_floor
@@ -67,9 +67,11 @@ def caption(
     if any("inserting" in record.workload for record in records):
         lines.append(
             f"Inserting: processes beside the learner, each at {SHARE:.0%} of the rate at which "
-            f"the same subject inserts by {BY} alone; two together at most "
+            f"the same subject inserts by {BY} alone, in slices of {SLICE_S * 1e3:g} ms; two "
+            "together at most "
             + " and ".join(f"{work.beside_per_second:,.0f}/s ({name})" for name, work in works)
-            + "; into drlnet through blocking UDP sockets."
+            + "; into drlnet through blocking UDP sockets, from any core but the one on which its "
+            "server polls."
         )
     if any(is_floor(record.subject) for record in records):
         lines.append(
