@@ -81,6 +81,8 @@ def serve(
 
     drlnet serve --shards 4                   [dim]# ports 7447 to 7450[/dim]
 
+    drlnet serve --shards 2 --listen dpdk:af_packet:eth1,ip=10.7.0.2/24 --insecure
+
     drlnet serve --sampler amper-fr --set 'server.sampler_options={groups=10}'
 
     drlnet serve --metrics 127.0.0.1:9464     [dim]# for Prometheus[/dim]

@@ -101,6 +101,7 @@ CATALOG: tuple[Metric, ...] = (
         "transport.<transport>.",
         "server, its listeners of a kind",
         ("clients", "gauge", "clients", "with a session over it"),
+        ("frames_handed_over", "counter", "frames", "that came on another shard's queue"),
         *_TRAFFIC,
         *_TIMES,
     ),

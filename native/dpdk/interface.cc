@@ -44,9 +44,9 @@ PeerAddress from_endpoint(const Endpoint& endpoint) {
   return address;
 }
 
-Interface::Interface(std::unique_ptr<Port> port, const InterfaceOptions& options)
-    : port_(std::move(port)), options_(options) {
-  self_ = {options.mac.value_or(port_->mac()), options.address.address};
+Interface::Interface(PortShare share, const InterfaceOptions& options)
+    : share_(std::move(share)), options_(options) {
+  self_ = {options.mac.value_or(share_.port().mac()), options.address.address};
   if (options_.takes_ahead) asked_ = 1;
   const size_t headers = link::udp_header_bytes(self_.ip.v4()) - link::kEthernetBytes;
   max_payload_bytes_ = std::min(kMaxFrameBytes, (options.mtu - headers) / 8 * 8);
@@ -57,16 +57,18 @@ Interface::~Interface() { rte_pktmbuf_free_bulk(queue_.data(), static_cast<unsig
 
 void Interface::receive(rte_mempool* pool, std::span<RxFrame> frames, std::span<rte_mbuf*> lent,
                         size_t& count) {
-  std::array<rte_mbuf*, kBurst> packets;
+  std::array<rte_mbuf*, kMostReceived> packets;
   size_t received = 0;
-  for (uint16_t queue = 0; queue < port_->queues() && received == 0; ++queue) {
-    received = port_->receive(std::span(packets).first(asked_));
+  for (uint16_t left = share_.queues(); left > 0 && received == 0; --left) {
+    received = share_.receive(std::span(packets).first(asked_));
   }
   if (options_.takes_ahead) {
     // Buffers that find no packet are given back before the first packet is: few are asked for,
     // until as many have come.
     asked_ = received == asked_ ? std::min(2 * asked_, kBurst) : received + 1;
   }
+  const size_t first_hand = received;
+  received += share_.take(std::span(packets).subspan(received, kBurst));
   // Another core wrote them: the headers of the link and of the session and what a small message
   // carries are on their way while the headers are looked at. A long one streams by itself.
   constexpr size_t kHeads = 1200;
@@ -82,21 +84,27 @@ void Interface::receive(rte_mempool* pool, std::span<RxFrame> frames, std::span<
   const uint64_t now = options_.only_peer ? 0 : now_ns();
   for (size_t i = 0; i < received; ++i) {
     if (i + 1 < received) fetch(packets[i + 1]);
-    if (on_packet(packets[i], now, pool, frames[count])) {
-      lent[count++] = packets[i];
-    } else {
-      rte_pktmbuf_free(packets[i]);
+    switch (on_packet(packets[i], i < first_hand, now, pool, frames[count])) {
+      case Fate::lent:
+        lent[count++] = packets[i];
+        break;
+      case Fate::freed:
+        rte_pktmbuf_free(packets[i]);
+        break;
+      case Fate::gone:
+        break;
     }
   }
 }
 
-bool Interface::on_packet(rte_mbuf* packet, uint64_t now, rte_mempool* pool, RxFrame& frame) {
+Interface::Fate Interface::on_packet(rte_mbuf* packet, bool first_hand, uint64_t now,
+                                     rte_mempool* pool, RxFrame& frame) {
   auto checksums = options_.checksums;
-  if (port_->verifies_checksums()) {
+  if (share_.port().verifies_checksums()) {
     if ((packet->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD ||
         (packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD) {
       ++counters_.drops[static_cast<size_t>(link::PacketDrop::bad_checksum)];
-      return false;
+      return Fate::freed;
     }
     if ((packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD) {
       checksums = link::Checksums::headers;
@@ -108,13 +116,13 @@ bool Interface::on_packet(rte_mbuf* packet, uint64_t now, rte_mempool* pool, RxF
   // and is moved behind its beginning. What does not fit there is none of ours.
   if (packet->nb_segs != 1 && rte_pktmbuf_linearize(packet) != 0) {
     ++counters_.drops[static_cast<size_t>(link::PacketDrop::malformed)];
-    return false;
+    return Fate::freed;
   }
   const std::span<const std::byte> bytes(rte_pktmbuf_mtod(packet, const std::byte*),
                                          rte_pktmbuf_data_len(packet));
   if (!link::parse_packet(bytes, checksums, parsed, drop)) {
     ++counters_.drops[static_cast<size_t>(drop)];
-    return false;
+    return Fate::freed;
   }
   const link::Host& from = parsed.path.from;
   if (!options_.only_peer && !(from.ip == last_heard_.ip && from.mac == last_heard_.mac)) {
@@ -127,26 +135,46 @@ bool Interface::on_packet(rte_mbuf* packet, uint64_t now, rte_mempool* pool, RxF
       break;
     case link::PacketKind::question: {
       rte_mbuf* reply = rte_pktmbuf_alloc(pool);
-      if (reply == nullptr) return false;
+      if (reply == nullptr) return Fate::freed;
       const std::span<std::byte> room(rte_pktmbuf_mtod(reply, std::byte*), link::kMaxAnswerBytes);
       const size_t length = link::write_answer(parsed, self_, room);
       reply->data_len = static_cast<uint16_t>(length);
       reply->pkt_len = static_cast<uint32_t>(length);
       length > 0 ? send_now(reply) : rte_pktmbuf_free(reply);
-      return false;
+      return Fate::freed;
     }
     case link::PacketKind::neighbour:
-      return false;
+      // It may be another who asked.
+      if (first_hand) share_.tell_others(*packet, pool);
+      return Fate::freed;
   }
-  if (parsed.path.to.ip != self_.ip || parsed.path.to_port != options_.udp_port ||
-      parsed.payload.empty() || parsed.payload.size() > kMaxFrameBytes) {
+  const bool our_ip = parsed.path.to.ip == self_.ip;
+  if (our_ip && parsed.path.to_port != options_.udp_port) {
+    return pass_on(parsed.path.to_port, packet);
+  }
+  if (!our_ip || parsed.payload.empty() || parsed.payload.size() > kMaxFrameBytes) {
     ++counters_.not_for_us;
-    return false;
+    return Fate::freed;
   }
   frame.from =
       to_endpoint({from.ip, options_.generation, parsed.path.from_port, options_.slot, {}});
   frame.data = parsed.payload;
-  return true;
+  return Fate::lent;
+}
+
+Interface::Fate Interface::pass_on(uint16_t udp_port, rte_mbuf* packet) {
+  switch (share_.hand_over(udp_port, packet)) {
+    case Crossbar::Outcome::taken:
+      ++counters_.handed_over;
+      return Fate::gone;
+    case Crossbar::Outcome::full:
+      ++counters_.not_taken;
+      return Fate::freed;
+    case Crossbar::Outcome::nobody:
+      break;
+  }
+  ++counters_.not_for_us;
+  return Fate::freed;
 }
 
 const link::MacAddress* Interface::resolve(const link::IpAddress& ip, uint64_t now,
@@ -187,7 +215,7 @@ void Interface::announce(rte_mempool* pool) {
 }
 
 void Interface::send_now(rte_mbuf* packet) {
-  if (port_->send({&packet, 1}) == 1) return;
+  if (share_.send({&packet, 1}) == 1) return;
   ++counters_.device_full;
   rte_pktmbuf_free(packet);
 }
@@ -239,7 +267,7 @@ void Interface::lend(rte_mbuf* packet, const Loans& loans) {
 
 void Interface::flush() {
   if (queued_ == 0) return;
-  const size_t sent = port_->send({queue_.data(), queued_});
+  const size_t sent = share_.send({queue_.data(), queued_});
   counters_.device_full += queued_ - sent;
   rte_pktmbuf_free_bulk(queue_.data() + sent, static_cast<unsigned>(queued_ - sent));
   queued_ = parts_used_ = 0;

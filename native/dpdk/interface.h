@@ -1,13 +1,15 @@
 // A host on a link: a port with an IP address and a UDP port of its own. It answers what a host
-// must (ARP, neighbour solicitations, pings) and turns packets into frames and back. Threading: one
-// thread.
+// must (ARP, neighbour solicitations, pings) and turns packets into frames and back. Several that
+// share a port are one host with as many UDP ports: each knows the neighbours by itself, and passes
+// on what it receives for the others. Threading: one thread, and nothing here is shared with
+// another's.
 #pragma once
 
 #include <array>
 #include <optional>
 #include <vector>
 
-#include "port.h"
+#include "port_share.h"
 #include "transport/link/neighbours.h"
 #include "transport/link/packet.h"
 #include "transport/transport.h"
@@ -48,16 +50,18 @@ struct InterfaceOptions {
 struct InterfaceCounters {
   std::array<uint64_t, static_cast<size_t>(link::PacketDrop::count)> drops{};
   uint64_t not_for_us = 0, unresolved = 0, too_long = 0, device_full = 0;
+  uint64_t handed_over = 0, not_taken = 0;  // to others that share the port; found no room there
 };
 
 class Interface {
  public:
-  Interface(std::unique_ptr<Port> port, const InterfaceOptions& options);
+  Interface(PortShare share, const InterfaceOptions& options);
   ~Interface();
 
-  // Receives a burst; datagrams for us are added to `frames` and their buffers to `lent`, at most
-  // kBurst of them. Others are answered or dropped, and freed.
-  static constexpr size_t kBurst = 32;
+  // Receives a burst, and one of what others received for us; datagrams for us are added to
+  // `frames` and their buffers to `lent`, at most kMostReceived of them. Others are handed over,
+  // answered or dropped.
+  static constexpr size_t kBurst = 32, kMostReceived = 2 * kBurst;
   void receive(rte_mempool* pool, std::span<RxFrame> frames, std::span<rte_mbuf*> lent,
                size_t& count);
 
@@ -73,18 +77,21 @@ class Interface {
 
   const InterfaceOptions& options() const { return options_; }
   const InterfaceCounters& counters() const { return counters_; }
-  Port& port() { return *port_; }
+  PortShare& share() { return share_; }
   size_t max_payload_bytes() const { return max_payload_bytes_; }
 
  private:
-  bool on_packet(rte_mbuf* packet, uint64_t now_ns, rte_mempool* pool, RxFrame& frame);
+  enum class Fate { lent, freed, gone };
+  Fate on_packet(rte_mbuf* packet, bool first_hand, uint64_t now_ns, rte_mempool* pool,
+                 RxFrame& frame);
+  Fate pass_on(uint16_t udp_port, rte_mbuf* packet);
   void answer(rte_mbuf* packet, const link::Packet& question);
   const link::MacAddress* resolve(const link::IpAddress& ip, uint64_t now_ns, rte_mempool* pool);
   void ask(const link::IpAddress& ip, rte_mempool* pool);
   void send_now(rte_mbuf* packet);
   void lend(rte_mbuf* packet, const Loans& loans);
 
-  std::unique_ptr<Port> port_;
+  PortShare share_;
   InterfaceOptions options_;
   link::Host self_;
   size_t max_payload_bytes_ = 0;

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -74,16 +75,30 @@ Descriptor join_groups(const std::string& interface, std::span<const link::MacAd
       "That takes privileges: run as root.");
 }
 
-bool is_veth(const std::string& interface) {
-  ethtool_drvinfo info{};
-  info.cmd = ETHTOOL_GDRVINFO;
+namespace {
+
+// Fills in what ethtool's command of that number tells; false where the interface does not say.
+template <typename Facts>
+bool ask_ethtool(const std::string& interface, uint32_t command, Facts& facts) {
+  facts.cmd = command;
   ifreq request{};
   interface.copy(request.ifr_name, IFNAMSIZ - 1);
-  request.ifr_data = reinterpret_cast<char*>(&info);
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  const bool known = fd >= 0 && ioctl(fd, SIOCETHTOOL, &request) == 0;
-  if (fd >= 0) close(fd);
-  return known && std::string_view(info.driver) == "veth";
+  request.ifr_data = reinterpret_cast<char*>(&facts);
+  const Descriptor kernel(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return kernel.get() >= 0 && ioctl(kernel.get(), SIOCETHTOOL, &request) == 0;
+}
+
+}  // namespace
+
+bool is_veth(const std::string& interface) {
+  ethtool_drvinfo info{};
+  return ask_ethtool(interface, ETHTOOL_GDRVINFO, info) && std::string_view(info.driver) == "veth";
+}
+
+uint16_t kernel_channels(const std::string& interface) {
+  ethtool_channels channels{};
+  const bool known = ask_ethtool(interface, ETHTOOL_GCHANNELS, channels);
+  return static_cast<uint16_t>(std::max(1u, known ? channels.combined_count : 0u));
 }
 
 bool kernel_answers_for(const link::IpAddress& ip) {

@@ -102,14 +102,14 @@ class LocalClient final : public LinkKeeper {
     link->interface = std::move(interface);
     // Until the ends have agreed on their rings, frames are lost. Nothing tells when they have.
     const uint64_t deadline = now_ns() + kLinkUpPatienceNs;
-    while (!link->interface->port().link_up() && now_ns() < deadline) {
+    while (!link->interface->share().port().link_up() && now_ns() < deadline) {
       ::poll(nullptr, 0, 1);
     }
     // memif gives its peer buffers to fill when it looks for packets: without a first look there
     // are none. (There is no packet yet: the server only answers.)
     std::array<rte_mbuf*, 1> none;
     rte_pktmbuf_free_bulk(none.data(),
-                          static_cast<unsigned>(link->interface->port().receive(none)));
+                          static_cast<unsigned>(link->interface->share().receive(none)));
     return link;
   }
 
@@ -127,11 +127,10 @@ class LocalClient final : public LinkKeeper {
 
 Connected connect_local(const LocalAddress& address) {
   Environment::get();
-  auto pool = std::make_unique<Pool>(kClientBuffers, kBufferBytes, true, address.shown);
+  auto pool = std::make_shared<Pool>(kClientBuffers, kBufferBytes, true, address.shown);
   auto keeper = std::make_unique<LocalClient>(address, *pool);
-  return {
-      std::make_unique<DpdkTransport>(std::move(pool), nullptr, std::move(keeper), address.shown),
-      local_server()};
+  return {std::make_unique<DpdkTransport>(std::move(pool), std::move(keeper), address.shown),
+          local_server()};
 }
 
 }  // namespace drlnet::dpdk

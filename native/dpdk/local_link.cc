@@ -35,7 +35,7 @@ void let_driver_notice(Interface& interface, LocalDriver driver) {
   if (driver != LocalDriver::memif) return;
   const uint64_t deadline = now_ns() + kPatienceMs * 1'000'000;
   // Nothing tells when the driver has noticed but the state of the link.
-  while (interface.port().link_up() && now_ns() < deadline) ::poll(nullptr, 0, 1);
+  while (interface.share().port().link_up() && now_ns() < deadline) ::poll(nullptr, 0, 1);
   Environment::get().settle_interrupts();
 }
 
@@ -81,7 +81,7 @@ std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::st
   // vhost and memif do; virtio-user's other end reads from our buffers whenever it looks.
   options.copies_sent = end == kServerEnd || driver == LocalDriver::memif;
   options.takes_ahead = end == kServerEnd && driver == LocalDriver::virtio_user;  // vhost
-  return std::make_unique<Interface>(std::make_unique<Port>(port, pool), options);
+  return std::make_unique<Interface>(PortShare(std::make_shared<Port>(port, pool)), options);
 }
 
 }  // namespace drlnet::dpdk

@@ -255,11 +255,11 @@ std::unique_ptr<Transport> listen_local(const LocalAddress& address) {
   const LocalDriver driver = address.driver.value_or(kDefaultLocalDriver);
   auto meeting = std::make_unique<MeetingPoint>(local_paths(name, address.shown), address.shown);
   Environment::get();
-  auto pool = std::make_unique<Pool>(kServerBuffers, kBufferBytes, true, address.shown);
+  auto pool = std::make_shared<Pool>(kServerBuffers, kBufferBytes, true, address.shown);
   const std::string kind = address.driver ? local_driver_name(driver) : "local";
   const std::string shown = "dpdk:" + kind + (name == kDefaultLocalName ? "" : ":" + name);
   auto keeper = std::make_unique<LocalServer>(std::move(meeting), driver, shown, *pool);
-  return std::make_unique<DpdkTransport>(std::move(pool), nullptr, std::move(keeper), shown);
+  return std::make_unique<DpdkTransport>(std::move(pool), std::move(keeper), shown);
 }
 
 }  // namespace drlnet::dpdk

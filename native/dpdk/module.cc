@@ -6,10 +6,10 @@
 namespace drlnet::dpdk {
 namespace {
 
-std::unique_ptr<Transport> listen(const std::string& rest) {
+std::unique_ptr<Transport> listen(const std::string& rest, uint32_t shards) {
   const Address address = parse_address(rest);
   const auto* local = std::get_if<LocalAddress>(&address);
-  return local ? listen_local(*local) : listen_nic(std::get<NicAddress>(address));
+  return local ? listen_local(*local) : listen_nic(std::get<NicAddress>(address), shards);
 }
 
 Connected connect(const std::string& rest) {

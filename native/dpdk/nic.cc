@@ -20,6 +20,7 @@ void check_nic(const NicAddress& address) {
                     " carries the default route, and af_xdp takes its whole queue",
                 "Choose another interface, or dpdk:af_packet, which leaves the kernel its frames.");
   }
+  if (address.driver != NicDriver::pci) kernel_mtu(address.device, shown);  // is it there, and up?
 }
 
 }  // namespace drlnet::dpdk

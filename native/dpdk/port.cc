@@ -113,13 +113,16 @@ void Port::configure(const PortOptions& options, rte_mempool* pool) {
   verifies_checksums_ = bus_ == "pci" && (info.rx_offload_capa & kReceiveChecks) == kReceiveChecks;
   if (verifies_checksums_) conf.rxmode.offloads |= kReceiveChecks;
   queues_ = std::min(options.queues, info.max_rx_queues);
+  send_queues_ = std::min(options.send_queues, info.max_tx_queues);
   if (queues_ > 1) {
     conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     conf.rx_adv_conf.rss_conf.rss_hf =
         info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
   }
-  code = rte_eth_dev_configure(id_, queues_, 1, &conf);
+  code = rte_eth_dev_configure(id_, queues_, send_queues_, &conf);
   if (code != 0) throw failed(options, "cannot configure the device", code);
+  receive_turns_.resize(queues_);
+  send_turns_.resize(send_queues_);
   uint16_t receive = options.descriptors, transmit = options.descriptors;
   code = rte_eth_dev_adjust_nb_rx_tx_desc(id_, &receive, &transmit);
   if (code != 0) throw failed(options, "cannot size the device's rings", code);
@@ -128,8 +131,10 @@ void Port::configure(const PortOptions& options, rte_mempool* pool) {
     code = rte_eth_rx_queue_setup(id_, queue, receive, SOCKET_ID_ANY, nullptr, pool);
     if (code != 0) throw failed(options, "cannot set up receiving", code);
   }
-  code = rte_eth_tx_queue_setup(id_, 0, transmit, SOCKET_ID_ANY, nullptr);
-  if (code != 0) throw failed(options, "cannot set up sending", code);
+  for (uint16_t queue = 0; queue < send_queues_; ++queue) {
+    code = rte_eth_tx_queue_setup(id_, queue, transmit, SOCKET_ID_ANY, nullptr);
+    if (code != 0) throw failed(options, "cannot set up sending", code);
+  }
   code = rte_eth_dev_start(id_);
   if (code != 0) throw failed(options, "cannot start the device", code);
   if (!options.groups.empty()) listen_to_groups(options);
@@ -151,6 +156,23 @@ void Port::close() {
   rte_eal_hotplug_remove(bus_.c_str(), device_.c_str());
   close_left(xdp_sockets_);
   id_ = RTE_MAX_ETHPORTS;
+}
+
+size_t Port::receive_in_turn(uint16_t queue, std::span<rte_mbuf*> packets) {
+  rte_spinlock_t& turn = receive_turns_[queue].lock;
+  // Looked at before it is written to: those who wait leave the line where it is.
+  if (rte_spinlock_is_locked(&turn) || rte_spinlock_trylock(&turn) == 0) return 0;
+  const size_t received = receive(queue, packets);
+  rte_spinlock_unlock(&turn);
+  return received;
+}
+
+size_t Port::send_in_turn(uint16_t queue, std::span<rte_mbuf*> packets) {
+  rte_spinlock_t& turn = send_turns_[queue].lock;
+  rte_spinlock_lock(&turn);
+  const size_t sent = send(queue, packets);
+  rte_spinlock_unlock(&turn);
+  return sent;
 }
 
 link::MacAddress Port::mac() const {

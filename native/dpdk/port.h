@@ -1,10 +1,11 @@
 // One EAL port, physical or virtual: attached, configured and started when it is made, closed when
 // it is destroyed. Threading: made and destroyed on any thread (the work runs on the
-// environment's); receive() and send() on one thread at a time.
+// environment's); each queue on one thread at a time, or by receive_in_turn() and send_in_turn().
 #pragma once
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_spinlock.h>
 
 #include <memory>
 #include <span>
@@ -20,8 +21,8 @@ namespace drlnet::dpdk {
 // Bytes of a frame that a buffer holds: a 9,000-byte MTU and more.
 constexpr size_t kBufferBytes = 9216;
 
-// Packet buffers, shared by the ports of one transport. Threading: any thread; fast on registered
-// ones.
+// Packet buffers, shared by the ports of one transport, or by the transports of one port.
+// Threading: any thread; fast on registered ones.
 class Pool {
  public:
   // aligned_payload: buffers are shifted so that a UDP payload over IPv4 begins a cache line; not
@@ -40,6 +41,7 @@ struct PortOptions {
   uint16_t descriptors = 512;            // of each ring; the driver adjusts it
   uint16_t mtu = 0;                      // 0: leave the driver's
   uint16_t queues = 1;                   // to receive on; more than one: flows are spread (RSS)
+  uint16_t send_queues = 1;              // as many as that, or what the device has
   std::vector<link::MacAddress> groups;  // whose frames are received, too
   std::string shown;                     // the address as the user wrote it, for errors
 };
@@ -51,15 +53,17 @@ class Port {
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  size_t receive(std::span<rte_mbuf*> packets) {
-    const uint16_t queue = next_queue_;
-    if (++next_queue_ == queues_) next_queue_ = 0;
+  size_t receive(uint16_t queue, std::span<rte_mbuf*> packets) {
     return rte_eth_rx_burst(id_, queue, packets.data(), static_cast<uint16_t>(packets.size()));
   }
-  uint16_t queues() const { return queues_; }
-  size_t send(std::span<rte_mbuf*> packets) {
-    return rte_eth_tx_burst(id_, 0, packets.data(), static_cast<uint16_t>(packets.size()));
+  size_t send(uint16_t queue, std::span<rte_mbuf*> packets) {
+    return rte_eth_tx_burst(id_, queue, packets.data(), static_cast<uint16_t>(packets.size()));
   }
+  // On a queue that several threads use. Nothing is received while another one is at it.
+  size_t receive_in_turn(uint16_t queue, std::span<rte_mbuf*> packets);
+  size_t send_in_turn(uint16_t queue, std::span<rte_mbuf*> packets);
+  uint16_t queues() const { return queues_; }
+  uint16_t send_queues() const { return send_queues_; }
   link::MacAddress mac() const;
   bool link_up() const;
   uint16_t receive_descriptors() const { return receive_descriptors_; }
@@ -76,7 +80,11 @@ class Port {
   uint16_t id_ = RTE_MAX_ETHPORTS;
   std::string bus_, device_;
   std::vector<XdpSocket> xdp_sockets_;
-  uint16_t queues_ = 1, next_queue_ = 0;
+  struct alignas(64) Turn {
+    rte_spinlock_t lock = RTE_SPINLOCK_INITIALIZER;
+  };
+  uint16_t queues_ = 1, send_queues_ = 1;
+  std::vector<Turn> receive_turns_, send_turns_;  // by queue
   uint16_t receive_descriptors_ = 0;
   bool verifies_checksums_ = false;
 };

@@ -16,27 +16,26 @@ constexpr uint64_t kFirstSleepNs = 20'000, kLongestSleepNs = 500'000;
 
 }  // namespace
 
-DpdkTransport::DpdkTransport(std::unique_ptr<Pool> pool, std::unique_ptr<Link> link,
-                             std::unique_ptr<LinkKeeper> keeper, std::string address)
+DpdkTransport::DpdkTransport(std::shared_ptr<Pool> pool, std::unique_ptr<LinkKeeper> keeper,
+                             std::string address)
     : pool_(std::move(pool)),
       keeper_(std::move(keeper)),
       address_(std::move(address)),
       rx_frames_(2 * kMaxLinks * Interface::kBurst),
       rx_packets_(2 * kMaxLinks * Interface::kBurst),
       sleep_ns_(kFirstSleepNs) {
-  if (link) links_.push_back(std::move(link));
-  if (!keeper_ || keeper_->changed()) renew_links();
+  if (keeper_->changed()) renew_links();
 }
 
 DpdkTransport::~DpdkTransport() {
   rte_pktmbuf_free_bulk(rx_packets_.data(), static_cast<unsigned>(received_));
   for (rte_mbuf* packet : tx_packets_) rte_pktmbuf_free(packet);  // null is allowed
-  if (keeper_) keeper_->close(links_);
+  keeper_->close(links_);
 }
 
 void DpdkTransport::renew_links() {
-  if (keeper_) keeper_->apply(links_);
-  if (auto fresh = keeper_ ? keeper_->fresh_pool() : nullptr) {
+  keeper_->apply(links_);
+  if (auto fresh = keeper_->fresh_pool()) {
     std::erase_if(former_pools_, [&](const auto& former) {
       return std::ranges::none_of(tx_packets_, [&](const rte_mbuf* packet) {
         return packet != nullptr && packet->pool == former->get();
@@ -128,7 +127,7 @@ std::span<const RxFrame> DpdkTransport::recv_burst() {
     received_ -= first;
   } else {
     received_ = 0;
-    if (keeper_ && keeper_->changed()) renew_links();
+    if (keeper_->changed()) renew_links();
     receive_all();
   }
   borrowed_ = received_;
@@ -138,7 +137,7 @@ std::span<const RxFrame> DpdkTransport::recv_burst() {
 
 WaitPoint DpdkTransport::arm() {
   register_thread();
-  const int wake_fd = keeper_ ? keeper_->wake_fd() : -1;
+  const int wake_fd = keeper_->wake_fd();
   if (wake_fd >= 0) {
     for (const auto& link : links_) {
       if (link && link->doorbell) link->doorbell->wait_begins();
@@ -176,7 +175,7 @@ size_t DpdkTransport::receive_capacity_bytes() const {
   // Rings hold frames, however long; each link has its own.
   size_t descriptors = 0;
   for (const auto& link : links_) {
-    if (link) descriptors += link->interface->port().receive_descriptors();
+    if (link) descriptors += link->interface->share().receive_descriptors();
   }
   constexpr size_t kBeforeTheFirst = 256;
   return (descriptors > 0 ? descriptors : kBeforeTheFirst) * kMinFrameCharge;
@@ -185,7 +184,7 @@ size_t DpdkTransport::receive_capacity_bytes() const {
 std::string DpdkTransport::describe(const Endpoint& endpoint) const {
   const PeerAddress peer = from_endpoint(endpoint);
   // A client of shared memory knows its server by name; the server tells its clients apart.
-  if (keeper_ && endpoint == keeper_->server()) return address_;
+  if (endpoint == keeper_->server()) return address_;
   const std::string ip = peer.ip.v4() ? peer.ip.text() : "[" + peer.ip.text() + "]";
   return "dpdk://" + ip + ":" + std::to_string(peer.port);
 }
@@ -197,7 +196,8 @@ TransportCounters DpdkTransport::counters() const {
     const InterfaceCounters& counters = link->interface->counters();
     sum.too_long += counters.too_long;
     sum.send_failed += counters.unresolved + counters.device_full;
-    sum.receive_overflow += link->interface->port().missed();
+    sum.receive_overflow += link->interface->share().missed() + counters.not_taken;
+    sum.handed_over += counters.handed_over;
     for (const uint64_t count : counters.drops) sum.receive_dropped += count;
   }
   return sum;

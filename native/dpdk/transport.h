@@ -33,7 +33,7 @@ class LinkKeeper {
   // Readable when a doorbell was rung or apply() has something to do; -1: nothing tells.
   virtual int wake_fd() const = 0;
   // After apply(): buffers for the links from now on, where a closed one has kept the former ones.
-  virtual std::unique_ptr<Pool> fresh_pool() { return nullptr; }
+  virtual std::shared_ptr<Pool> fresh_pool() { return nullptr; }
   // As Transport's.
   virtual std::string trouble() const { return {}; }
 };
@@ -42,9 +42,8 @@ class DpdkTransport final : public Transport {
  public:
   static constexpr size_t kMaxLinks = 32;  // as many ports as Debian's DPDK is built for
 
-  // One link that stays, or a keeper (and no link yet).
-  DpdkTransport(std::unique_ptr<Pool> pool, std::unique_ptr<Link> link,
-                std::unique_ptr<LinkKeeper> keeper, std::string address);
+  DpdkTransport(std::shared_ptr<Pool> pool, std::unique_ptr<LinkKeeper> keeper,
+                std::string address);
   ~DpdkTransport() override;
 
   std::span<TxFrame> reserve(size_t count) override;
@@ -62,7 +61,7 @@ class DpdkTransport final : public Transport {
     constexpr std::string_view kLocal = "dpdk:local";
     return address_.starts_with(kLocal) ? kLocal : kLocal.substr(0, 4);
   }
-  std::string trouble() const override { return keeper_ ? keeper_->trouble() : std::string(); }
+  std::string trouble() const override { return keeper_->trouble(); }
   TransportCounters counters() const override;
 
  private:
@@ -80,8 +79,8 @@ class DpdkTransport final : public Transport {
     registered_ = pthread_self();
   }
 
-  std::vector<std::unique_ptr<Pool>> former_pools_;  // of frames reserved and not sent yet
-  std::unique_ptr<Pool> pool_;
+  std::vector<std::shared_ptr<Pool>> former_pools_;  // of frames reserved and not sent yet
+  std::shared_ptr<Pool> pool_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Interface*> receiving_;  // of the links that there are
   std::unique_ptr<LinkKeeper> keeper_;

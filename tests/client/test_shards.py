@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pytest
 
 from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, Writer, native
 from drlnet.client import NO_KEY
-from drlnet.errors import BadPriority, ConfigError, ReplayTimeout, TransportError, UnknownLease
+from drlnet.errors import (
+    BadPriority,
+    ConfigError,
+    ReplayTimeout,
+    SessionLost,
+    TransportError,
+    UnknownLease,
+)
 from drlnet.metrics.shards import add_up
 
 SHARDS = 2
@@ -19,17 +27,25 @@ SHARD_SHIFT = np.uint64(56)
 
 
 @contextmanager
-def serving(count: int = SHARDS, address: str = "udp://127.0.0.1:0") -> Iterator[str]:
-    """The address of a server whose shards run on threads of this process."""
-    servers = native.Server.shards([address], count, "block")
+def running(servers: Sequence[native.Server]) -> Iterator[str]:
+    """The first one's address, while each of them runs on a thread of this process."""
     threads = [threading.Thread(target=server.run) for server in servers]
     for thread in threads:
         thread.start()
-    yield servers[0].addresses[0]
-    for server in servers:
-        server.stop()
-    for thread in threads:
-        thread.join()
+    try:
+        yield servers[0].addresses[0]
+    finally:
+        for server in servers:
+            server.stop()
+        for thread in threads:
+            thread.join()
+
+
+@contextmanager
+def serving(count: int = SHARDS, address: str = "udp://127.0.0.1:0") -> Iterator[str]:
+    """The address of a server of so many shards."""
+    with running(native.Server.shards([address], count, "block")) as first:
+        yield first
 
 
 @pytest.fixture
@@ -273,11 +289,51 @@ def test_the_address_is_the_first_shard_s() -> None:
         native.Server.shards(["udp://127.0.0.1:0"], 65)
     with pytest.raises(TransportError, match="no port above it"):
         native.Server.shards(["udp://127.0.0.1:65535"], 2)
-    with pytest.raises(TransportError, match="all of a NIC's queues"):
-        native.shard_address("dpdk:pci:0000:3b:00.0,ip=10.7.0.2/24", 1)
+    nic = "dpdk:pci:0000:3b:00.0,ip=10.7.0.2/24"
+    with pytest.raises(TransportError, match="no port above it"):
+        native.shard_address(f"{nic},to=10.7.0.1:65535", 1)
+    assert native.shard_address(nic, 0) == nic
+    assert native.shard_address(nic, 1) == f"{nic},port=7448"
+    assert native.shard_address(f"{nic},port=9,mtu=9000", 3) == f"{nic},mtu=9000,port=12"
+    assert native.shard_address(f"{nic},to=10.7.0.1", 2) == f"{nic},to=10.7.0.1:7449"
+    v6 = "dpdk:af_packet:eth1,ip=fd00::1,to=[fd00::2]:9"
+    assert native.shard_address(v6, 1) == "dpdk:af_packet:eth1,ip=fd00::1,to=[fd00::2]:10"
     assert native.shard_address("udp://[::1]:7447,buffer=8192", 3) == "udp://[::1]:7450,buffer=8192"
     assert native.shard_address("dpdk:local", 1) == "dpdk:local:default-shard1"
     assert native.shard_address("dpdk:memif:a", 0) == "dpdk:memif:a"
+
+
+def test_a_server_or_a_shard_that_restarts_is_another_one() -> None:
+    def lost(call: Callable[[], object]) -> None:
+        """Until the session hears of it, calls run into their deadline."""
+        with pytest.raises(SessionLost):
+            for _ in range(20):
+                with contextlib.suppress(ReplayTimeout, TransportError):
+                    call()
+
+    first, second = native.Server.shards(["udp://127.0.0.1:0"], SHARDS, "block")
+    with ExitStack() as clients:
+        with running([first]) as address:
+            with running([second]) as place:
+                client = clients.enter_context(Client(address, poll="block", timeout=0.3))
+                table = open_table(client)
+                writer = table.writer(SHARDS)
+                write(writer, range(3))
+                assert table.sample(8).item_count == 4
+            del second  # its socket goes with it
+            with running([native.Server([place], "block")]):
+                lost(lambda: table.sample(8))
+                lost(lambda: write(writer, range(3, 5)))
+                # The first shard's session goes on: the params are its.
+                assert client.publish(b"still here") == 1
+        del first
+        with serving(SHARDS, address), Client(address, poll="block") as again:
+            lost(lambda: client.fetch(0))
+            assert again.fetch() is None
+            table = open_table(again)
+            with table.writer(SHARDS) as new_writer:
+                write(new_writer, range(3))
+                assert table.sample(8).item_count == 4
 
 
 def test_a_server_that_is_alone_says_nothing_of_shards() -> None:

@@ -3,86 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from system.command import SMALL, Command, command
+from system.joined import (
+    DRIVERS,
+    join_again,
+    run_in,
+    serve,
+    serving,
+    sides,
+    skip_where_there_are_none,
+    stats,
+    within,
+)
 
-import drlnet
-from drlnet.bench.transport.netns import Side, joined
-from drlnet.errors import TransportError
+from drlnet.bench.transport.netns import Side
 from drlnet.launch.process import DRLNET
 
-if os.geteuid() != 0:
-    pytest.skip("network namespaces take root", allow_module_level=True)
-if not Path(drlnet.__file__).with_name("libdrlnet_dpdk.so").exists():
-    pytest.skip("this drlnet was built without DPDK", allow_module_level=True)
+__all__ = ["sides"]
 
-DRIVERS = ("af_packet", "af_xdp")
-MTU = 1500
-
-
-def _in(side: Side, *words: str) -> subprocess.CompletedProcess[str]:
-    """A program in a namespace, run to its end."""
-    return subprocess.run(
-        [*_within(side), *words], capture_output=True, text=True, check=False, timeout=60
-    )
-
-
-def _within(side: Side) -> list[str]:
-    return ["ip", "netns", "exec", side.namespace]
-
-
-def _kernel_addresses(client: Side) -> None:
-    for address in (f"{client.ip}/24", "fd07::1/64"):
-        nodad = ["nodad"] if ":" in address else []
-        ended = _in(client, "ip", "address", "add", address, "dev", client.interface, *nodad)
-        assert ended.returncode == 0, ended.stderr
-
-
-@pytest.fixture
-def sides() -> Iterator[tuple[Side, Side]]:
-    """The client's end, on which the kernel has addresses, and the server's: there it has none."""
-    with ExitStack() as stack:
-        try:
-            client, server = stack.enter_context(joined(MTU))
-        except TransportError as error:
-            pytest.skip(str(error))
-        _kernel_addresses(client)
-        yield client, server
-
-
-def _serve(folder: Path, server: Side, *listen: str) -> Command:
-    words = [word for address in listen for word in ("--listen", address)]
-    return Command(["serve", "--insecure", "--json", *words], folder, within=_within(server))
-
-
-@contextmanager
-def _serving(folder: Path, server: Side, *listen: str) -> Iterator[Command]:
-    """A server that is ready, ended by SIGTERM unless it has ended."""
-    serving = _serve(folder, server, *listen)
-    try:
-        serving.wait_for("ready")
-        yield serving
-        if serving.popen.poll() is None:
-            assert serving.end(signal.SIGTERM) == 0, serving.text()
-    finally:
-        serving.popen.kill()
-        serving.popen.wait()
-
-
-def _stats(folder: Path, side: Side, address: str) -> dict[str, float]:
-    with command(folder, "stats", "--server", address, "--json", within=_within(side)) as asking:
-        assert asking.end() == 0, asking.text()
-        return dict(asking.last_json())
+skip_where_there_are_none()
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -93,18 +42,18 @@ def test_dpdk_answers_pings_and_clients_of_both_kinds(
     client, server = sides
     ip, other = ("10.7.0.2", "10.7.0.3") if v4 else ("fd07::2", "fd07::3")
     host = ip if v4 else f"[{ip}]"
-    with _serving(tmp_path, server, f"dpdk:{driver}:{server.interface},ip={ip}"):
+    with serving(tmp_path, server, f"dpdk:{driver}:{server.interface},ip={ip}"):
         if not v4:  # the filter of a NIC passes no group that nobody has joined
-            joined = _in(server, "ip", "maddress", "show", "dev", server.interface)
+            joined = run_in(server, "ip", "maddress", "show", "dev", server.interface)
             assert "33:33:ff:00:00:02" in joined.stdout
         if shutil.which("ping") is not None:
-            pinged = _in(client, "ping", "-c", "2", "-i", "0.1", "-W", "5", ip)
+            pinged = run_in(client, "ping", "-c", "2", "-i", "0.1", "-W", "5", ip)
             assert pinged.returncode == 0, pinged.stdout
         for address in (
             f"udp://{host}:7447",
             f"dpdk:{driver}:{client.interface},ip={other},to={host}:7447",
         ):
-            assert _stats(tmp_path, client, address)
+            assert stats(tmp_path, client, address)
 
 
 def test_on_a_pair_a_port_has_a_mac_address_of_its_own_and_keeps_it(
@@ -113,33 +62,36 @@ def test_on_a_pair_a_port_has_a_mac_address_of_its_own_and_keeps_it(
     client, server = sides
     seen = set()
     for _ in range(2):
-        with _serving(tmp_path, server, f"dpdk:af_packet:{server.interface},ip={server.ip}"):
-            assert _stats(tmp_path, client, f"udp://{server.ip}:7447")
-        (there,) = json.loads(_in(client, "ip", "-j", "neighbour", "show", "to", server.ip).stdout)
+        with serving(tmp_path, server, f"dpdk:af_packet:{server.interface},ip={server.ip}"):
+            assert stats(tmp_path, client, f"udp://{server.ip}:7447")
+        (there,) = json.loads(
+            run_in(client, "ip", "-j", "neighbour", "show", "to", server.ip).stdout
+        )
         seen.add(there["lladdr"])
-        assert _in(client, "ip", "neighbour", "flush", "all").returncode == 0
-    (link,) = json.loads(_in(server, "ip", "-j", "link", "show", "dev", server.interface).stdout)
+        assert run_in(client, "ip", "neighbour", "flush", "all").returncode == 0
+    (link,) = json.loads(run_in(server, "ip", "-j", "link", "show", "dev", server.interface).stdout)
     (mac,) = seen
     assert mac != link["address"]
     group, local = 1, 2
     assert int(mac[:2], 16) & (group | local) == local
 
 
+@pytest.mark.parametrize("shards", [1, 2])
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_a_killed_server_starts_again_and_a_deleted_interface_comes_back(
-    tmp_path: Path, sides: tuple[Side, Side], driver: str
+    tmp_path: Path, sides: tuple[Side, Side], driver: str, shards: int
 ) -> None:
     client, server = sides
     address = f"dpdk:{driver}:{server.interface},ip={server.ip}"
-    with _serving(tmp_path, server, address) as killed:
+    with serving(tmp_path, server, address, shards=shards) as killed:
         assert killed.end(signal.SIGKILL) == -signal.SIGKILL
     local = "udp://127.0.0.1:7449"
-    with _serving(tmp_path, server, address, local):
-        assert _stats(tmp_path, client, f"udp://{server.ip}:7447")
-        assert _in(server, "ip", "link", "delete", server.interface).returncode == 0
-        assert _stats(tmp_path, server, local)
-        _join_again(client, server)
-        assert _stats(tmp_path, client, f"udp://{server.ip}:7447")
+    with serving(tmp_path, server, address, local, shards=shards):
+        assert stats(tmp_path, client, f"udp://{server.ip}:7447")
+        assert run_in(server, "ip", "link", "delete", server.interface).returncode == 0
+        assert stats(tmp_path, server, local)
+        join_again(client, server)
+        assert stats(tmp_path, client, f"udp://{server.ip}:7447")
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -148,10 +100,10 @@ def test_a_client_whose_interface_goes_is_told_so(
 ) -> None:
     kernel, ours = sides
     address = f"dpdk:{driver}:{ours.interface},ip=10.7.0.3,to={kernel.ip}"
-    with command(tmp_path, "stats", "--server", address, within=_within(ours)) as asking:
+    with command(tmp_path, "stats", "--server", address, within=within(ours)) as asking:
         # Nobody serves there; once the port is open it asks for its neighbour.
         _wait_for_a_neighbour(kernel, "10.7.0.3")
-        assert _in(ours, "ip", "link", "delete", ours.interface).returncode == 0
+        assert run_in(ours, "ip", "link", "delete", ours.interface).returncode == 0
         assert asking.end() == 4, asking.text()
         assert f"({ours.interface} is down or gone)" in asking.err.decode()
 
@@ -159,20 +111,8 @@ def test_a_client_whose_interface_goes_is_told_so(
 def _wait_for_a_neighbour(side: Side, ip: str) -> None:
     """Until the kernel of that side has heard from the address."""
     deadline = time.monotonic() + 20
-    while ip not in _in(side, "ip", "neighbour", "show").stdout:
+    while ip not in run_in(side, "ip", "neighbour", "show").stdout:
         assert time.monotonic() < deadline, f"nothing was heard from {ip}"
-
-
-def _join_again(client: Side, server: Side) -> None:
-    pair = ("type", "veth", "peer", "name", server.interface, "netns", server.namespace)
-    for side, words in (
-        (client, ("link", "add", client.interface, "mtu", str(MTU), *pair)),
-        (client, ("link", "set", client.interface, "up")),
-        (server, ("link", "set", server.interface, "up")),
-    ):
-        ended = _in(side, "ip", *words)
-        assert ended.returncode == 0, ended.stderr
-    _kernel_addresses(client)
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -187,14 +127,14 @@ def test_training_between_the_namespaces_with_losses_and_a_capture(
     address = f"udp://{server.ip}:7447"
     with (
         _dissecting(tmp_path / "dissected", client, server),
-        _serving(tmp_path, server, f"dpdk:{driver}:{server.interface},ip={server.ip}"),
+        serving(tmp_path, server, f"dpdk:{driver}:{server.interface},ip={server.ip}"),
     ):
         actor = ("actor", "CartPole-v1", "--server", address, "--json", *SMALL)
         learn = ("learn", "CartPole-v1", "--server", address, "--json", *SMALL)
         budget = ("--set", "run.max_learner_steps=200")
         with (
-            command(tmp_path, *actor, within=_within(client)),
-            command(tmp_path, *learn, *budget, within=_within(client)) as learning,
+            command(tmp_path, *actor, within=within(client)),
+            command(tmp_path, *learn, *budget, within=within(client)) as learning,
         ):
             assert learning.end() == 0, learning.text()
             assert learning.last_json()["learner_steps"] >= 200
@@ -217,13 +157,13 @@ def _lose_some(side: Side) -> None:
         "add rule netdev lossy come udp sport 7447 numgen random mod 100 < 5 counter drop",
         "add rule netdev lossy go udp dport 7447 numgen random mod 100 < 5 counter drop",
     ):
-        ended = _in(side, "nft", words)
+        ended = run_in(side, "nft", words)
         assert ended.returncode == 0, ended.stderr
 
 
 def _lost(side: Side) -> list[int]:
     """How many frames each of the two rules has dropped."""
-    listed = _in(side, "nft", "list", "table", "netdev", "lossy").stdout
+    listed = run_in(side, "nft", "list", "table", "netdev", "lossy").stdout
     counts = [int(count) for count in re.findall(r"counter packets (\d+)", listed)]
     assert len(counts) == 2, listed
     return counts
@@ -242,7 +182,7 @@ def _dissecting(to: Path, client: Side, server: Side) -> Iterator[None]:
     tshark = ["tshark", "-i", client.interface, "-f", f"udp and src host {server.ip}"]
     with to.open("w") as lines:
         capture = subprocess.Popen(
-            [*_within(client), *tshark, *payload, *checks, *fields],
+            [*within(client), *tshark, *payload, *checks, *fields],
             stdout=lines,
             stderr=subprocess.PIPE,
             text=True,
@@ -281,7 +221,7 @@ def test_what_cannot_be_listened_on(
 ) -> None:
     _, server = sides
     listen = "dpdk:" + address.format(there=server.interface)
-    _refused(_serve(tmp_path, server, listen), cause, remedy)
+    _refused(serve(tmp_path, server, listen), cause, remedy)
 
 
 def _refused(serving: Command, cause: str, remedy: str) -> None:
@@ -298,13 +238,13 @@ def test_interfaces_that_cannot_be_used_now(
 ) -> None:
     client, server = sides
     default = ("ip", "route", "add", "default", "dev", client.interface)
-    assert _in(client, *default).returncode == 0
+    assert run_in(client, *default).returncode == 0
     if driver == "af_xdp":
         taken = f"dpdk:af_xdp:{client.interface},ip=10.7.0.9"
-        _refused(_serve(tmp_path, client, taken), "carries the default route", "dpdk:af_packet")
-    assert _in(server, "ip", "link", "set", server.interface, "down").returncode == 0
+        _refused(serve(tmp_path, client, taken), "carries the default route", "dpdk:af_packet")
+    assert run_in(server, "ip", "link", "set", server.interface, "down").returncode == 0
     down = f"dpdk:{driver}:{server.interface},ip={server.ip}"
-    _refused(_serve(tmp_path, server, down), "is down", "ip link set")
+    _refused(serve(tmp_path, server, down), "is down", "ip link set")
 
 
 @pytest.mark.parametrize(
@@ -321,12 +261,12 @@ def test_an_ordinary_user_is_told_that_a_driver_takes_root(
         pytest.skip("an ordinary user may not read this installation of drlnet")
     listen = f"dpdk:{driver}:{server.interface},ip={server.ip}"
     words = ["serve", "--insecure", "--json", "--listen", listen]
-    serving = Command(words, Path(tmp_path.anchor), within=[*_within(server), *nobody])
+    serving = Command(words, Path(tmp_path.anchor), within=[*within(server), *nobody])
     _refused(serving, "cannot", remedy)
 
 
 def test_a_client_must_say_where_the_server_is(tmp_path: Path, sides: tuple[Side, Side]) -> None:
     client, _ = sides
     address = f"dpdk:af_packet:{client.interface},ip=10.7.0.3"
-    asking = Command(["stats", "--server", address, "--json"], tmp_path, within=_within(client))
+    asking = Command(["stats", "--server", address, "--json"], tmp_path, within=within(client))
     _refused(asking, "needs the server's address", "to=")

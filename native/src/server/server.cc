@@ -45,7 +45,9 @@ Server::Server(const ServerOptions& options)
     throw Error(Status::config, "a server needs an address to listen on",
                 "name one: udp://127.0.0.1:7447");
   }
-  for (const std::string& address : options.listen) sessions_.add_listener(listen(address));
+  for (const std::string& address : options.listen) {
+    sessions_.add_listener(listen(address, shards_ ? shards_->count() : 1));
+  }
   poll_fds_.resize(options.listen.size() + 1);
   ended_latency_.resize(options.listen.size());
   if (shards_) shards_->join(shard_, *this);

@@ -1,5 +1,6 @@
 #include "server/shards.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/random.h"
@@ -18,9 +19,11 @@ void add_others(ServerOptions options, Servers& servers) {
   const std::vector<std::string> wanted = options.listen, first = servers[0]->addresses();
   for (options.shard = 1; options.shard < options.shards->count(); ++options.shard) {
     for (size_t i = 0; i < wanted.size(); ++i) {
-      const size_t settings = wanted[i].find(',');
-      options.listen[i] = shard_address(first[i], options.shard) +
-                          (settings == std::string::npos ? "" : wanted[i].substr(settings));
+      // What a listener calls itself may leave out how it was set up.
+      const size_t settings = std::min(wanted[i].find(','), wanted[i].size());
+      const bool told = first[i].find(',') != std::string::npos;
+      options.listen[i] =
+          shard_address(first[i] + (told ? "" : wanted[i].substr(settings)), options.shard);
     }
     servers.push_back(std::make_unique<Server>(options));
   }

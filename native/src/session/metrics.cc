@@ -9,7 +9,7 @@ namespace {
 
 // Of all listeners of one kind.
 struct KindTotals {
-  uint64_t clients = 0;
+  uint64_t clients = 0, handed_over = 0;
   Traffic traffic;
   std::array<HistogramReading, kOperations> handling, queueing;
 
@@ -83,6 +83,7 @@ void Sessions::read_listeners(Metrics& metrics) const {
   for (size_t i = 0; i < transports_.size(); ++i) {
     KindTotals& kind = kinds[std::string(transports_[i]->kind())];
     kind.clients += peers_on_[i];
+    kind.handed_over += transports_[i]->counters().handed_over;
     kind.traffic.add(logs_[i]->of_ended);
     kind.add_times(*logs_[i]);
   }
@@ -92,6 +93,7 @@ void Sessions::read_listeners(Metrics& metrics) const {
   for (auto& [name, kind] : kinds) {
     const std::string prefix = "transport." + name + ".";
     metrics.set(prefix + "clients", kind.clients);
+    metrics.set(prefix + "frames_handed_over", kind.handed_over);
     kind.traffic.read_metrics(prefix, metrics);
     kind.read_times(prefix, metrics);
     all.add_times(kind);

@@ -57,9 +57,9 @@ const Module& load(const std::string& rest) {
 
 }  // namespace
 
-std::unique_ptr<Transport> listen(const std::string& rest) {
+std::unique_ptr<Transport> listen(const std::string& rest, uint32_t shards) {
   parse_address(rest);  // what is wrong with it is said without DPDK too
-  return load(rest).listen(rest);
+  return load(rest).listen(rest, shards);
 }
 
 Connected connect(const std::string& rest) {
@@ -71,13 +71,9 @@ bool is_loopback(const std::string& rest) { return is_local(rest); }
 
 std::string shard(const std::string& rest, uint32_t shard) {
   const Address address = parse_address(rest);
-  const auto* local = std::get_if<LocalAddress>(&address);
-  if (local == nullptr) {
-    throw Error(Status::transport,
-                "dpdk:" + rest + ": one poll loop has all of a NIC's queues, not several shards",
-                "Start the server without --shards, or use udp:// or dpdk:local.");
-  }
-  return rest.substr(0, rest.find(':')) + ":" + local->name + kShardSuffix + std::to_string(shard);
+  if (const auto* nic = std::get_if<NicAddress>(&address)) return shard_of_nic(rest, *nic, shard);
+  return rest.substr(0, rest.find(':')) + ":" + std::get<LocalAddress>(address).name +
+         kShardSuffix + std::to_string(shard);
 }
 
 }  // namespace drlnet::dpdk

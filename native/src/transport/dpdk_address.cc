@@ -142,6 +142,25 @@ Address parse_address(const std::string& rest) {
               "dpdk:af_xdp:IFACE,ip=... or dpdk:pci:ADDRESS,ip=...");
 }
 
+std::string shard_of_nic(const std::string& rest, const NicAddress& first, uint32_t shard) {
+  const uint32_t port = (first.to ? first.to_port : first.port) + shard;
+  if (port > 65535) {
+    throw Error(Status::transport,
+                first.shown + ": shard " + std::to_string(shard) + " has no port above it",
+                "Choose a lower port: a server's shards listen on the ports behind it.");
+  }
+  const std::string replaced = first.to ? "to=" : "port=";
+  std::string result;
+  for (size_t begin = 0, end; begin < rest.size(); begin = end) {
+    end = std::min(rest.find(',', begin + 1), rest.size());  // a part begins with its comma
+    const std::string part = rest.substr(begin, end - begin);
+    if (!part.starts_with("," + replaced)) result += part;
+  }
+  result += "," + replaced;
+  if (first.to) result += (first.to->v4() ? first.to->text() : "[" + first.to->text() + "]") + ":";
+  return result + std::to_string(port);
+}
+
 bool is_local(std::string_view rest) {
   return std::ranges::find(kLocalKinds, kind_of(rest), &LocalKind::name) != kLocalKinds.end();
 }

@@ -3,7 +3,8 @@
 // Shared memory between processes of one machine: "local", "local:NAME"; "memif" and "virtio-user"
 // name the driver. A host of its own on a real link: "af_packet:IFACE,ip=10.7.0.2/24",
 // "af_xdp:IFACE,ip=...", "pci:0000:3b:00.0,ip=..."; a client adds to=10.7.0.2:7447. More settings:
-// port, gateway, mtu, queues (pci), args (of the device, as DPDK's devargs, ; for ,).
+// port, gateway, mtu, queues (to receive on), args (of the device, as DPDK's devargs, ; for ,). Of
+// a setting given twice the second one counts.
 #pragma once
 
 #include <optional>
@@ -36,8 +37,8 @@ struct NicAddress {
   uint16_t port = 7447;
   std::optional<link::IpAddress> gateway, to;
   uint16_t to_port = 7447;
-  uint16_t mtu = 0;  // 0: the interface's; 1500 on PCI
-  uint16_t queues = 1;
+  uint16_t mtu = 0;     // 0: the interface's; 1500 on PCI
+  uint16_t queues = 0;  // 0: one for each of a server's shards
   std::string arguments;
   std::string shown;
 };
@@ -47,6 +48,10 @@ using Address = std::variant<LocalAddress, NicAddress>;
 // Throws Error(transport), with the part that is wrong.
 Address parse_address(const std::string& rest);
 [[noreturn]] void malformed_nic(const std::string& shown, const std::string& what);
+
+// Where that shard is, as udp::shard() has it: at the UDP port so much further on of the same host.
+// Throws Error(transport) when there is none.
+std::string shard_of_nic(const std::string& rest, const NicAddress& first, uint32_t shard);
 
 // Only processes of this machine can meet at such an address. Looks at its first word alone.
 bool is_local(std::string_view rest);

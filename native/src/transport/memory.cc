@@ -228,7 +228,7 @@ class HubDirectory {
 
 }  // namespace
 
-std::unique_ptr<Transport> listen(const std::string& name) {
+std::unique_ptr<Transport> listen(const std::string& name, uint32_t) {
   return std::make_unique<MemoryTransport>(HubDirectory::instance().find_or_create(name),
                                            kServerId);
 }

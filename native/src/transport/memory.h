@@ -8,7 +8,7 @@
 namespace drlnet::memory {
 
 // An empty `name` asks for a fresh one.
-std::unique_ptr<Transport> listen(const std::string& name);
+std::unique_ptr<Transport> listen(const std::string& name, uint32_t shards);
 Connected connect(const std::string& name);
 bool is_loopback(const std::string& name);
 std::string shard(const std::string& name, uint32_t shard);

@@ -65,9 +65,9 @@ Parsed parse(const std::string& address) {
 
 std::span<const TransportKind> transport_kinds() { return kKinds; }
 
-std::unique_ptr<Transport> listen(const std::string& address) {
+std::unique_ptr<Transport> listen(const std::string& address, uint32_t shards) {
   const Parsed parsed = parse(address);
-  return parsed.kind.listen(parsed.rest);
+  return parsed.kind.listen(parsed.rest, shards);
 }
 
 Connected connect(const std::string& address) {

@@ -72,6 +72,7 @@ struct TransportCounters {
   uint64_t send_failed = 0;       // no route, no permission, ...
   uint64_t receive_overflow = 0;  // messages (of one frame or more) that found our buffer full
   uint64_t receive_dropped = 0;   // arrived longer than kMaxFrameBytes
+  uint64_t handed_over = 0;       // came to us, and went on to another transport of this process
 };
 
 class Transport {
@@ -123,17 +124,19 @@ struct Connected {
 // functions throw Error(transport) with cause and remedy.
 struct TransportKind {
   std::string_view scheme;
-  std::unique_ptr<Transport> (*listen)(const std::string& rest);
+  std::unique_ptr<Transport> (*listen)(const std::string& rest, uint32_t shards);
   Connected (*connect)(const std::string& rest);
   bool (*is_loopback)(const std::string& rest);
   std::string (*shard)(const std::string& rest, uint32_t shard);
 };
 
 std::span<const TransportKind> transport_kinds();
-std::unique_ptr<Transport> listen(const std::string& address);
+// shards: how many listeners of this process there will be, at shard_address(address, i): what they
+// have in common, such as a NIC, is made for as many.
+std::unique_ptr<Transport> listen(const std::string& address, uint32_t shards = 1);
 Connected connect(const std::string& address);
 // Where shard i of a server listens whose first shard (0) listens at `address`: what both sides
-// know without telling each other. Throws Error(transport) where such a server cannot listen.
+// know without telling each other. Throws Error(transport) where there is no such place.
 std::string shard_address(const std::string& address, uint32_t shard);
 // True where only processes of this machine can reach a listener on that address.
 bool is_loopback(const std::string& address);

@@ -49,7 +49,7 @@ TransportCounters UdpTransport::counters() const {
   return sum;
 }
 
-std::unique_ptr<Transport> listen(const std::string& rest) {
+std::unique_ptr<Transport> listen(const std::string& rest, uint32_t) {
   return UdpTransport::listen(rest, options_of(rest));
 }
 

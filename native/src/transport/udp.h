@@ -14,7 +14,7 @@
 
 namespace drlnet::udp {
 
-std::unique_ptr<Transport> listen(const std::string& rest);
+std::unique_ptr<Transport> listen(const std::string& rest, uint32_t shards);
 Connected connect(const std::string& rest);
 bool is_loopback(const std::string& rest);
 // On the next ports.

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -53,8 +54,29 @@ class NoAnswer(Exception):
     """The guest did not answer in time; says what was asked, and what came instead."""
 
 
+def neighbouring_sockets(count: int) -> list[socket.socket]:
+    """Sockets on ports of this machine, one behind the other."""
+    while True:
+        sockets: list[socket.socket] = []
+        try:
+            for number in range(count):
+                local = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                sockets.append(local)
+                local.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+                first = sockets[0].getsockname()[1] if number else 0
+                local.bind((LOCALHOST, first + number))
+        except (OSError, OverflowError):  # the next port is another program's: choose again
+            for local in sockets:
+                local.close()
+        else:
+            return sockets
+
+
 class Bridge:
-    """Runs in a thread of its own. counts: frames and datagrams by what became of them."""
+    """Runs in a thread of its own. counts: frames and datagrams by what became of them.
+
+    Each shard of the guest's server has a port here, too, one behind the other.
+    """
 
     def __init__(
         self,
@@ -64,6 +86,7 @@ class Bridge:
         guest_ip: Address,
         guest_port: int,
         mtu: int = 1500,
+        shards: int = 1,
     ) -> None:
         self.self = Host(MAC, ip)
         self.counts: Counter[str] = Counter()
@@ -82,10 +105,8 @@ class Bridge:
         self._link = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._link.bind(str(own_path))
         self._link.settimeout(SEND_PATIENCE_S)
-        self._local = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._local.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-        self._local.bind((LOCALHOST, 0))
-        self.port: int = self._local.getsockname()[1]
+        self._locals = neighbouring_sockets(shards)
+        self.port: int = self._locals[0].getsockname()[1]
         self._stop, self._stopped = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="bridge")
         self._failure: BaseException | None = None
@@ -134,7 +155,8 @@ class Bridge:
             with selectors.DefaultSelector() as selector:
                 selector.register(self._stopped, selectors.EVENT_READ, None)
                 selector.register(self._link, selectors.EVENT_READ, self._from_link)
-                selector.register(self._local, selectors.EVENT_READ, self._from_local)
+                for shard, local in enumerate(self._locals):
+                    selector.register(local, selectors.EVENT_READ, partial(self._from_local, shard))
                 while True:
                     for key, _ in selector.select():
                         if key.data is None:
@@ -143,15 +165,15 @@ class Bridge:
         except BaseException as error:
             self._failure = error  # leaving the block raises it
 
-    def _from_local(self) -> None:
-        payload, (_, port) = self._local.recvfrom(MAX_DATAGRAM_BYTES)
+    def _from_local(self, shard: int) -> None:
+        payload, (_, port) = self._locals[shard].recvfrom(MAX_DATAGRAM_BYTES)
         self._clients.add(port)
         if self.header_bytes + len(payload) > self.mtu:
             self.counts["too long for the link"] += 1  # a client that probes sizes
         elif self._guest is None:
             self.counts["guest not known"] += 1
         else:
-            datagram = Datagram(port, self._guest_port, payload)
+            datagram = Datagram(port, self._guest_port + shard, payload)
             self._send(datagram_frame(self.self, self._guest, datagram))
 
     def _from_link(self) -> None:
@@ -201,9 +223,10 @@ class Bridge:
                 self._heard.notify_all()
 
     def _take_datagram(self, source: Host, datagram: Datagram) -> None:
-        known = source.ip == self._guest_ip and datagram.from_port == self._guest_port
+        shard = datagram.from_port - self._guest_port
+        known = source.ip == self._guest_ip and 0 <= shard < len(self._locals)
         if known and datagram.to_port in self._clients:
-            self._local.sendto(datagram.payload, (LOCALHOST, datagram.to_port))
+            self._locals[shard].sendto(datagram.payload, (LOCALHOST, datagram.to_port))
         else:
             self.counts["datagram for nobody"] += 1
 
@@ -219,7 +242,7 @@ class Bridge:
     ) -> None:
         self._stop.send(b"x")
         self._thread.join()
-        for connection in (self._link, self._local, self._stop, self._stopped):
+        for connection in (self._link, *self._locals, self._stop, self._stopped):
             connection.close()
         if self._failure is not None:
             raise self._failure

@@ -54,7 +54,13 @@ def options() -> argparse.Namespace:
         "--ip", type=int, default=4, choices=list(ADDRESSES), help="version of its addresses (4)"
     )
     parser.add_argument(
-        "--queues", type=int, default=1, metavar="COUNT", help="to receive on: vmxnet3 has several"
+        "--shards", type=int, default=1, metavar="COUNT", help="of the server, on the one NIC (1)"
+    )
+    parser.add_argument(
+        "--queues",
+        type=int,
+        metavar="COUNT",
+        help="to receive on: vmxnet3 has several (one for each shard, as far as there are)",
     )
     parser.add_argument("--boot-timeout", type=float, default=240.0, metavar="SECONDS")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drlnet-pci"
@@ -68,7 +74,7 @@ def server_job(nic: str, binding: str, args: argparse.Namespace) -> GuestJob:
     """`drlnet serve` on that NIC; by the guest's kernel, with a socket of its own."""
     ip, _, prefix_bits = ADDRESSES[args.ip]
     address = f"dpdk:pci:{NIC_SLOT},ip={ip}/{prefix_bits},port={PORT}"
-    address += f",mtu={args.mtu},queues={args.queues}"
+    address += f",mtu={args.mtu}" + (f",queues={args.queues}" if args.queues else "")
     setup = ":"
     if binding == "kernel":
         address = f"udp://{ip if ip.version == 4 else f'[{ip}]'}:{PORT}"
@@ -83,6 +89,7 @@ def server_job(nic: str, binding: str, args: argparse.Namespace) -> GuestJob:
         f"PATH={os.environ['PATH']}",
     ]
     command = [args.python, "-m", "drlnet", "serve", "--listen", address, "--insecure", "--json"]
+    command += ["--shards", str(args.shards)]
     return GuestJob(nic, binding, shlex.join(["/usr/bin/env", "-i", *environment, *command]), setup)
 
 
@@ -114,7 +121,9 @@ def run_one(nic: str, binding: str, args: argparse.Namespace) -> str:
         folder = Path(temporary)
         job = server_job(nic, binding, args)
         with (
-            Bridge(folder / "peer", folder / "nic", own, guest_ip, PORT, args.mtu) as bridge,
+            Bridge(
+                folder / "peer", folder / "nic", own, guest_ip, PORT, args.mtu, args.shards
+            ) as bridge,
             Guest(job, folder, args.cache, folder / "peer") as guest,
         ):
             try:

@@ -57,7 +57,7 @@ const std::vector<Variant>& bare_variants() {
     std::vector<Variant> list = local_variants();
     const auto add = [&](const std::string& driver, const VethPair& pair) {
       Variant variant{"dpdk " + driver, "dpdk:" + driver + ":" + pair.server + ",ip=10.7.0.2/24"};
-      variant.clients = 1;  // a process has one port on an interface
+      variant.clients = kDpdkClients;
       variant.connect_address =
           "dpdk:" + driver + ":" + pair.client + ",ip=10.7.0.1/24,to=10.7.0.2:7447";
       variant.trouble = veth_trouble();

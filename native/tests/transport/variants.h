@@ -20,7 +20,7 @@ constexpr uint64_t kPatienceNs = 10'000'000'000;
 struct Variant {
   std::string name;
   std::string listen_address;        // asks for a fresh port or name
-  size_t clients = 40;               // as many of them as a test may start, an even number, or one
+  size_t clients = 40;               // as many of them as a test may start, an even number
   std::string connect_address = {};  // of clients; empty: the listener's
   std::string trouble = {};          // why it cannot be had here
   bool faulty = false;

@@ -1,5 +1,6 @@
 #include "transport/veth.h"
 
+#include <doctest/doctest.h>
 #include <sched.h>
 
 #include <cerrno>
@@ -40,6 +41,11 @@ std::string join_all() {
 const std::string g_trouble = join_all();
 
 }  // namespace
+
+void join_again(const VethPair& pair) {
+  REQUIRE(run(std::string("ip link delete ") + pair.server));
+  REQUIRE(join(pair));
+}
 
 const std::string& veth_trouble() { return g_trouble; }
 

@@ -14,6 +14,9 @@ struct VethPair {
 constexpr VethPair kPacketPair = {"packet0", "packet1", 9000};
 constexpr VethPair kXdpPair = {"xdp0", "xdp1", 3400};
 
+// Deletes the pair and makes it anew: other interfaces, of the same names.
+void join_again(const VethPair& pair);
+
 // Why there are none; empty when they are there.
 const std::string& veth_trouble();
 

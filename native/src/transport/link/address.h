@@ -38,6 +38,7 @@ struct IpAddress {
 struct Subnet {
   IpAddress address;
   uint8_t prefix_bits = 0;  // of the family: 0 to 32, or 0 to 128
+  bool operator==(const Subnet&) const = default;
   bool contains(const IpAddress& other) const;
   static std::optional<Subnet> parse(std::string_view text);
 };
