@@ -30,6 +30,7 @@ class Crossbar {
   bool has(uint16_t udp_port) const { return owner(udp_port) != size(); }
   size_t size() const { return places_.size(); }
   size_t joined() const { return joined_.load(std::memory_order_relaxed); }
+  bool ever_shared() const { return used_.load(std::memory_order_relaxed) > 1; }
 
   enum class Outcome { nobody, full, taken };
   // The packet is the owner's when it is taken, and stays the caller's otherwise.

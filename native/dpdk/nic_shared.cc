@@ -15,7 +15,7 @@ namespace {
 constexpr uint16_t kClientPlaces = 64;  // as many sessions as a client of 64 shards has
 // Of a client's sessions so many may leave the frames that others received for them lying; beyond,
 // some are lost and sent again.
-constexpr uint16_t kClientRings = 2;
+constexpr uint16_t kClientRings = 1;
 
 // On the kernel's interface, whose filter is told of the groups by the kernel.
 struct KernelLink final : Link {
@@ -85,7 +85,7 @@ size_t Nic::join(uint16_t udp_port, const std::string& shown) {
   throw Error(Status::transport,
               shown + ": this process has " +
                   (taken ? "that port of " + address_.device + " already"
-                         : "all that " + address_.device + " is shared by already"),
+                         : "as many transports on " + address_.device + " as share it"),
               "Listen once on each device: a server's shards take the ports behind its own.");
 }
 
@@ -123,17 +123,19 @@ std::shared_ptr<Port> Nic::port_on(int interface_index) {
   // alone.
   if (port && port_index_ == interface_index) return port;
   // A closed af_xdp port keeps the buffers that it had given the kernel to fill.
-  if (pools_.empty() || (pool_used_ && address_.driver == NicDriver::af_xdp)) {
-    if (crossbar_.joined() == 1) pools_.clear();
-    const uint16_t rings = transports_ == 0 ? kClientRings : transports_ > 1 ? transports_ : 0;
-    pools_.push_back(
-        make_pool(device_, address_.driver, std::max<uint16_t>(1, transports_), rings));
-  }
-  pool_used_ = true;
+  const bool fresh = pools_.empty() || address_.driver == NicDriver::af_xdp;
+  const uint16_t rings = transports_ == 0 ? kClientRings : transports_ > 1 ? transports_ : 0;
+  const std::shared_ptr<Pool> pool =
+      fresh ? make_pool(device_, address_.driver, std::max<uint16_t>(1, transports_), rings)
+            : pools_.back();
   PortOptions options = device_.port;
   static std::atomic<unsigned> count{0};
   if (options.bus == "vdev") options.device += std::to_string(count++);
-  port = std::make_shared<Port>(options, *pools_.back());
+  port = std::make_shared<Port>(options, *pool);
+  if (fresh) {
+    if (!crossbar_.ever_shared()) pools_.clear();
+    pools_.push_back(pool);
+  }
   port_ = port;
   port_index_ = interface_index;
   return port;

@@ -49,10 +49,10 @@ class Nic {
   const uint16_t transports_;
   const NicDevice device_;
   std::mutex mutex_;
-  // The last one is that of the port. Others' frames may be with any member for as long as there
-  // are several; they go before the crossbar's.
+  // The last one is the port's. Buffers of those before it may be with any member that does not
+  // look, so that all stay: one for each time that an af_xdp interface came back to several
+  // members. The crossbar, with the frames in its rings, goes first.
   std::vector<std::shared_ptr<Pool>> pools_;
-  bool pool_used_ = false;
   Crossbar crossbar_;
   std::weak_ptr<Port> port_;
   int port_index_ = 0;  // of the interface that it was opened on

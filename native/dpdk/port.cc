@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstring>
 
 #include "base/error.h"
@@ -120,6 +121,11 @@ void Port::configure(const PortOptions& options, rte_mempool* pool) {
         info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
   }
   code = rte_eth_dev_configure(id_, queues_, send_queues_, &conf);
+  if (code != 0 && !std::has_single_bit(queues_)) {  // vmxnet3 takes powers of two of them
+    queues_ = std::bit_floor(queues_);
+    send_queues_ = std::min(send_queues_, queues_);
+    code = rte_eth_dev_configure(id_, queues_, send_queues_, &conf);
+  }
   if (code != 0) throw failed(options, "cannot configure the device", code);
   receive_turns_.resize(queues_);
   send_turns_.resize(send_queues_);

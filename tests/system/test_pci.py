@@ -1,4 +1,4 @@
-"""The DPDK server on an emulated NIC: two of those that native/tests/pci/run.py drives."""
+"""The DPDK server on an emulated NIC: some of those that native/tests/pci/run.py drives."""
 
 from __future__ import annotations
 
@@ -23,8 +23,12 @@ DEADLINE_S = 360.0
 
 @pytest.mark.parametrize(
     ("nic", "words"),
-    [("virtio-net-pci", []), ("e1000e", ["--ip", "6", "--mtu", "9000"])],
-    ids=["v4", "v6-jumbo-frames"],
+    [
+        ("virtio-net-pci", []),
+        ("e1000e", ["--ip", "6", "--mtu", "9000"]),
+        ("vmxnet3", ["--shards", "2"]),
+    ],
+    ids=["v4", "v6-jumbo-frames", "two-queues-two-shards"],
 )
 def test_a_server_on_an_emulated_nic(nic: str, words: list[str]) -> None:
     if not (PACKAGE / "libdrlnet_dpdk.so").exists():

@@ -192,7 +192,7 @@ TEST_CASE("what cannot share a NIC is told so") {
       return false;
     };
     CHECK(refused(shared.first, kShards, "has that port of packet0 already"));
-    CHECK(refused(shared.first + ",port=9000", kShards, "is shared by already"));
+    CHECK(refused(shared.first + ",port=9000", kShards, "as many transports on packet0"));
     CHECK(refused(shared.first + ",port=9000", 3, "packet0 with other settings"));
     CHECK(refused(shared.first + ",ip=10.7.0.9", kShards, "with other settings"));
     // A place is free again when its transport has gone.
