@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "port_share.h"
+#include "posted_buffers.h"
 #include "transport/link/neighbours.h"
 #include "transport/link/packet.h"
 #include "transport/transport.h"
@@ -44,7 +45,7 @@ struct InterfaceOptions {
   uint16_t slot = 0;
   uint32_t generation = 0;
   bool copies_sent = false;  // the device has copied, part by part, what it has taken
-  bool takes_ahead = false;  // the device takes a buffer for each packet that it is asked for
+  bool vhost = false;        // the device is one of vhost
 };
 
 struct InterfaceCounters {
@@ -92,6 +93,7 @@ class Interface {
   void lend(rte_mbuf* packet, const Loans& loans);
 
   PortShare share_;
+  std::optional<PostedBuffers> posted_;  // of a vhost device
   InterfaceOptions options_;
   link::Host self_;
   size_t max_payload_bytes_ = 0;

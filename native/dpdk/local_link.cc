@@ -80,7 +80,7 @@ std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::st
   options.generation = generation;
   // vhost and memif do; virtio-user's other end reads from our buffers whenever it looks.
   options.copies_sent = end == kServerEnd || driver == LocalDriver::memif;
-  options.takes_ahead = end == kServerEnd && driver == LocalDriver::virtio_user;  // vhost
+  options.vhost = end == kServerEnd && driver == LocalDriver::virtio_user;
   return std::make_unique<Interface>(PortShare(std::make_shared<Port>(port, pool)), options);
 }
 

@@ -62,6 +62,7 @@ class Port {
   // On a queue that several threads use. Nothing is received while another one is at it.
   size_t receive_in_turn(uint16_t queue, std::span<rte_mbuf*> packets);
   size_t send_in_turn(uint16_t queue, std::span<rte_mbuf*> packets);
+  uint16_t id() const { return id_; }
   uint16_t queues() const { return queues_; }
   uint16_t send_queues() const { return send_queues_; }
   link::MacAddress mac() const;
