@@ -16,13 +16,13 @@ constexpr uint64_t kIndexBits = 0x7fff;               // the rest says which tim
 constexpr uint64_t kLineBytes = 64, kFetchedBytes = 3 * kLineBytes;
 constexpr std::array kEvents = {RTE_ETH_EVENT_INTR_LSC, RTE_ETH_EVENT_QUEUE_STATE};
 
-// A descriptor of a packed ring (virtio 1.1, 2.7.13).
-struct Descriptor {
+// A descriptor of a packed ring (virtio 1.1, 2.7).
+struct PackedDescriptor {
   uint64_t address;
   uint32_t length;
   uint16_t id, flags;
 };
-static_assert(sizeof(Descriptor) == 16);
+static_assert(sizeof(PackedDescriptor) == 16);
 
 // The compiler's own prefetch for writing is one for reading, but on processors that it is told of.
 // The others take this instruction for none.
@@ -52,8 +52,8 @@ void PostedBuffers::fetch() {
   if (in_use_.test_and_set(std::memory_order_acquire)) return;
   uint16_t next = 0, used = 0;
   if (device_ >= 0 && rte_vhost_get_vring_base(device_, kRing, &next, &used) == 0) {
-    auto* const descriptors = reinterpret_cast<Descriptor*>(ring_.desc_packed);
-    Descriptor& posted = descriptors[next & kIndexBits];
+    auto* const descriptors = reinterpret_cast<PackedDescriptor*>(ring_.desc_packed);
+    PackedDescriptor& posted = descriptors[next & kIndexBits];
     // Whatever the other end says: an address outside its memory becomes none, and fetching writes
     // nothing.
     uint64_t length = kFetchedBytes;
