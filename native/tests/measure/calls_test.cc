@@ -36,9 +36,11 @@ TEST_CASE("a client's latencies agree within 1% with the raw ones of the very sa
   CHECK(beside <= 0.01 * mean);
   for (const double q : {0.01, 0.5, 0.9, 0.95, 0.99}) {
     CAPTURE(q);
-    // A call may be interrupted after its answer has come, which moves others by a rank.
+    // A call may be interrupted after its answer has come, which moves each one below by a rank: on
+    // a busy machine so may one in a hundred.
     const uint64_t rank = Histogram::rank_of(q, raw.size());
-    CHECK(latency.percentile_ns(q) >= 0.99 * static_cast<double>(raw[rank - 2]) - beside);
+    const uint64_t moved = rank - std::min(rank, 2 + raw.size() / 100);
+    CHECK(latency.percentile_ns(q) >= 0.99 * static_cast<double>(raw[moved]) - beside);
     CHECK(latency.percentile_ns(q) <= 1.01 * static_cast<double>(raw[rank + 2]));
   }
 }
