@@ -31,7 +31,7 @@ void check(const dpdk::LocalAddress& address) {
 
 void check(const dpdk::NicAddress& address) {
   DRLNET_ASSERT(!address.device.empty() && address.device.find(',') == std::string::npos);
-  DRLNET_ASSERT(address.port != 0 && address.to_port != 0 && address.queues != 0);
+  DRLNET_ASSERT(address.port != 0 && address.to_port != 0 && address.queues <= 64);
   DRLNET_ASSERT(address.ip.contains(address.ip.address) || address.ip.address == link::IpAddress{});
   check_ip(address.ip.address);
   if (address.to) check_ip(*address.to);
