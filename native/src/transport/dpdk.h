@@ -10,7 +10,7 @@ namespace drlnet::dpdk {
 std::unique_ptr<Transport> listen(const std::string& rest, uint32_t shards);
 Connected connect(const std::string& rest);
 bool is_loopback(const std::string& rest);
-// Under names of their own. A NIC has one shard.
+// Under names of their own; on a NIC at ports of their own.
 std::string shard(const std::string& rest, uint32_t shard);
 
 }  // namespace drlnet::dpdk
