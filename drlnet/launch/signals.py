@@ -6,17 +6,21 @@ import _thread
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ECHO_S = 0.5  # in which another signal is the same request: `timeout` sends two, a terminal, too
 
 
 class Stop:
-    """Set by SIGINT, SIGTERM or SIGHUP while entered; a second signal ends the process at once.
+    """Set by SIGINT, SIGTERM or SIGHUP while entered; asked again, the process ends at once.
 
+    A signal that follows the first within half a second is its echo: `timeout` signals the command
+    and then the command's process group.
     It has the methods of threading.Event that loops need. An Event itself will not do: setting
     it in a handler can deadlock with the very wait that the handler interrupts.
     Threading: enter it in the main thread; is_set and wait may be called anywhere.
@@ -24,6 +28,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._signal_s = 0.0  # when it came
         self._set = False
         self._raises = False
         self._ending = False  # end() was called, and its interruption is under way
@@ -49,12 +54,14 @@ class Stop:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._ending:
             self._ending = False
-        elif self.signal is not None:
+        elif self.signal is None:
+            self.signal, self._signal_s = number, time.monotonic()
+            self.set()
+        elif time.monotonic() < self._signal_s + _ECHO_S:
+            return
+        else:
             self.before_abort()
             os._exit(128 + number)
-        else:
-            self.signal = number
-            self.set()
         if self._raises:
             raise KeyboardInterrupt
 

@@ -26,13 +26,19 @@ def test_another_thread_ends_what_the_main_one_is_about() -> None:
         assert stop.signal == signal.SIGTERM and stop.exit_code == 143
 
 
-def test_a_second_signal_ends_at_once_but_not_before_the_last_act() -> None:
+def test_a_second_signal_ends_at_once_but_not_before_the_last_act_nor_as_an_echo() -> None:
     script = (
         "import os, signal\n"
-        "from drlnet.launch.signals import Stop\n"
-        "with Stop() as stop:\n"
+        "from drlnet.launch import signals\n"
+        "signals.time.monotonic = lambda: now\n"
+        "now = 100.0\n"
+        "with signals.Stop() as stop:\n"
         "    stop.before_abort = lambda: print('in order', flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    now += 0.4\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    print('an echo', flush=True)\n"
+        "    now += 0.2\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    print('never')\n"
     )
@@ -40,7 +46,7 @@ def test_a_second_signal_ends_at_once_but_not_before_the_last_act() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 143
-    assert ended.stdout == "in order\n"
+    assert ended.stdout == "an echo\nin order\n"
 
 
 def test_ctrl_c_in_the_very_first_imports_is_quiet() -> None:
