@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, count
@@ -78,17 +79,20 @@ class RunFolder:
                 folder.facts_path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
             folder.metrics_path.touch()
         except OSError as error:
+            with suppress(OSError):  # what cannot even be taken back is not what went wrong
+                folder.discard_unused()
             raise _unwritable(folder.path, error) from error
         return folder
 
     def discard_unused(self) -> None:
         """Takes back what create() has made, unless something of a run has come into it since."""
         made = (self.config_path, self.facts_path, self.metrics_path)
-        used = set(self.path.iterdir()) - set(made) or self.metrics_path.stat().st_size
-        if used or not self._wrote_config:
+        there = set(self.path.iterdir())
+        recorded = self.metrics_path in there and self.metrics_path.stat().st_size
+        if there - set(made) or recorded or not self._wrote_config:
             return
         for path in made:
-            path.unlink()
+            path.unlink(missing_ok=True)
         if self._made_folder:
             self.path.rmdir()
 

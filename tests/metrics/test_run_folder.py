@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from dataclasses import replace
@@ -53,6 +54,28 @@ def test_an_unused_folder_is_taken_back(tmp_path: Path, monkeypatch: pytest.Monk
         folder = RunFolder.create(config)
         folder.discard_unused()
         assert not folder.path.exists()
+
+
+@pytest.mark.parametrize("unwritten", ["config.toml", "facts.json"])
+def test_a_folder_that_cannot_be_filled_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unwritten: str
+) -> None:
+    write_text = Path.write_text
+
+    def full(path: Path, words: str, encoding: str) -> int:
+        if path.name == unwritten:
+            path.touch()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_text(path, words, encoding)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "write_text", full)
+    (tmp_path / "given").mkdir()
+    for config in (Config(), config_in(tmp_path / "run"), config_in(tmp_path / "given")):
+        with pytest.raises(RunFolderError, match="No space left"):
+            RunFolder.create(config)
+    assert {path.name for path in tmp_path.iterdir()} == {"runs", "given"}
+    assert not list((tmp_path / "runs").iterdir()) and not list((tmp_path / "given").iterdir())
 
 
 def test_what_is_in_use_or_another_s_is_not_taken_back(tmp_path: Path) -> None:
