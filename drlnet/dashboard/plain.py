@@ -21,7 +21,7 @@ from drlnet.dashboard.units import compact, duration, percent, size
 from drlnet.metrics.plain import plain
 
 _HEADING_EVERY = 20  # lines
-_TABLE_WIDTH = 100  # where no terminal says how wide it is
+_TABLE_WIDTH = 160  # where no terminal says how wide it is: all columns
 
 
 def percentile(figures: Figures, operation: str, q: float, what: str = "latency") -> float:

@@ -9,7 +9,7 @@ import pytest
 from dashboard.readings import training
 from rich.console import Console, Group
 
-from drlnet.dashboard import Lines, picture
+from drlnet.dashboard import Lines, Tables, picture
 from drlnet.dashboard.bottleneck import RULES, find_bottleneck
 from drlnet.dashboard.history import History
 from drlnet.dashboard.layout import compose, everything
@@ -190,6 +190,21 @@ def test_everything_below_each_other_for_a_pipe() -> None:
     words = "\n".join(line.plain for line in lines)
     for operation in operations(shown.figures):
         assert operation.partition("_")[0] in words
+
+
+def test_a_pipe_gets_every_column_whatever_the_terminal_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    file = io.StringIO()
+    tables = Tables("udp://127.0.0.1:7447", file)
+    for t in range(2):
+        tables.show(training(100.0 + t), float(t))
+    tables.close()
+    printed = file.getvalue()
+    for words in ("p99.9", "work99", "params", "window", "gpu", "pid", "4711"):
+        assert words in printed, words
+    assert "…" not in printed
 
 
 def test_without_colour_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
