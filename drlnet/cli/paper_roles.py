@@ -56,6 +56,7 @@ def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
             act_on_redis(options.address, options.workload, stop, say)
         else:
             act(options.address, options.poll, options.workload, stop, say)
+    end_if(stop)
 
 
 def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:

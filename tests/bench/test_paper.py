@@ -243,7 +243,7 @@ def test_roles_by_hand(tmp_path: Path) -> None:
     listen = ("--role", "server", "--server", "udp://127.0.0.1:0")
     with command(tmp_path, *paper, *listen, "--json") as serving:
         (address,) = json.loads(serving.wait_for("ready"))["addresses"]
-        with command(tmp_path, *paper, "--role", "actor", "--server", address):
+        with command(tmp_path, *paper, "--role", "actor", "--server", address) as acting:
             learner = ("--role", "learner", "--server", address, "--budget-s", "0.05")
             ended = finished(tmp_path, *paper, *learner)
             assert ended.popen.returncode == 0, ended.text()
@@ -254,6 +254,7 @@ def test_roles_by_hand(tmp_path: Path) -> None:
                 running.wait_for("ping: p50")
                 assert running.end(signal.SIGINT) == 128 + signal.SIGINT, running.text()
             assert "interrupted" in running.out.decode()
+            assert acting.end(signal.SIGINT) == 128 + signal.SIGINT, acting.text()
     here = ("--role", "learner", "--server", "udp://127.0.0.1:0", "--layouts", "a")
     with command(tmp_path, *paper, *here) as waiting:
         waiting.wait_for("ready: listening on udp://127.0.0.1:")
