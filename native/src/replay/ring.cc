@@ -11,7 +11,9 @@ constexpr uint64_t kLine = 64;
 
 uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-struct Layout {
+}  // namespace
+
+struct Ring::Layout {
   uint64_t record_bytes, total_bytes;
   struct Place {
     uint64_t offset, stride;
@@ -19,7 +21,7 @@ struct Layout {
   std::vector<Place> columns;
 };
 
-Layout layout_of(const TableSpec& spec) {
+Ring::Layout Ring::layout_of(const TableSpec& spec) {
   std::vector<size_t> order(spec.columns.size());  // the shortest first
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {}, [&](size_t i) { return spec.columns[i].bytes(); });
@@ -37,16 +39,14 @@ Layout layout_of(const TableSpec& spec) {
     layout.columns[*--column] = {within, record_bytes};
     within += spec.columns[*column].bytes();
   }
-  layout.total_bytes = whole_pages(Ring::slots(spec) * record_bytes);
+  layout.total_bytes = whole_pages(slots(spec) * record_bytes);
   for (; own != order.end(); ++own) {
     const uint64_t bytes = spec.columns[*own].bytes();
     layout.columns[*own] = {layout.total_bytes, bytes};
-    layout.total_bytes += whole_pages(Ring::slots(spec) * bytes);
+    layout.total_bytes += whole_pages(slots(spec) * bytes);
   }
   return layout;
 }
-
-}  // namespace
 
 uint64_t Ring::slots(const TableSpec& spec) {
   const uint64_t reserve =
@@ -56,12 +56,13 @@ uint64_t Ring::slots(const TableSpec& spec) {
 
 uint64_t Ring::memory_bytes(const TableSpec& spec) { return layout_of(spec).total_bytes; }
 
-Ring::Ring(const TableSpec& spec)
+Ring::Ring(const TableSpec& spec) : Ring(spec, layout_of(spec)) {}
+
+Ring::Ring(const TableSpec& spec, const Layout& layout)
     : capacity_(spec.capacity),
       size_(static_cast<uint32_t>(slots(spec))),
-      record_shift_(static_cast<uint32_t>(std::countr_zero(layout_of(spec).record_bytes))),
-      memory_(memory_bytes(spec)) {
-  const Layout layout = layout_of(spec);
+      record_shift_(static_cast<uint32_t>(std::countr_zero(layout.record_bytes))),
+      memory_(layout.total_bytes) {
   for (size_t i = 0; i < spec.columns.size(); ++i) {
     const auto [offset, stride] = layout.columns[i];
     columns_.push_back({memory_.data() + offset, spec.columns[i].bytes(), stride});

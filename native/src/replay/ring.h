@@ -118,6 +118,10 @@ class Ring {
   }
 
  private:
+  struct Layout;  // where everything lies in the memory
+  static Layout layout_of(const TableSpec& spec);
+  Ring(const TableSpec& spec, const Layout& layout);
+
   std::byte* record(uint32_t slot) const {
     return memory_.data() + (uint64_t{slot} << record_shift_);
   }
