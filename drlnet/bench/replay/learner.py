@@ -140,12 +140,15 @@ class Client:
         """Returns once the door was passed."""
 
     def insert(self, per_second: float) -> tuple[int, float]:
-        """Transitions at that rate until asked for something else: (how many, in how many s)."""
+        """Transitions at that rate until asked for something else: (how many, in how many s).
+
+        At least once, however soon it is asked.
+        """
         assert self._inserter is not None
         interval_s = BY / per_second
         started = time.perf_counter()
         count = 0
-        while not self._asked():
+        while not (count and self._asked()):
             ahead_s = started + count * interval_s - time.perf_counter()
             if ahead_s > 0:  # a slow one still hears when asked
                 time.sleep(min(max(ahead_s, SLICE_S), _HEAR_S))
