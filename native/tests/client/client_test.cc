@@ -70,11 +70,11 @@ TEST_CASE("a stream of samples goes on through faults, its batches exact") {
 TEST_CASE("an expired deadline names the limiter, and the network") {
   auto server = std::make_unique<RunningServer>();
   const TableSpec spec = spec_of();
-  Client client(options_of(*server, 300'000'000));
+  Client client(options_of(*server, 500'000'000));
   const uint32_t table = client.open_table(spec);
   const SampleLayout layout(spec);
   std::vector<std::byte> reply(layout.total_bytes(8));
-  const auto sample = [&] { client.sample(table, 8, reply, deadline_in(200'000'000)); };
+  const auto sample = [&] { client.sample(table, 8, reply, deadline_in(500'000'000)); };
   Error error = error_of(sample);
   CHECK(error.status() == Status::timeout);
   CHECK(error.cause().find("the limiter: the table has fewer items than min_size") !=

@@ -110,7 +110,7 @@ TEST_CASE("a batch that came too late is whole when it is asked for again, elsew
   {
     const BatchLayout layout(spec, kItems);
     std::vector<std::byte> gone(table.bytes(layout));
-    const Error error = error_of([&] { table.sample(layout, gone, deadline_in(1'000'000)); });
+    const Error error = error_of([&] { table.sample(layout, gone, deadline_in(500'000'000)); });
     CHECK(error.status() == Status::timeout);
     CHECK(error.cause().find("min_size") != std::string::npos);
   }

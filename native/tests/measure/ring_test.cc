@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -23,12 +24,16 @@ TEST_CASE("a ring's echo answers every ping with what was sent") {
   const MemoryFile file;
   RingPair here(file.fd), there(file.fd);
   size_t echoed = 0;
-  std::thread echo([&] { echoed = there.echo(500'000'000); });
+  std::atomic<bool> stop = false;
+  std::thread echo([&] {
+    while (!stop) echoed += there.echo(1'000'000);
+  });
   std::vector<uint64_t> latencies(200);
   size_t count = 0;
   for (const size_t bytes : {size_t{1}, size_t{64}, size_t{1024}, Ring::kMaxBytes}) {
     count += here.pings(bytes, {latencies, 100'000'000});
   }
+  stop = true;
   echo.join();
   CHECK(count > 0);
   CHECK(echoed == count);
