@@ -180,12 +180,12 @@ class RingPair:
         self, payload_bytes: int, latencies_ns: NDArray[np.uint64], budget_s: float
     ) -> int: ...
 
-class BulkSender:
+class UdpSender:
     port: int
     def __init__(self, poll: str, row_bytes: int = 0, rows: int = 0) -> None: ...
     def serve(self, for_s: float) -> int: ...
 
-class BulkReceiver:
+class UdpReceiver:
     def __init__(self, port: int, poll: str) -> None: ...
     def transfers(self, bytes: int, latencies_ns: NDArray[np.uint64], budget_s: float) -> int: ...
 
@@ -226,12 +226,12 @@ class StoreReplay(Replay):
 class LocalReplay(Replay):
     def __init__(self, server: Server, spec: TableSpec) -> None: ...
 
-class BareServer:
+class FrameSender:
     address: str
     def __init__(self, address: str, poll: str) -> None: ...
     def serve(self, for_s: float) -> int: ...
 
-class BareClient:
+class FrameReceiver:
     def __init__(self, address: str, poll: str) -> None: ...
     def transfers(
         self, size: int, frame_bytes: int, latencies_ns: NDArray[np.uint64], budget_s: float

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 try:
     from drlnet._native import (
-        BareClient,
-        BareServer,
         BatchLayout,
-        BulkReceiver,
-        BulkSender,
         Client,
+        FrameReceiver,
+        FrameSender,
         FullTable,
         HistogramReading,
         InNetworkReplay,
@@ -24,6 +22,8 @@ try:
         StoreReplay,
         StreamWriter,
         TableSpec,
+        UdpReceiver,
+        UdpSender,
         check_sampler,
         is_loopback,
         kernel_names,
@@ -46,12 +46,10 @@ except ImportError as error:
     ) from error
 
 __all__ = [
-    "BareClient",
-    "BareServer",
     "BatchLayout",
-    "BulkReceiver",
-    "BulkSender",
     "Client",
+    "FrameReceiver",
+    "FrameSender",
     "FullTable",
     "HistogramReading",
     "InNetworkReplay",
@@ -66,6 +64,8 @@ __all__ = [
     "StoreReplay",
     "StreamWriter",
     "TableSpec",
+    "UdpReceiver",
+    "UdpSender",
     "check_sampler",
     "is_loopback",
     "kernel_names",

@@ -31,8 +31,8 @@ bench = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure
 
 
 bench.command("paper")(paper_bench.paper)
-bench.command("bare-server", hidden=True)(paper_bench.bare_server)
-bench.command("bare-client", hidden=True)(paper_bench.bare_client)
+bench.command("frame-sender", hidden=True)(paper_bench.frame_sender)
+bench.command("frame-receiver", hidden=True)(paper_bench.frame_receiver)
 
 
 @bench.command("turns")
@@ -44,8 +44,8 @@ def turns(
 ) -> None:
     """Ping latency alone, and beside a client that samples 25 MB batches without a pause.
 
-    Three processes that each want a core. "On a core" leaves out what the kernel counts as waiting
-    for one; the rest is the server's turns and the network.
+    Three processes that each want a core. "On a core" leaves out what the kernel
+    counts as waiting for one; the rest is the server's turns and the network.
     """
     from drlnet.bench import ALONE, BESIDE, measure_turns
     from drlnet.launch.signals import Stop
@@ -127,8 +127,9 @@ def transport(
 ) -> None:
     """Latency of every operation over each transport, against kernel UDP blocking and polled.
 
-    The same server program and payloads each time; a bare shared-memory ring stands beside them as
-    the floor. Measure on an idle machine with two cores or more.
+    The same server program and payloads each time; a bare shared-memory ring
+    stands beside them as the floor. Measure on an idle machine with two cores or
+    more.
 
     [bold]Examples[/bold]
 
@@ -192,8 +193,9 @@ def sampler(
 ) -> None:
     """Drawing a batch by priority and updating one, over sizes, beside what others do.
 
-    The server's samplers by themselves, on one core; then its whole answer to a sample request,
-    without a network, against memcpy. Peers come by pip install 'drlnet\\[peers]'.
+    The server's samplers by themselves, on one core; then its whole answer to a
+    sample request, without a network, against memcpy. Peers come by pip install
+    'drlnet\\[peers]'.
 
     [bold]Examples[/bold]
 
@@ -201,7 +203,7 @@ def sampler(
 
     drlnet bench sampler --sizes 2^10..2^27 --peers none --rounds 3
 
-    drlnet bench sampler --sizes 2^20 --samplers prioritized --peers cpprb,tianshou
+    drlnet bench sampler --sizes 2^20 --samplers prioritized --peers cpprb
     """
     output = Output(json)
     names = sampler_bench.Names(samplers, peers, kernels)
@@ -244,9 +246,9 @@ def replay(
 ) -> None:
     """What learner and actors do with a replay memory: on ours, from another process, and on peers.
 
-    Insert one by one and by 50, sample, update, a learner's cycle; alone and beside clients that
-    insert. Peers come by pip install 'drlnet\\[peers]', redis-server by the system; what is absent
-    or broken is skipped, with a line.
+    Insert one by one and by 50, sample, update, a learner's cycle; alone and
+    beside clients that insert. Peers come by pip install 'drlnet\\[peers]',
+    redis-server by the system; what is absent or broken is skipped, with a line.
 
     [bold]Examples[/bold]
 
@@ -265,7 +267,14 @@ def replay(
 def learning(
     env: EnvArgument,
     samplers: Annotated[
-        str, typer.Option("--samplers", metavar="NAMES", help="which, separated by commas")
+        str,
+        typer.Option(
+            "--samplers",
+            metavar="NAME,...",
+            help="which [dim](default prioritized, amper-k, amper-fr, amper-fr-prefix, "
+            "uniform)[/dim]",
+            show_default=False,
+        ),
     ] = "prioritized,amper-k,amper-fr,amper-fr-prefix,uniform",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="runs with each sampler")] = 5,
     max_learner_steps: Annotated[
@@ -279,7 +288,8 @@ def learning(
 ) -> None:
     """Steps to the goal and greedy return with each sampler, all else alike.
 
-    Serial runs by the environment's recipe: their steps are reproducible bit by bit.
+    Serial runs by the environment's recipe: their steps are reproducible bit by
+    bit.
 
     [bold]Examples[/bold]
 
@@ -320,7 +330,8 @@ def distribution(
 ) -> None:
     """How far AMPER's draws are from PER's, over its groups and scale.
 
-    KL divergence and largest ratio, for priorities that are log-normal and exponential.
+    KL divergence and largest ratio, for priorities that are log-normal and
+    exponential.
     """
     from drlnet.bench.distribution import Distance, measure_distances
 

@@ -122,10 +122,11 @@ def paper(
 ) -> None:
     """What the network costs, and what each remedy buys: arXiv 2110.13506 on your own machines.
 
-    1. Kernel bypass: store and fetch over DPDK against kernel sockets. 2. In-network replay: the
-    replay memory (a) in the learner, (b) as a plain store, (c) as the server that samples by
-    itself. 3. Prioritized sampling: a batch and its update in (a), (b), (c). One base case, then
-    one factor at a time. Measure on an idle machine with two cores or more.
+    1. Kernel bypass: store and fetch over DPDK against kernel sockets. 2.
+    In-network replay: the replay memory (a) in the learner, (b) as a plain store,
+    (c) as the server that samples by itself. 3. Prioritized sampling: a batch and
+    its update in (a), (b), (c). One base case, then one factor at a time. Measure
+    on an idle machine with two cores or more.
 
     [bold]Examples[/bold]
 
@@ -135,7 +136,7 @@ def paper(
 
     drlnet bench paper --role server --server udp://0.0.0.0:7447 --insecure
 
-    drlnet bench paper --role actor --server udp://10.0.0.2:7447       [dim]# two of them[/dim]
+    drlnet bench paper --role actor --server udp://10.0.0.2:7447  [dim]# two of them[/dim]
 
     drlnet bench paper --role learner --server udp://10.0.0.2:7447
     """
@@ -189,20 +190,20 @@ def _require_fitting(context: typer.Context, *, alone: bool) -> None:
             )
 
 
-def bare_server(listen: str, poll: Annotated[str, typer.Option("--poll")] = "busy") -> None:
-    """Hands out bytes without a session: the other side of `bare-client`."""
+def frame_sender(listen: str, poll: Annotated[str, typer.Option("--poll")] = "busy") -> None:
+    """Hands out bytes without a session: the other side of `frame-receiver`."""
     from drlnet import native
     from drlnet.launch.signals import Stop
 
     output = Output(as_json=True)
     with Stop() as stop:
-        serving = native.BareServer(listen, poll)
-        output.event("ready", address=serving.address)
+        sender = native.FrameSender(listen, poll)
+        output.event("ready", address=sender.address)
         while not stop.is_set():
-            serving.serve(0.05)
+            sender.serve(0.05)
 
 
-def bare_client(
+def frame_receiver(
     address: str,
     poll: Annotated[str, typer.Option("--poll")] = "busy",
     sizes: Annotated[str, typer.Option("--bytes", metavar="N,...")] = "1048576",
@@ -219,9 +220,9 @@ def bare_client(
     from drlnet.bench.rounds import Effort
 
     pin_this_thread(core)
-    output, client = Output(as_json=True), native.BareClient(address, poll)
+    output, receiver = Output(as_json=True), native.FrameReceiver(address, poll)
     for size in map(int, sizes.split(",")):
-        transfers = partial(client.transfers, size, frame_bytes)
+        transfers = partial(receiver.transfers, size, frame_bytes)
         latencies = Effort(calls, budget_s, 3).latencies_us(transfers)
         output.event(f"{size} bytes", us=latencies.tolist())
 

@@ -1,11 +1,11 @@
 // The timed loops of the benchmarks. Latencies go into an array of the caller's; what is returned
 // says how many calls there were.
 #include "bindings.h"
-#include "measure/bulk.h"
 #include "measure/calls.h"
 #include "measure/ring.h"
 #include "measure/samplers.h"
 #include "measure/table.h"
+#include "measure/udp_transfer.h"
 #include "sampler/kernels/kernel.h"
 
 namespace drlnet {
@@ -52,27 +52,27 @@ void bind_ring(nb::module_& module) {
 }
 
 void bind_bulk(nb::module_& module) {
-  using measure::BulkReceiver;
-  using measure::BulkSender;
-  nb::class_<BulkSender>(module, "BulkSender")
+  using measure::UdpReceiver;
+  using measure::UdpSender;
+  nb::class_<UdpSender>(module, "UdpSender")
       .def(
           "__init__",
-          [](BulkSender* place, const std::string& poll, size_t row_bytes, size_t rows) {
-            new (place) BulkSender(poll_of(poll), row_bytes, rows);
+          [](UdpSender* place, const std::string& poll, size_t row_bytes, size_t rows) {
+            new (place) UdpSender(poll_of(poll), row_bytes, rows);
           },
           nb::arg("poll"), nb::arg("row_bytes") = 0, nb::arg("rows") = 0)
-      .def_prop_ro("port", &BulkSender::port)
-      .def("serve", [](BulkSender& sender, double for_s) {
+      .def_prop_ro("port", &UdpSender::port)
+      .def("serve", [](UdpSender& sender, double for_s) {
         nb::gil_scoped_release release;
         return sender.serve(static_cast<uint64_t>(for_s * 1e9));
       });
-  nb::class_<BulkReceiver>(module, "BulkReceiver")
+  nb::class_<UdpReceiver>(module, "UdpReceiver")
       .def("__init__",
-           [](BulkReceiver* place, uint16_t port, const std::string& poll) {
-             new (place) BulkReceiver(port, poll_of(poll));
+           [](UdpReceiver* place, uint16_t port, const std::string& poll) {
+             new (place) UdpReceiver(port, poll_of(poll));
            })
       .def("transfers",
-           [](BulkReceiver& receiver, uint64_t bytes, const Latencies& latencies, double budget_s) {
+           [](UdpReceiver& receiver, uint64_t bytes, const Latencies& latencies, double budget_s) {
              const measure::Loop loop = loop_of(latencies, budget_s);
              nb::gil_scoped_release release;
              return receiver.transfers(bytes, loop);

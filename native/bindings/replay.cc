@@ -2,7 +2,7 @@
 #include "measure/replay.h"
 
 #include "bindings.h"
-#include "measure/bare.h"
+#include "measure/frame_transfer.h"
 
 namespace drlnet {
 namespace {
@@ -56,28 +56,28 @@ void bind_replay(nb::module_& module) {
   nb::class_<LocalReplay, Replay>(module, "LocalReplay")
       .def(nb::init<Server&, const TableSpec&>(), nb::keep_alive<1, 2>());
 
-  nb::class_<BareServer>(module, "BareServer")
+  nb::class_<FrameSender>(module, "FrameSender")
       .def("__init__",
-           [](BareServer* self, const std::string& address, const std::string& poll) {
+           [](FrameSender* self, const std::string& address, const std::string& poll) {
              nb::gil_scoped_release release;
-             new (self) BareServer(address, poll_of(poll));
+             new (self) FrameSender(address, poll_of(poll));
            })
-      .def_prop_ro("address", &BareServer::address)
-      .def("serve", [](BareServer& server, double for_s) {
+      .def_prop_ro("address", &FrameSender::address)
+      .def("serve", [](FrameSender& sender, double for_s) {
         nb::gil_scoped_release release;
-        return server.serve(static_cast<uint64_t>(for_s * 1e9));
+        return sender.serve(static_cast<uint64_t>(for_s * 1e9));
       });
-  nb::class_<BareClient>(module, "BareClient")
+  nb::class_<FrameReceiver>(module, "FrameReceiver")
       .def("__init__",
-           [](BareClient* self, const std::string& address, const std::string& poll) {
+           [](FrameReceiver* self, const std::string& address, const std::string& poll) {
              nb::gil_scoped_release release;
-             new (self) BareClient(address, poll_of(poll));
+             new (self) FrameReceiver(address, poll_of(poll));
            })
-      .def("transfers", [](BareClient& client, size_t bytes, size_t frame_bytes,
+      .def("transfers", [](FrameReceiver& receiver, size_t bytes, size_t frame_bytes,
                            const Array<uint64_t>& latencies, double budget_s) {
         const Loop loop = loop_of(latencies, budget_s);
         nb::gil_scoped_release release;
-        return client.transfers(bytes, frame_bytes, loop);
+        return receiver.transfers(bytes, frame_bytes, loop);
       });
 }
 

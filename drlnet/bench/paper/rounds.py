@@ -132,17 +132,17 @@ def bare_rates(stop: Stop, transport: Subject, effort: Effort, places: Places) -
     sizes = [int(layout_of(spec, batch)["total_bytes"]) for batch in BATCHES]
     rates: dict[int, float] = {}
     with Supervisor(stop) as roles:
-        listen = ["bench", "bare-server", transport.listen, "--poll", transport.poll]
-        server = roles.start("bare server", listen, program=places.server)
+        listen = ["bench", "frame-sender", transport.listen, "--poll", transport.poll]
+        server = roles.start("frame sender", listen, program=places.server)
         said = roles.wait_for_line(server, "ready", _READY_DEADLINE_S)
         if not said:
             return rates  # stopped before
         pin_process(server.pid, places.cores.server)
         core = places.cores.client
         client = roles.start(
-            "bare client",
+            "frame receiver",
             [
-                *("bench", "bare-client", transport.connect or said["address"]),
+                *("bench", "frame-receiver", transport.connect or said["address"]),
                 *("--poll", transport.poll, "--bytes", ",".join(map(str, sizes))),
                 *("--calls", str(effort.calls), "--budget-s", str(effort.budget_s)),
                 *(() if core is None else ("--core", str(core))),

@@ -98,7 +98,7 @@ class _Sender:
     """The other process of a bare transfer."""
 
     def __init__(self, poll: str, row_bytes: int = 0, rows: int = 0) -> None:
-        self._sender = native.BulkSender(poll, row_bytes, rows)
+        self._sender = native.UdpSender(poll, row_bytes, rows)
 
     def hear(self, asked: Callable[[], bool]) -> None:
         """Told by the process that it is in (Worker)."""
@@ -124,7 +124,7 @@ def _transfers(
     cores: Cores,
 ) -> NDArray[np.float64]:
     with Worker(stop, make) as sender, pinned(cores.client):
-        receiver = native.BulkReceiver(sender.call("port"), poll)
+        receiver = native.UdpReceiver(sender.call("port"), poll)
         pin_process(sender.pid, cores.server)
         sender.begin("serve")
         return effort.latencies_us(partial(receiver.transfers, size_bytes))

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "client/bench.h"
-#include "measure/bare.h"
+#include "measure/frame_transfer.h"
 
 namespace drlnet::measure {
 namespace {
@@ -149,15 +149,15 @@ TEST_CASE("a visit of a table that is not there is refused, and holds nobody up"
 
 TEST_CASE("a bare transfer brings its bytes, spinning and asleep") {
   for (const Poll poll : {Poll::busy, Poll::block}) {
-    BareServer server("udp://127.0.0.1:0", poll);
+    FrameSender sender("udp://127.0.0.1:0", poll);
     std::atomic<bool> stop = false;
     std::thread serving([&] {
-      while (!stop) server.serve(kSecond / 50);
+      while (!stop) sender.serve(kSecond / 50);
     });
     std::vector<uint64_t> latencies(5);
-    BareClient client(server.address(), poll);
+    FrameReceiver receiver(sender.address(), poll);
     for (const size_t bytes : {size_t{1}, size_t{100'000}, size_t{3'000'001}}) {
-      CHECK(client.transfers(bytes, 8968, {latencies, 10 * kSecond}) == 5);
+      CHECK(receiver.transfers(bytes, 8968, {latencies, 10 * kSecond}) == 5);
     }
     stop = true;
     serving.join();

@@ -1,6 +1,7 @@
-// Bytes over a transport and nothing else: no session, no table. A request names a range; the
+// A bare transfer in frames, over any transport: no session, no table. A request names a range; the
 // answer is that range in frames as long as a session's, copied out of memory and into it. What a
-// reply's bytes cost at least. Threading: one thread for each side.
+// reply's bytes cost at least as our transports carry them; udp_transfer.h has what they cost the
+// kernel alone. Threading: one thread for each side.
 #pragma once
 
 #include <atomic>
@@ -15,9 +16,9 @@
 
 namespace drlnet::measure {
 
-class BareServer {
+class FrameSender {
  public:
-  BareServer(const std::string& address, Poll poll);  // throws Error(transport)
+  FrameSender(const std::string& address, Poll poll);  // throws Error(transport)
 
   std::string address() const { return transport_->local_address(); }
   // Answers for that long. Returns how many requests came.
@@ -31,9 +32,9 @@ class BareServer {
   std::vector<std::byte> memory_;
 };
 
-class BareClient {
+class FrameReceiver {
  public:
-  BareClient(const std::string& address, Poll poll);
+  FrameReceiver(const std::string& address, Poll poll);
 
   // Transfers of that many bytes in frames of frame_bytes, a window under way at a time, as pulls
   // are. Throws Error(timeout) when nothing comes for a second.

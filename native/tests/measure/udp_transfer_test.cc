@@ -1,4 +1,4 @@
-#include "measure/bulk.h"
+#include "measure/udp_transfer.h"
 
 #include <doctest/doctest.h>
 
@@ -13,12 +13,12 @@ namespace {
 
 TEST_CASE("a bare transfer brings all bytes in their order") {
   for (const Poll poll : {Poll::busy, Poll::block}) {
-    BulkSender sender(poll);
+    UdpSender sender(poll);
     uint64_t sent = 0;
     std::jthread sending([&](const std::stop_token& stop) {
       while (!stop.stop_requested()) sent += sender.serve(10'000'000);
     });
-    BulkReceiver receiver(sender.port(), poll);
+    UdpReceiver receiver(sender.port(), poll);
     std::vector<uint64_t> latencies(2);
     uint64_t expected = 0;
     // Less than a frame, than a message, than the window; more than the window.
@@ -41,11 +41,11 @@ TEST_CASE("a bare transfer brings all bytes in their order") {
 
 TEST_CASE("a bare transfer out of a table brings whole rows of it") {
   constexpr size_t kRowBytes = 7056, kRows = 100, kDrawn = 50;
-  BulkSender sender(Poll::block, kRowBytes, kRows);
+  UdpSender sender(Poll::block, kRowBytes, kRows);
   std::jthread sending([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) sender.serve(10'000'000);
   });
-  BulkReceiver receiver(sender.port(), Poll::block);
+  UdpReceiver receiver(sender.port(), Poll::block);
   std::vector<uint64_t> latencies(1);
   REQUIRE(receiver.transfers(kDrawn * kRowBytes, {latencies, 1'000'000'000}) == 1);
   std::set<std::byte> begins;
@@ -60,8 +60,8 @@ TEST_CASE("a bare transfer out of a table brings whole rows of it") {
 }
 
 TEST_CASE("a transfer that nobody answers gives up") {
-  const BulkSender silent(Poll::block);
-  BulkReceiver receiver(silent.port(), Poll::block);
+  const UdpSender silent(Poll::block);
+  UdpReceiver receiver(silent.port(), Poll::block);
   std::vector<uint64_t> latencies(1);
   CHECK_THROWS_AS(receiver.transfers(1000, {latencies, 1'000'000}), Error);
 }

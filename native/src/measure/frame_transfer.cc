@@ -1,4 +1,4 @@
-#include "measure/bare.h"
+#include "measure/frame_transfer.h"
 
 #include <poll.h>
 
@@ -46,10 +46,10 @@ void send_all(Transport& transport, std::span<const TxFrame> frames) {
 
 }  // namespace
 
-BareServer::BareServer(const std::string& address, Poll poll)
+FrameSender::FrameSender(const std::string& address, Poll poll)
     : transport_(listen(address)), poll_(poll), memory_(2 * kMostBytes, std::byte{1}) {}
 
-size_t BareServer::serve(uint64_t for_ns) {
+size_t FrameSender::serve(uint64_t for_ns) {
   const uint64_t until = now_ns() + for_ns;
   size_t count = 0;
   while (now_ns() < until) {
@@ -63,7 +63,7 @@ size_t BareServer::serve(uint64_t for_ns) {
   return count;
 }
 
-void BareServer::answer(const RxFrame& request) {
+void FrameSender::answer(const RxFrame& request) {
   Range range;
   if (request.data.size() != sizeof range) return;
   std::memcpy(&range, request.data.data(), sizeof range);
@@ -92,10 +92,10 @@ void BareServer::answer(const RxFrame& request) {
   }
 }
 
-BareClient::BareClient(const std::string& address, Poll poll)
+FrameReceiver::FrameReceiver(const std::string& address, Poll poll)
     : connected_(connect(address)), poll_(poll), memory_(kMostBytes) {}
 
-size_t BareClient::transfers(size_t bytes, size_t frame_bytes, const Loop& loop) {
+size_t FrameReceiver::transfers(size_t bytes, size_t frame_bytes, const Loop& loop) {
   if (bytes > kMostBytes) {
     throw Error(Status::config, "a transfer of " + std::to_string(bytes) + " bytes",
                 "transfer " + std::to_string(kMostBytes) + " at most");
@@ -103,7 +103,7 @@ size_t BareClient::transfers(size_t bytes, size_t frame_bytes, const Loop& loop)
   return run(loop, [&] { transfer(bytes, frame_bytes); });
 }
 
-void BareClient::ask(size_t offset, size_t length, size_t frame_bytes) {
+void FrameReceiver::ask(size_t offset, size_t length, size_t frame_bytes) {
   const auto frames = connected_.transport->reserve(1);
   const Range range{number_, offset, length, frame_bytes, {}};
   std::memcpy(frames[0].data, &range, sizeof range);
@@ -114,7 +114,7 @@ void BareClient::ask(size_t offset, size_t length, size_t frame_bytes) {
 }
 
 // Takes what has come; how many bytes of this transfer.
-size_t BareClient::take() {
+size_t FrameReceiver::take() {
   size_t got = 0;
   for (const RxFrame& frame : connected_.transport->recv_burst()) {
     Range range;
@@ -129,7 +129,7 @@ size_t BareClient::take() {
 
 // Nothing is lost while the window fits the receiver's buffer. Where something is all the same, it
 // all goes again: that costs more than a session's repair, and is part of the time.
-void BareClient::transfer(size_t bytes, size_t frame_bytes) {
+void FrameReceiver::transfer(size_t bytes, size_t frame_bytes) {
   const size_t room = frame_bytes - kHeaderBytes;
   const size_t pull = std::max(kPullBytes / room, size_t{1}) * room;
   const size_t window = std::max(connected_.transport->receive_capacity_bytes() / 2, pull);

@@ -1,4 +1,5 @@
-// The floor of bulk replies over kernel UDP: bytes from one buffer into another and nothing else.
+// A bare transfer over kernel UDP alone, beside our transports: the floor of large replies. Bytes
+// from one buffer into another and nothing else.
 // Or from the rows of a table, which lie wherever they were drawn: what the memory that holds them
 // takes beside.
 // Messages are as long as segmentation offload (GSO) allows and arrive joined (GRO), straight into
@@ -22,12 +23,12 @@
 
 namespace drlnet::measure {
 
-class BulkSender {
+class UdpSender {
  public:
   // On a free port of the loopback interface. Throws Error(transport).
-  explicit BulkSender(Poll poll) : BulkSender(poll, 0, 0) {}
+  explicit UdpSender(Poll poll) : UdpSender(poll, 0, 0) {}
   // Each transfer is of `rows` rows' bytes, drawn anew, one after another.
-  BulkSender(Poll poll, size_t row_bytes, size_t rows);
+  UdpSender(Poll poll, size_t row_bytes, size_t rows);
   uint16_t port() const { return port_; }
   // Sends what is asked for, for that long. Returns how many bytes it sent.
   uint64_t serve(uint64_t for_ns);
@@ -50,9 +51,9 @@ class BulkSender {
   udp::SocketAddress to_{};
 };
 
-class BulkReceiver {
+class UdpReceiver {
  public:
-  BulkReceiver(uint16_t port, Poll poll);
+  UdpReceiver(uint16_t port, Poll poll);
   // Transfers of that many bytes. Throws Error(transport) when nothing comes for a second.
   size_t transfers(uint64_t bytes, const Loop& loop);
   std::span<const std::byte> received() const { return bytes_; }  // the last one, and room behind

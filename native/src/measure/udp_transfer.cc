@@ -1,4 +1,4 @@
-#include "measure/bulk.h"
+#include "measure/udp_transfer.h"
 
 #include <netinet/udp.h>
 #include <poll.h>
@@ -42,7 +42,7 @@ void wait_for_frames(Poll poll, int fd) {
 
 }  // namespace
 
-BulkSender::BulkSender(Poll poll, size_t row_bytes, size_t rows)
+UdpSender::UdpSender(Poll poll, size_t row_bytes, size_t rows)
     : poll_(poll),
       socket_(udp::Socket::bound(udp::resolve(kLoopback), kLoopback, {})),
       port_(socket_.local().port()),
@@ -52,7 +52,7 @@ BulkSender::BulkSender(Poll poll, size_t row_bytes, size_t rows)
   for (size_t i = 0; i < row_bytes * rows; ++i) table_.data()[i] = pattern(i);
 }
 
-uint64_t BulkSender::serve(uint64_t for_ns) {
+uint64_t UdpSender::serve(uint64_t for_ns) {
   const uint64_t end = now_ns() + for_ns;
   uint64_t total = 0;
   while (now_ns() < end) {
@@ -73,7 +73,7 @@ uint64_t BulkSender::serve(uint64_t for_ns) {
   return total;
 }
 
-void BulkSender::begin(uint64_t bytes) {
+void UdpSender::begin(uint64_t bytes) {
   sent_ = 0;
   if (rows_ == 0) {
     size_t next = bytes_.size();
@@ -88,7 +88,7 @@ void BulkSender::begin(uint64_t bytes) {
 }
 
 // The parts of a message of up to so many of the bytes to be sent next.
-void BulkSender::fill_message(uint64_t bytes) {
+void UdpSender::fill_message(uint64_t bytes) {
   const size_t length = std::min<uint64_t>(kMessageBytes, bytes);
   parts_.clear();
   if (rows_ == 0) {
@@ -103,7 +103,7 @@ void BulkSender::fill_message(uint64_t bytes) {
   }
 }
 
-void BulkSender::send(uint64_t allowed) {
+void UdpSender::send(uint64_t allowed) {
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(uint16_t))> control{};
   while (sent_ < allowed) {
     fill_message(allowed - sent_);
@@ -133,22 +133,22 @@ void BulkSender::send(uint64_t allowed) {
   }
 }
 
-BulkReceiver::BulkReceiver(uint16_t port, Poll poll)
+UdpReceiver::UdpReceiver(uint16_t port, Poll poll)
     : poll_(poll),
       socket_(udp::Socket::connected(udp::resolve(on_loopback(port)), on_loopback(port), {})) {}
 
-size_t BulkReceiver::transfers(uint64_t bytes, const Loop& loop) {
+size_t UdpReceiver::transfers(uint64_t bytes, const Loop& loop) {
   bytes_.resize(bytes + kRoomBytes);
   return run(loop, [&] { transfer(bytes); });
 }
 
-void BulkReceiver::ask(uint64_t bytes, uint64_t allowed) {
+void UdpReceiver::ask(uint64_t bytes, uint64_t allowed) {
   const Ask ask{transfer_, bytes, allowed};
   while (::send(socket_.fd(), &ask, sizeof ask, 0) < 0 && errno == EAGAIN) spin_pause();
 }
 
 // Messages come in order and none is lost, or the sum of their lengths shows it.
-void BulkReceiver::transfer(uint64_t bytes) {
+void UdpReceiver::transfer(uint64_t bytes) {
   // The kernel counts its bookkeeping, too (as UdpTransport::receive_capacity_bytes).
   const uint64_t window = std::max(socket_.receive_buffer_bytes() / 3, 2 * kMessageBytes);
   ++transfer_;
@@ -177,7 +177,7 @@ void BulkReceiver::transfer(uint64_t bytes) {
   }
 }
 
-size_t BulkReceiver::receive(std::byte* to) {
+size_t UdpReceiver::receive(std::byte* to) {
   const ssize_t length = recv(socket_.fd(), to, kRoomBytes, MSG_DONTWAIT);
   return length > 0 ? static_cast<size_t>(length) : 0;
 }
