@@ -38,14 +38,15 @@ def actor(
 ) -> None:
     """Play an environment and send every step to a replay server.
 
-    Each of N processes steps M environments with its own copy of the newest params. Actors may join
-    and leave at any time: each environment explores by the number that the server leases to it.
+    Each of N processes steps M environments with its own copy of the newest
+    params. Actors may join and leave at any time: each environment explores by
+    the number that the server leases to it.
 
     [bold]Examples[/bold]
 
     drlnet actor CartPole-v1
 
-    drlnet actor CartPole-v1 --server udp://10.0.0.2:7447 --num-actors 4 --envs-per-actor 16
+    drlnet actor CartPole-v1 --server udp://10.0.0.2:7447 --num-actors 4
     """
     from drlnet.config import load
 

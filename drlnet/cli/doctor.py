@@ -29,10 +29,11 @@ def doctor(
 ) -> None:
     """Check what a run needs of this machine, and say how to mend what is missing.
 
-    Each check tries what it is about: a server is started over UDP and over DPDK, torch and an
-    environment make a step, sockets and folders are opened.
+    Each check tries what it is about: a server is started over UDP and over DPDK,
+    torch and an environment make a step, sockets and folders are opened.
 
-    Exit code: 0 all works (warnings included); 24 `drlnet run` would not; 25 DPDK would not.
+    Exit code: 0 all works (warnings included); 24 `drlnet run` would not; 25 DPDK
+    would not.
 
     [bold]Examples[/bold]
 

@@ -36,15 +36,16 @@ def learn(
 ) -> None:
     """Train on what actors send to a replay server, until a goal or a budget.
 
-    Draws prioritized batches, sends priorities back, publishes params for the actors. At the end it
-    plays greedy episodes, prints their mean, and keeps config, metrics and checkpoint in a folder
-    under runs/. Ctrl-C ends it early and keeps the checkpoint.
+    Draws prioritized batches, sends priorities back, publishes params for the
+    actors. At the end it plays greedy episodes, prints their mean, and keeps
+    config, metrics and checkpoint in a folder under runs/. Ctrl-C ends it early
+    and keeps the checkpoint.
 
     [bold]Examples[/bold]
 
     drlnet learn CartPole-v1
 
-    drlnet learn CartPole-v1 --server udp://10.0.0.2:7447 --goal 475 --max-seconds 300
+    drlnet learn CartPole-v1 --server udp://10.0.0.2:7447 --max-seconds 300
     """
     from drlnet.cli.training import check_device, finish, learn_view
     from drlnet.config import load

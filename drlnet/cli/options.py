@@ -40,7 +40,10 @@ ServerOption = Annotated[
 ]
 PollOption = Annotated[
     Literal["busy", "adaptive", "block"] | None,
-    typer.Option("--poll", help="spin for packets, spin briefly then sleep, or sleep"),
+    typer.Option(
+        "--poll",
+        help="spin for packets, spin briefly then sleep, or sleep [dim](default adaptive)[/dim]",
+    ),
 ]
 EalOption = Annotated[
     str | None,
@@ -91,12 +94,23 @@ DebugOption = Annotated[
     bool,
     typer.Option("--debug", help="a traceback with every error", rich_help_panel="Output"),
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="every random number follows")]
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", help="every random number follows [dim](default 0)[/dim]"),
+]
 GoalOption = Annotated[
-    float | None, typer.Option("--goal", help="stop when the mean greedy return reaches it")
+    float | None,
+    typer.Option(
+        "--goal",
+        help="stop when the mean greedy return reaches it [dim](default: the recipe's)[/dim]",
+    ),
 ]
 MaxSecondsOption = Annotated[
-    float | None, typer.Option("--max-seconds", help="stop training after so many seconds")
+    float | None,
+    typer.Option(
+        "--max-seconds",
+        help="stop training after so many seconds [dim](default: the recipe's)[/dim]",
+    ),
 ]
 MaxEnvStepsOption = Annotated[
     int | None, typer.Option("--max-env-steps", help="stop after so many steps of all actors")
@@ -110,16 +124,23 @@ SamplerOption = Annotated[
         "--sampler",
         metavar="NAME",
         help="how items are drawn: prioritized, uniform, fifo, amper-k, amper-fr, "
-        "amper-fr-prefix; its options by --set replay.sampler_options='{groups=20}'; "
+        "amper-fr-prefix; its options are replay.sampler_options (--set); "
         "the same for learner and actors [dim](default prioritized)[/dim]",
     ),
 ]
 NumActorsOption = Annotated[
-    int | None, typer.Option("--num-actors", metavar="N", help="actor processes")
+    int | None,
+    typer.Option(
+        "--num-actors", metavar="N", help="actor processes [dim](default: the recipe's, or 1)[/dim]"
+    ),
 ]
 EnvsPerActorOption = Annotated[
     int | None,
-    typer.Option("--envs-per-actor", metavar="M", help="environments that one actor steps"),
+    typer.Option(
+        "--envs-per-actor",
+        metavar="M",
+        help="environments that one actor steps [dim](default: the recipe's, or 8)[/dim]",
+    ),
 ]
 
 

@@ -48,8 +48,9 @@ def plot(
 ) -> None:
     """Draw runs: learning curves, latency distributions, throughput over time.
 
-    Runs that differ by their seed alone become one line, the median, with a band from the least to
-    the most; others become lines of their own, named by the settings in which they differ.
+    Runs that differ by their seed alone become one line, the median, with a band
+    from the least to the most; others become lines of their own, named by the
+    settings in which they differ.
 
     [bold]Examples[/bold]
 

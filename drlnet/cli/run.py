@@ -69,8 +69,8 @@ def run(
 ) -> None:
     """Train on this machine: starts a server, actors and a learner, and shows them in one view.
 
-    It stops at the goal or a budget, plays 100 greedy episodes, prints their mean and the run's
-    folder. No process survives it, however it ends.
+    It stops at the goal or a budget, plays 100 greedy episodes, prints their mean
+    and the run's folder. No process survives it, however it ends.
 
     [bold]Examples[/bold]
 
@@ -82,7 +82,7 @@ def run(
 
     drlnet run CartPole-v1 --transport dpdk:local
 
-    drlnet run CartPole-v1 --sampler amper-fr --set 'replay.sampler_options={groups=10}'
+    drlnet run CartPole-v1 --sampler amper-fr
 
     drlnet run CartPole-v1 --serial --max-env-steps 20000
     """

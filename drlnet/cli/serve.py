@@ -25,7 +25,7 @@ SamplerOption = Annotated[
         "--sampler",
         metavar="NAME",
         help="draw by it in every table: prioritized, uniform, fifo, amper-k, amper-fr, "
-        "amper-fr-prefix; its options by --set server.sampler_options='{groups=20}' "
+        "amper-fr-prefix; its options are server.sampler_options (--set) "
         "[dim](default: as the clients of a table ask)[/dim]",
     ),
 ]
@@ -68,8 +68,9 @@ def serve(
 ) -> None:
     """Bring up the replay server; Ctrl-C or SIGTERM stops it.
 
-    It stores what actors send, draws prioritized batches for learners, and hands out params. Tables
-    are made by the first client that opens them. One ready line says where it listens.
+    It stores what actors send, draws prioritized batches for learners, and hands
+    out params. Tables are made by the first client that opens them. One ready
+    line says where it listens.
 
     [bold]Examples[/bold]
 
