@@ -18,7 +18,7 @@ from drlnet.bench.turns import fill
 
 __all__ = ["meeting_place"]
 
-IDLE_S = 10.0
+IDLE_S = 4.0
 IDLE_SHARE = 0.05  # of a core
 PATIENCE_US = 1e6  # a ping's, on a machine that runs other tests
 
