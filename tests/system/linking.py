@@ -1,4 +1,4 @@
-"""A client process that says what becomes of it: connects, then pings for every line it is told."""
+"""A process of clients that says what becomes of it: connects, then pings for every line."""
 
 from __future__ import annotations
 
@@ -24,22 +24,26 @@ def say(**values: object) -> None:
     print(json.dumps(values), flush=True)
 
 
-def main(address: str) -> None:
-    """Every line of standard input is a ping; its end is this process's."""
+def main(address: str, count: int) -> None:
+    """So many clients. Every line of standard input is a ping by each; its end is this process's.
+
+    ping_us: the longest.
+    """
     before = cpus()
     try:
-        client = Client(address, name="linking", timeout=10)
-        client.ping()
+        clients = [Client(address, name="linking", timeout=10) for _ in range(count)]
+        for client in clients:
+            client.ping()
         say(up=True, before=before, after=cpus())
     except DrlnetError as error:
         say(up=False, error=type(error).__name__, cause=error.cause, remedy=error.remedy)
         return
     for _ in sys.stdin:
         try:
-            say(ping_us=client.ping())
+            say(ping_us=max(client.ping() for client in clients))
         except DrlnetError as error:
             say(error=type(error).__name__, cause=error.cause, remedy=error.remedy)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]))

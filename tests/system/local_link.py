@@ -40,12 +40,12 @@ def serving(folder: Path, address: str, *args: str) -> Iterator[tuple[Command, s
 
 
 class LinkedClient:
-    """A process of linking.py."""
+    """A process of linking.py; count: how many clients it has, each with a link of its own."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, count: int) -> None:
         script = Path(__file__).with_name("linking.py")
         self.popen = subprocess.Popen(
-            [sys.executable, str(script), address],
+            [sys.executable, str(script), address, str(count)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -74,9 +74,9 @@ class LinkedClient:
 
 
 @contextmanager
-def linked(address: str) -> Iterator[LinkedClient]:
-    """A client process that does not outlive the block."""
-    client = LinkedClient(address)
+def linked(address: str, count: int = 1) -> Iterator[LinkedClient]:
+    """A process of clients that does not outlive the block."""
+    client = LinkedClient(address, count)
     try:
         yield client
     finally:

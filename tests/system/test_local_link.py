@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from system.command import DEADLINE_S, SMALL, command, finished
-from system.local_link import DRIVERS, LinkedClient, linked, meeting_place, serving
+from system.local_link import DRIVERS, linked, meeting_place, serving
 
 import drlnet
 from drlnet import errors
@@ -104,30 +104,27 @@ def test_a_server_comes_back(tmp_path: Path, meeting_place: Path, number: int, d
 
 def test_killed_clients_give_their_places_back(tmp_path: Path, meeting_place: Path) -> None:
     with serving(tmp_path, NAME) as (server, address), linked(address) as living:
-        for _ in range(40):
-            with linked(address) as client:
-                assert client.said["up"], client.said
-                os.kill(client.popen.pid, signal.SIGKILL)
+        for _ in range(5):  # more places than there are
+            with linked(address, count=8) as clients:
+                assert clients.said["up"], clients.said
+                os.kill(clients.popen.pid, signal.SIGKILL)
         assert "ping_us" in living.ping()
         assert server.end(signal.SIGTERM) == 0
 
 
 def test_one_client_too_many(tmp_path: Path, meeting_place: Path) -> None:
     with serving(tmp_path, NAME) as (server, address), ExitStack() as stack:
-        clients: list[LinkedClient] = []
-        while len(clients) < 40:
-            client = stack.enter_context(linked(address))
-            if not client.said["up"]:
-                break
-            clients.append(client)
-        assert len(clients) == 32
+        clients = [stack.enter_context(linked(address, count)) for count in (8, 8, 8, 7, 1)]
+        for each in clients:
+            assert each.said["up"], each.said
+        client = stack.enter_context(linked(address))
         assert client.said["error"] == "ServerFull"
         assert "32 clients" in client.said["cause"]
         assert client.said["remedy"]
         assert "\n" not in client.said["cause"] + client.said["remedy"]
         for each in clients:
             assert "ping_us" in each.ping()
-        clients[7].kill()
+        clients[-1].kill()
         with linked(address) as another:
             assert another.said["up"], another.said
         assert server.end(signal.SIGTERM) == 0
