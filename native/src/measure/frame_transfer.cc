@@ -133,8 +133,8 @@ void FrameReceiver::transfer(size_t bytes, size_t frame_bytes) {
   const size_t room = frame_bytes - kHeaderBytes;
   const size_t pull = std::max(kPullBytes / room, size_t{1}) * room;
   const size_t window = std::max(connected_.transport->receive_capacity_bytes() / 2, pull);
-  const uint64_t give_up = now_ns() + kGiveUpNs;
-  for (;;) {
+  // Longer each time: a sender that is kept off its core would never be waited for.
+  for (uint64_t silence = kRepeatNs; silence < kGiveUpNs; silence *= 2) {
     ++number_;
     size_t asked = 0, got = 0;
     uint64_t heard = now_ns();
@@ -148,15 +148,13 @@ void FrameReceiver::transfer(size_t bytes, size_t frame_bytes) {
       got += more;
       const uint64_t now = now_ns();
       if (more > 0) heard = now;
-      if (now >= heard + kRepeatNs) break;
-      if (more == 0) wait(*connected_.transport, poll_, heard + kRepeatNs);
+      if (now >= heard + silence) break;
+      if (more == 0) wait(*connected_.transport, poll_, heard + silence);
     }
     if (got >= bytes) return;
-    if (now_ns() >= give_up) {
-      throw Error(Status::timeout, "a bare transfer of " + std::to_string(bytes) + " bytes stalls",
-                  "look at what else the machine does");
-    }
   }
+  throw Error(Status::timeout, "a bare transfer of " + std::to_string(bytes) + " bytes stalls",
+              "look at what else the machine does");
 }
 
 }  // namespace drlnet::measure
