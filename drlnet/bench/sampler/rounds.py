@@ -75,6 +75,7 @@ def measure_samplers(
     Replies are drawn by the first sampler of ours, if there is one. When stopped, returns early.
     """
     results = Results()
+    gc.freeze()  # what is there before is not looked through behind each turn
     core = Cores.usable().client
     left = list(subjects)
     for size in sizes:
