@@ -110,11 +110,12 @@ def test_settings_that_can_deadlock(tmp_path: Path) -> None:
     assert ended.popen.returncode == errors.Deadlock.exit_code
 
 
-@pytest.mark.parametrize("role", ["learn", "actor"])
-def test_a_server_that_is_not_there(tmp_path: Path, role: str) -> None:
-    ended = finished(tmp_path, role, ENV, "--server", "udp://127.0.0.1:9", *SMALL)
-    assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
-    assert "udp://127.0.0.1:9" in ended.err.decode()
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    words = (ENV, "--server", "udp://127.0.0.1:9", *SMALL)
+    with command(tmp_path, "learn", *words) as learn, command(tmp_path, "actor", *words) as actor:
+        for waiting in (learn, actor):  # each for its deadline, side by side
+            assert waiting.end() == errors.TransportError.exit_code, waiting.text()
+            assert "udp://127.0.0.1:9" in waiting.err.decode()
     assert not list(tmp_path.glob("runs/*"))
 
 
@@ -163,7 +164,7 @@ def below(run: Command, count: int) -> dict[int, str]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_nothing_survives_a_run(tmp_path: Path, number: int) -> None:
     with started(tmp_path) as run:
         pids = list(below(run, 4))
@@ -172,10 +173,13 @@ def test_nothing_survives_a_run(tmp_path: Path, number: int) -> None:
         assert all_ended(pids)
 
 
-def test_ctrl_c_during_start_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_during_start_up(tmp_path: Path, number: int) -> None:
     with started(tmp_path) as run:
         run.wait_for("starting")
-        assert run.end(signal.SIGINT) == 130
+        pids = list(descendants(run.popen.pid))
+        assert run.end(number) == 128 + number, run.text()
+        assert all_ended(pids)
 
 
 def test_a_killed_actor_is_reported_and_ends_the_run(tmp_path: Path) -> None:

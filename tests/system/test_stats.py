@@ -204,7 +204,7 @@ def test_json_once_and_following(address: str, tmp_path: Path) -> None:
     uptime_s = lines[1]["server.uptime_s"] - lines[0]["server.uptime_s"]
     window_s = lines[1]["figures"]["window_s"]
     assert 0 < uptime_s < DEADLINE_S and 0 < window_s < DEADLINE_S
-    assert lines[1]["per_second"]["server.uptime_s"] == pytest.approx(uptime_s / window_s)
+    assert lines[1]["per_second"]["server.uptime_s"] == pytest.approx(uptime_s / window_s, 0.01)
 
 
 def test_once_prints_everything(address: str, tmp_path: Path) -> None:

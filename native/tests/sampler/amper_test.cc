@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "sampler/statistics.h"
 
 namespace drlnet::test {
 namespace {
@@ -188,7 +189,7 @@ TEST_CASE("frequencies are those of uniform draws from naive candidate sets") {
       for (const auto [groups, scale] : kSettings) {
         INFO(name, ", ", what, ", groups ", groups, ", scale ", scale);
         constexpr uint32_t kItems = 60;
-        constexpr int kDraws = 20000;
+        constexpr int kDraws = draws(20000);
         Random contents(5), random(6), other(7);
         const std::vector<float> priorities = content(what, kItems, contents);
         const SamplerSpec spec = spec_of(name, groups, scale);

@@ -47,7 +47,7 @@ TEST_CASE("independent single draws follow the masses at every size") {
     for (const double orders : {1.0, 3.0}) {
       INFO("leaves ", leaves, " orders ", orders);
       const Binned binned(leaves, orders);
-      constexpr int kDraws = 200000;
+      constexpr int kDraws = draws(200000);
       Random random(leaves + 1);
       std::vector<double> counts(kBins), expected = binned.expected;
       for (double& share : expected) share *= kDraws;
@@ -80,7 +80,7 @@ TEST_CASE("decades of equal mass are drawn equally often, whatever lies beside t
   for (uint32_t slot = 0; slot < decades.size(); ++slot) {
     sampler->insert(slot, static_cast<float>(std::pow(10.0, -decades[slot])));
   }
-  constexpr int kDraws = 200000;
+  constexpr int kDraws = draws(200000);
   std::vector<double> counts(kDecades), expected(kDecades, double{kDraws} / kDecades);
   for (int i = 0; i < kDraws; ++i) {
     uint32_t slot = 0;
