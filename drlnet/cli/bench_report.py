@@ -43,8 +43,15 @@ def effort_of(quick: bool) -> Effort:
 
 def end_if(stop: Stop) -> None:
     """Ends the command when it was told to."""
-    if stop.is_set():  # half a comparison is none
+    if stop.is_set():
         raise typer.Exit(stop.exit_code)
+
+
+def end_without_results_if(stop: Stop, output: Output) -> None:
+    """The same for one that keeps whole comparisons only, and says so."""
+    if stop.is_set():
+        output.note("interrupted: nothing is kept, for half a comparison is none")
+    end_if(stop)
 
 
 def require_writable(out: Path) -> None:

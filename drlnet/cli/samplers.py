@@ -6,7 +6,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drlnet.cli.bench_report import effort_of, end_if, names_in, require_writable, some_in, write
+from drlnet.cli.bench_report import (
+    effort_of,
+    end_without_results_if,
+    names_in,
+    require_writable,
+    some_in,
+    write,
+)
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -61,7 +68,7 @@ def measure(
             effort=effort_of(quick),
             note=output.note,
         )
-        end_if(stop)
+        end_without_results_if(stop, output)
     by_workload = {workload_of(size, batch): size for size in wanted}
     return _report(output, results, subjects[0].name, by_workload, out / "sampler")
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drlnet.cli.bench_report import effort_of, end_if, names_in, require_writable, write
+from drlnet.cli.bench_report import (
+    effort_of,
+    end_without_results_if,
+    names_in,
+    require_writable,
+    write,
+)
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ def measure_transports(
     require_writable(out)
     with Stop() as stop:
         results = run(stop, subjects, rounds=rounds, effort=effort_of(quick), note=output.note)
-        end_if(stop)
+        end_without_results_if(stop, output)
     return _report(output, results, out / "transport")
 
 
@@ -68,7 +74,7 @@ def measure_veth(
             turn=lambda subject: measure_joined(stop, subject, effort, Cores.usable(), sides),
             floors=False,
         )
-        end_if(stop)
+        end_without_results_if(stop, output)
     return _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, mtu=mtu)
 
 
