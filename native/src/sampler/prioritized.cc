@@ -62,9 +62,9 @@ class Prioritized final : public Sampler {
     found_.resize(n);
     for (size_t i = 0; i < n; ++i) targets_[i] = plan_.places[i] * part;
     tree_.find(targets_, found_);
-    for (size_t i = 0; i < n; ++i) slots[i] = found_[plan_.order[i]];
     const double scale = 1 / total;
     for (size_t i = 0; i < n; ++i) {
+      slots[i] = found_[plan_.order[i]];
       probabilities[i] = static_cast<float>(static_cast<double>(tree_.get(slots[i])) * scale);
     }
   }

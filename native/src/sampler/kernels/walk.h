@@ -196,9 +196,10 @@ void find(const TreeArrays& tree, double* targets, uint32_t* leaves, size_t coun
       descend<Node>(tree, level, target, place, block);
     }
     Node::choose_leaves(tree.leaves, target, place, block);
-    // They come while the next block is looked for, or the draw is finished.
-    if (tree.rows != nullptr) fetch_rows(tree, place, block);
   }
+  // They come while the draw is finished. Those of a large batch would only wait for one another
+  // here rather than where they are read.
+  if (tree.rows != nullptr && count <= kBlock) fetch_rows(tree, leaves, count);
 }
 
 template <typename Node>
