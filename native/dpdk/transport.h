@@ -53,6 +53,7 @@ class DpdkTransport final : public Transport {
   size_t mtu(const Endpoint& to) override;
   bool reliable() const override { return false; }
   bool takes_joined_frames() const override { return false; }
+  bool bursts_are_cheap() const override { return !asks_neighbours_; }  // on shared memory
   size_t receive_capacity_bytes() const override;
   std::string local_address() const override { return address_; }
   std::string describe(const Endpoint& endpoint) const override;

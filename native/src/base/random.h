@@ -62,6 +62,8 @@ class Random {
     return static_cast<uint32_t>(product >> 32);
   }
 
+  bool operator==(const Random&) const = default;
+
  private:
   std::array<uint64_t, 4> state_;
 };

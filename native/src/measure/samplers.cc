@@ -19,7 +19,10 @@ uint32_t leaves_of(std::span<const float> priorities) {
 }  // namespace
 
 LiveSampler::LiveSampler(const SamplerSpec& spec, std::span<const float> priorities, uint64_t seed)
-    : priorities_(priorities), sampler_(make_sampler(spec, leaves_of(priorities))), random_(seed) {
+    : priorities_(priorities),
+      sampler_(make_sampler(spec, leaves_of(priorities))),
+      random_(seed),
+      choices_(seed + 1) {
   uint32_t slot = 0;
   for (const float priority : priorities) sampler_->insert(slot++, priority);
 }
@@ -35,12 +38,15 @@ size_t LiveSampler::updates(uint32_t batch, const Loop& loop) {
   of_slots_.resize(batch);
   const auto choose = [&] {
     for (uint32_t i = 0; i < batch; ++i) {
-      slots_[i] = static_cast<uint32_t>(random_.below(priorities_.size()));
+      slots_[i] = static_cast<uint32_t>(choices_.below(priorities_.size()));
       of_slots_[i] = priorities_[next_priority_];
       next_priority_ = (next_priority_ + 1) % priorities_.size();
     }
   };
-  return run(loop, choose, [&] { sampler_->update(slots_, of_slots_); });
+  return run(loop, choose, [&] {
+    sampler_->update(slots_, of_slots_);
+    sampler_->settle(random_);
+  });
 }
 
 }  // namespace drlnet::measure

@@ -29,7 +29,7 @@ class LiveSampler {
  private:
   std::span<const float> priorities_;
   std::unique_ptr<Sampler> sampler_;
-  Random random_;
+  Random random_, choices_;  // of draws, of updates
   size_t next_priority_ = 0;
   std::vector<uint32_t> slots_;  // of the call in hand
   std::vector<float> of_slots_;  // their probabilities, or new priorities

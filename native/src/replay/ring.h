@@ -100,6 +100,7 @@ class Ring {
 
   Row& row(uint32_t slot) { return *reinterpret_cast<Row*>(record(slot)); }
   const Row& row(uint32_t slot) const { return *reinterpret_cast<const Row*>(record(slot)); }
+  size_t record_bytes() const { return size_t{1} << record_shift_; }
   const RingColumn& column(size_t index) const { return columns_[index]; }
 
   // How many of `wanted` rows can be written at the head in one piece, so that no row is

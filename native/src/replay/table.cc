@@ -31,7 +31,15 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
       logical_(std::move(logical)),
       sampler_(make_sampler(spec_.sampler, ring_.size())),
       drawable_(ring_.size()),
-      random_(spec_.seed) {}
+      random_(spec_.seed) {
+  // What draw() or, where items are one row, gather() reads of each slot.
+  const RingColumn& column = ring_.column(layout_.windows().front().column);
+  if (back_ + horizon_ == 0) {
+    sampler_->fetch_along(column.at(0), column.stride);
+  } else {
+    sampler_->fetch_along(reinterpret_cast<const std::byte*>(&ring_.row(0)), ring_.record_bytes());
+  }
+}
 
 uint64_t Table::memory_bytes(const TableSpec& spec) {
   constexpr uint64_t kSamplerBytesPerSlot = 12;  // no sampler of ours takes more when it is large
@@ -63,9 +71,9 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
       // An entry is kept by moving on behind it, not by a branch that would often be foretold
       // wrongly.
       const bool drawable = here & drawable_[slots[n]];
-      maximum = std::max(maximum, drawable ? live[n] : 0.0f);
       n += drawable;
     }
+    for (size_t i = 0; i < n; ++i) maximum = std::max(maximum, live[i]);
     sampler_->update({slots.data(), n}, {live.data(), n});
     if (changes_) changes_->add({slots.data(), n});
     applied += n;

@@ -100,6 +100,9 @@ class Table {
   Status update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities,
                            uint64_t& applied, uint64_t& stale);
 
+  // Nobody waits now: see Sampler::settle().
+  void settle() { sampler_->settle(random_); }
+
   // The items of these keys as a reply of their own, in place of a draw: stored priorities for
   // probabilities, and kNoKey for what is not held. Counts as no draw. O(keys).
   void look_up(std::span<const uint64_t> keys, DrawnBatch& found) const;

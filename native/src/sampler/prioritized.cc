@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/assert.h"
@@ -34,8 +35,19 @@ class Prioritized final : public Sampler {
   }
 
   void update(std::span<const uint32_t> slots, std::span<const float> priorities) override {
-    catch_up();
-    tree_.set(slots, masses_of(priorities));
+    if (slots.size() > later_slots_.size() - later_count_) catch_up();
+    if (slots.size() > later_slots_.size()) return tree_.set(slots, masses_of(priorities));
+    std::ranges::copy(slots, later_slots_.begin() + later_count_);
+    std::ranges::copy(priorities, later_priorities_.begin() + later_count_);
+    later_count_ += slots.size();
+    updated_ = true;
+  }
+  void settle(const Random& random) override {
+    if (updated_) catch_up();
+    if (!plan_.places.empty() && plan_.before != random) plan(plan_.places.size(), random);
+  }
+  void fetch_along(const std::byte* rows, size_t stride) override {
+    tree_.fetch_along(rows, stride);
   }
 
   void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) override {
@@ -43,12 +55,16 @@ class Prioritized final : public Sampler {
     const size_t n = slots.size();
     const double total = tree_.total();
     DRLNET_ASSERT(total > 0);
+    if (plan_.places.size() != n || plan_.before != random) plan(n, random);
+    random = plan_.after;
+    const double part = total / static_cast<double>(n);
     targets_.resize(n);
-    kernel_.stratify(random.bits(), total, targets_.data(), n);
-    tree_.find(targets_, slots);
-    shuffle(slots, random);
+    found_.resize(n);
+    for (size_t i = 0; i < n; ++i) targets_[i] = plan_.places[i] * part;
+    tree_.find(targets_, found_);
     const double scale = 1 / total;
     for (size_t i = 0; i < n; ++i) {
+      slots[i] = found_[plan_.order[i]];
       probabilities[i] = static_cast<float>(static_cast<double>(tree_.get(slots[i])) * scale);
     }
   }
@@ -64,19 +80,22 @@ class Prioritized final : public Sampler {
   }
 
  private:
-  static constexpr float kAbsent = -1;  // in place of a priority
-  static constexpr size_t kMostPutOff = 256;
+  static constexpr float kAbsent = -1;        // in place of a priority
+  static constexpr size_t kMostPutOff = 256;  // one by one
+  static constexpr size_t kMostUpdated = 1024;
 
   // Items come and go one by one, but many in a row and side by side. What they share of the tree
-  // is then summed once for all of them, before anybody looks.
+  // is then summed once for all of them, before anybody looks. An update is put off as a whole:
+  // who sent it need not wait for the tree.
   void put_off(uint32_t slot, float priority) {
-    if (later_count_ == kMostPutOff) catch_up();
+    if (later_count_ >= kMostPutOff) catch_up();
     later_slots_[later_count_] = slot;
     later_priorities_[later_count_++] = priority;
   }
   void catch_up() const {
     if (later_count_ == 0) return;
     const size_t n = std::exchange(later_count_, 0);
+    updated_ = false;
     const auto masses = masses_of({later_priorities_.data(), n});
     for (size_t i = 0; i < n; ++i) masses[i] = later_priorities_[i] == kAbsent ? 0 : masses[i];
     tree_.set({later_slots_.data(), n}, masses);
@@ -89,13 +108,29 @@ class Prioritized final : public Sampler {
     return masses_;
   }
 
-  // Strata are in the order of slots. Fisher and Yates, two of their random numbers to a word.
-  void shuffle(std::span<uint32_t> slots, Random& random) {
-    words_.resize(slots.size() / 2 + 1);
+  // The random part of a batch, which needs to know nothing of the tree.
+  struct Plan {
+    Random before{0}, after{0};   // the generator
+    std::vector<double> places;   // one in each stratum, ascending, counted in strata
+    std::vector<uint32_t> order;  // of the strata in the batch
+  };
+  void plan(size_t n, Random random) {
+    plan_.before = random;
+    plan_.places.resize(n);
+    kernel_.stratify(random.bits(), static_cast<double>(n), plan_.places.data(), n);
+    plan_.order.resize(n);
+    std::iota(plan_.order.begin(), plan_.order.end(), 0);
+    shuffle(plan_.order, random);
+    plan_.after = random;
+  }
+
+  // Fisher and Yates, two of their random numbers to a word.
+  void shuffle(std::span<uint32_t> order, Random& random) {
+    words_.resize(order.size() / 2 + 1);
     kernel_.random_words(random.bits(), words_.data(), words_.size());
-    for (size_t i = slots.size(); i > 1; --i) {
+    for (size_t i = order.size(); i > 1; --i) {
       const auto bits = static_cast<uint32_t>(words_[i / 2] >> (i % 2 * 32));
-      std::swap(slots[i - 1], slots[random.below(static_cast<uint32_t>(i), bits)]);
+      std::swap(order[i - 1], order[random.below(static_cast<uint32_t>(i), bits)]);
     }
   }
 
@@ -103,12 +138,15 @@ class Prioritized final : public Sampler {
   float exponent_, floor_;
   // What was put off is in order: of a leaf that is named twice the later mass holds.
   mutable SumTree tree_;
-  mutable std::array<uint32_t, kMostPutOff> later_slots_;
-  mutable std::array<float, kMostPutOff> later_priorities_;
+  mutable std::array<uint32_t, kMostPutOff + kMostUpdated> later_slots_;
+  mutable std::array<float, kMostPutOff + kMostUpdated> later_priorities_;
   mutable size_t later_count_ = 0;
+  mutable bool updated_ = false;  // some of it, by an update
   uint64_t size_ = 0;
   mutable std::vector<float> masses_;  // scratch
+  Plan plan_;                          // of the next batch, or of the last one
   std::vector<double> targets_;        // scratch
+  std::vector<uint32_t> found_;        // scratch
   std::vector<uint64_t> words_;        // scratch
 };
 

@@ -2,6 +2,7 @@
 // thread. A new sampler is one file and one line in registry.cc.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -28,6 +29,12 @@ class Sampler {
   // slots (but fifo's, which is its meaning). Only called with size() > 0.
   // O(slots.size() * log(leaves)) for trees.
   virtual void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) = 0;
+
+  // Nobody waits now: what the last update left undone, and what the next draw will need of
+  // `random`, is done before it is asked for. No answer changes by it.
+  virtual void settle(const Random& /*random*/) {}
+  // Each slot has a row of `stride` bytes there, which whoever draws the slot reads next.
+  virtual void fetch_along(const std::byte* /*rows*/, size_t /*stride*/) {}
 
   // The stored priority of a present leaf, which its chance is meant to follow; 1 where there are
   // none.

@@ -30,6 +30,12 @@ class SumTree {
   void set(std::span<const uint32_t> leaves, std::span<const float> masses) {
     kernel_->set(arrays_, leaves.data(), masses.data(), leaves.size());
   }
+  // Each leaf has a row of `stride` bytes there, which is read next once the leaf is found.
+  void fetch_along(const std::byte* rows, size_t stride) {
+    arrays_.rows = rows;
+    arrays_.row_bytes = stride;
+  }
+
   float get(uint32_t leaf) const { return arrays_.leaves[leaf]; }
   double total() const { return *arrays_.levels[arrays_.height - 1].sums; }
 

@@ -68,7 +68,11 @@ std::vector<std::string> Server::addresses() const {
 bool Server::poll_once() {
   // A spinning loop need not look at the clock each time: a round is far shorter than a second.
   if (polls_++ % kPollsPerClock == 0) keep_house(now_ns());
-  return sessions_.poll();
+  const bool busy = sessions_.poll();
+  if (busy) {  // the replies are on their way
+    for (const auto& table : tables_) table->settle();
+  }
+  return busy;
 }
 
 void Server::keep_house(uint64_t now) {

@@ -61,6 +61,7 @@ class FaultyTransport final : public Transport {
   size_t mtu(const Endpoint& to) override { return inner_->mtu(to); }
   bool reliable() const override { return false; }
   bool takes_joined_frames() const override { return inner_->takes_joined_frames(); }
+  bool bursts_are_cheap() const override { return inner_->bursts_are_cheap(); }
   size_t receive_capacity_bytes() const override { return inner_->receive_capacity_bytes(); }
   std::string local_address() const override { return inner_->local_address(); }
   std::string describe(const Endpoint& endpoint) const override {

@@ -101,6 +101,8 @@ class Transport {
   // Frames that a sender's kernel has joined (segmentation offload) reach us one by one, whatever
   // the link between does. False: peers are told to send them apart.
   virtual bool takes_joined_frames() const { return true; }
+  // A burst costs nothing beside its frames: the first ones of a message go ahead of the others.
+  virtual bool bursts_are_cheap() const { return false; }
   // Bytes that may be in flight towards us before the receive buffer overflows: what credits share.
   // A frame counts as kMinFrameCharge at least: a buffer holds bookkeeping beside the bytes.
   virtual size_t receive_capacity_bytes() const = 0;

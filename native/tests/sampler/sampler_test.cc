@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "sampler/statistics.h"
@@ -330,6 +331,45 @@ TEST_CASE("fifo draws in order of insertion, each once, then again from the olde
   CHECK(draw(2) == std::vector<uint32_t>{1, 9});
   sampler->insert(3, 1);  // new: before those that were drawn
   CHECK(draw(4) == std::vector<uint32_t>{3, 5, 2, 1});
+}
+
+TEST_CASE("a sampler that is left time in between draws what one without it draws") {
+  constexpr uint32_t kLeaves = 5000;
+  constexpr std::array<size_t, 5> kBatches = {32, 32, 512, 1, 32};
+  for (const SamplerKind& kind : sampler_kinds()) {
+    INFO(std::string(kind.name));
+    const Filled hurried(kind, kLeaves, 11), settled(kind, kLeaves, 11);
+    std::vector<std::byte> rows(size_t{kLeaves} * 40);
+    settled.sampler->fetch_along(rows.data(), 40);
+    std::vector<uint32_t> present;
+    for (const auto& [slot, _] : settled.present) present.push_back(slot);
+    Random choices(3), first(5), second(5);
+    for (int round = 0; round < 40; ++round) {
+      // Some updates find no room beside what is put off already, and some have none at all.
+      std::vector<uint32_t> slots(choices.below(round % 4 == 0 ? 2000 : 300));
+      std::vector<float> priorities(slots.size());
+      for (uint32_t& slot : slots) slot = present[choices.below(present.size())];
+      for (float& priority : priorities)
+        priority = level_priority(static_cast<uint32_t>(choices.below(kLevels)));
+      const uint32_t moved = present[choices.below(present.size())];
+      for (const Filled* filled : {&hurried, &settled}) {
+        filled->sampler->update(slots, priorities);
+        filled->sampler->remove(moved);
+        filled->sampler->insert(moved, 2);
+      }
+      if (round % 3 != 0) settled.sampler->settle(second);
+      CHECK(hurried.sampler->mass() == settled.sampler->mass());
+      const size_t batch = kBatches[static_cast<size_t>(round) % kBatches.size()];
+      std::vector<uint32_t> drawn(batch), also_drawn(batch);
+      std::vector<float> probabilities(batch), also_probabilities(batch);
+      hurried.sampler->draw(drawn, probabilities, first);
+      settled.sampler->draw(also_drawn, also_probabilities, second);
+      CHECK(drawn == also_drawn);
+      CHECK(probabilities == also_probabilities);
+      settled.sampler->settle(second);
+      CHECK(first == second);
+    }
+  }
 }
 
 TEST_CASE("unknown samplers and options are refused with a way out") {

@@ -35,6 +35,10 @@ struct TreeArrays {
   float* leaves;
   Level levels[kMaxHeight];
   uint32_t height;
+  // What is read next of each leaf that was found: find() fetches it ahead, for small batches.
+  // Null: nothing.
+  const std::byte* rows;
+  size_t row_bytes;
 };
 
 struct Kernel {

@@ -171,6 +171,19 @@ void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* 
   }
 }
 
+// A row of up to a cache line lies in two of them at most; of a longer one the rest follows by
+// itself.
+[[gnu::always_inline]] inline void fetch_rows(const TreeArrays& tree, const uint32_t* leaves,
+                                              size_t count) {
+  constexpr size_t kLine = 64;
+  const size_t end = (tree.row_bytes < kLine ? tree.row_bytes : kLine) - 1;
+  for (size_t i = 0; i < count; ++i) {
+    const std::byte* row = tree.rows + leaves[i] * tree.row_bytes;
+    __builtin_prefetch(row);
+    __builtin_prefetch(row + end);
+  }
+}
+
 template <typename Node>
 void find(const TreeArrays& tree, double* targets, uint32_t* leaves, size_t count) {
   const uint32_t merged = merge_level(tree, count);
@@ -184,6 +197,9 @@ void find(const TreeArrays& tree, double* targets, uint32_t* leaves, size_t coun
     }
     Node::choose_leaves(tree.leaves, target, place, block);
   }
+  // They come while the draw is finished. Those of a large batch would only wait for one another
+  // here rather than where they are read.
+  if (tree.rows != nullptr && count <= kBlock) fetch_rows(tree, leaves, count);
 }
 
 template <typename Node>
