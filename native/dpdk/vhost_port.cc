@@ -208,7 +208,8 @@ bool VhostPort::read_rings() {
     uint16_t next = 0, used = 0;
     if (rte_vhost_get_vhost_vring(device_, ring, &vring) != 0 ||
         rte_vhost_get_vring_base(device_, ring, &next, &used) != 0 ||
-        !memory_.holds(vring.device_event, sizeof(Notifications))) {
+        !memory_.holds(vring.device_event, sizeof(Notifications)) ||
+        reinterpret_cast<uintptr_t>(vring.device_event) % alignof(Notifications) != 0) {
       return false;
     }
     // We are not to be told of buffers: the link has a doorbell of its own.

@@ -39,8 +39,12 @@ PackedRing::PackedRing(Direction direction, std::span<PackedDescriptor> descript
       first_untold_(next_),
       turn_((position & kTurn) != 0),
       first_untold_turn_(turn_) {
-  if (next_ >= descriptors_.size() || !memory.holds(descriptors_.data(), descriptors_.size_bytes()))
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(descriptors_.data()) % alignof(PackedDescriptor) == 0;
+  if (next_ >= descriptors_.size() || !aligned ||
+      !memory.holds(descriptors_.data(), descriptors_.size_bytes())) {
     give_up();
+  }
 }
 
 void PackedRing::fetch_to_write() const {
