@@ -273,7 +273,7 @@ size_t VhostPort::receive(uint16_t, std::span<rte_mbuf*> packets) {
 }
 
 size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
-  const Guard guard(taken_);
+  if (taken_.test_and_set(std::memory_order_acquire)) return 0;
   PackedRing& ring = rings_[kToDriver];
   size_t sent = 0;
   for (; sent < packets.size(); ++sent) {
@@ -294,6 +294,7 @@ size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
     ring.push(static_cast<uint32_t>(sizeof(Header)) + packet->pkt_len);
   }
   ring.tell();
+  taken_.clear(std::memory_order_release);
   rte_pktmbuf_free_bulk(packets.data(), static_cast<unsigned>(sent));
   return sent;
 }

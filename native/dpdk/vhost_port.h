@@ -1,6 +1,8 @@
 // The server's end of a vhost-user link: a device whose driver (virtio-user) is in another process.
-// DPDK's vhost library speaks with that process and maps its memory; frames are moved here, since
-// between two cores every cache line counts, and each that its own code moved more took some 50 ns.
+// DPDK's vhost library speaks with that process and maps its memory. Frames are moved here: its own
+// driver tells of each buffer that it has read, with a cache line that goes to and fro, and begins
+// to fetch the next one only to write to it. Round trips took 0.66 us by it and take 0.54, in
+// alternated runs.
 #pragma once
 
 #include <array>
