@@ -46,11 +46,7 @@ PeerAddress from_endpoint(const Endpoint& endpoint) {
 
 Interface::Interface(PortShare share, const InterfaceOptions& options)
     : share_(std::move(share)), options_(options) {
-  self_ = {options.mac.value_or(share_.port().mac()), options.address.address};
-  if (options_.vhost) {
-    posted_.emplace(share_.port().id());
-    asked_ = 1;
-  }
+  self_ = {options.mac, options.address.address};
   const size_t headers = link::udp_header_bytes(self_.ip.v4()) - link::kEthernetBytes;
   max_payload_bytes_ = std::min(kMaxFrameBytes, (options.mtu - headers) / 8 * 8);
   if (options_.copies_sent) parts_.resize(kParts);
@@ -63,12 +59,7 @@ void Interface::receive(rte_mempool* pool, std::span<RxFrame> frames, std::span<
   std::array<rte_mbuf*, kMostReceived> packets;
   size_t received = 0;
   for (uint16_t left = share_.queues(); left > 0 && received == 0; --left) {
-    received = share_.receive(std::span(packets).first(asked_));
-  }
-  if (options_.vhost) {
-    // It takes a buffer for each packet that it is asked for. Buffers that find no packet are given
-    // back before the first packet is: few are asked for, until as many have come.
-    asked_ = received == asked_ ? std::min(2 * asked_, kBurst) : received + 1;
+    received = share_.receive(std::span(packets).first(kBurst));
   }
   const size_t first_hand = received;
   received += share_.take(std::span(packets).subspan(received, kBurst));
@@ -82,7 +73,6 @@ void Interface::receive(rte_mempool* pool, std::span<RxFrame> frames, std::span<
     }
   };
   if (received == 0) return;
-  if (posted_) posted_->fetch();
   fetch(packets[0]);
   // Only neighbours have an age, and only frames are worth a look at the clock.
   const uint64_t now = options_.only_peer ? 0 : now_ns();

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "port_share.h"
-#include "posted_buffers.h"
 #include "transport/link/neighbours.h"
 #include "transport/link/packet.h"
 #include "transport/transport.h"
@@ -41,11 +40,10 @@ struct InterfaceOptions {
   link::Checksums checksums = link::Checksums::headers;
   std::optional<link::IpAddress> gateway;  // for hosts outside the subnet
   std::optional<link::Host> only_peer;     // a point-to-point link: nobody is asked for
-  std::optional<link::MacAddress> mac;     // instead of the port's
+  link::MacAddress mac;
   uint16_t slot = 0;
   uint32_t generation = 0;
   bool copies_sent = false;  // the device has copied, part by part, what it has taken
-  bool vhost = false;        // the device is one of vhost
 };
 
 struct InterfaceCounters {
@@ -93,14 +91,12 @@ class Interface {
   void lend(rte_mbuf* packet, const Loans& loans);
 
   PortShare share_;
-  std::optional<PostedBuffers> posted_;  // of a vhost device
   InterfaceOptions options_;
   link::Host self_;
   size_t max_payload_bytes_ = 0;
   link::Neighbours neighbours_;
   link::Host last_heard_;       // spares a look at the neighbours for every packet of a burst
   uint64_t last_heard_ns_ = 0;  // or asked
-  size_t asked_ = kBurst;       // packets, at the next look
   std::array<rte_mbuf*, 64> queue_{};
   size_t queued_ = 0;
   std::vector<rte_mbuf> parts_;  // of packets in the queue, where the device copies what is sent

@@ -139,7 +139,7 @@ void LocalServer::meet() {
   if (free == clients_.end()) {
     return refuse(connection,
                   "the server has " + std::to_string(clients_.size()) +
-                      " clients on shared memory, the most that DPDK's ports allow",
+                      " clients on shared memory, the most that it takes",
                   advice);
   }
   const auto slot = static_cast<uint16_t>(free - clients_.begin());

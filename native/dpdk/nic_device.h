@@ -4,8 +4,9 @@
 
 #include <memory>
 
-#include "interface.h"
+#include "eal_port.h"
 #include "transport/dpdk_address.h"
+#include "transport/link/packet.h"
 
 namespace drlnet::dpdk {
 

@@ -96,7 +96,7 @@ void Nic::leave(size_t member) {
 
 Nic::Opened Nic::open(size_t member, uint16_t udp_port, int interface_index) {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<Port> port = port_on(interface_index);
+  std::shared_ptr<EalPort> port = port_on(interface_index);
   InterfaceOptions options;
   options.address = address_.ip;
   options.udp_port = udp_port;
@@ -104,7 +104,7 @@ Nic::Opened Nic::open(size_t member, uint16_t udp_port, int interface_index) {
   options.checksums = device_.checksums;
   options.gateway = address_.gateway;
   options.copies_sent = device_.copies_sent;
-  if (device_.own_mac) options.mac = mac_of_our_own(port->mac(), address_.ip.address);
+  options.mac = device_.own_mac ? mac_of_our_own(port->mac(), address_.ip.address) : port->mac();
   std::unique_ptr<Link> link;
   if (address_.driver == NicDriver::pci) {
     link = std::make_unique<Link>();
@@ -117,8 +117,8 @@ Nic::Opened Nic::open(size_t member, uint16_t udp_port, int interface_index) {
   return {std::move(link), pools_.back()};
 }
 
-std::shared_ptr<Port> Nic::port_on(int interface_index) {
-  std::shared_ptr<Port> port = port_.lock();
+std::shared_ptr<EalPort> Nic::port_on(int interface_index) {
+  std::shared_ptr<EalPort> port = port_.lock();
   // One whose interface is gone may be held by a member that has not looked since: it is left
   // alone.
   if (port && port_index_ == interface_index) return port;
@@ -131,7 +131,7 @@ std::shared_ptr<Port> Nic::port_on(int interface_index) {
   PortOptions options = device_.port;
   static std::atomic<unsigned> count{0};
   if (options.bus == "vdev") options.device += std::to_string(count++);
-  port = std::make_shared<Port>(options, *pool);
+  port = std::make_shared<EalPort>(options, *pool);
   if (fresh) {
     if (!crossbar_.ever_shared()) pools_.clear();
     pools_.push_back(pool);

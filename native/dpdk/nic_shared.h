@@ -42,7 +42,7 @@ class Nic {
 
  private:
   bool fits(const NicAddress& address, uint16_t transports) const;
-  std::shared_ptr<Port> port_on(int interface_index);
+  std::shared_ptr<EalPort> port_on(int interface_index);
   PortShare share(std::shared_ptr<Port> port, size_t member);
 
   const NicAddress address_;
@@ -54,7 +54,7 @@ class Nic {
   // members. The crossbar, with the frames in its rings, goes first.
   std::vector<std::shared_ptr<Pool>> pools_;
   Crossbar crossbar_;
-  std::weak_ptr<Port> port_;
+  std::weak_ptr<EalPort> port_;
   int port_index_ = 0;  // of the interface that it was opened on
 };
 

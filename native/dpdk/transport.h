@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "doorbell.h"
+#include "environment.h"
 #include "interface.h"
 
 namespace drlnet::dpdk {

@@ -1,0 +1,140 @@
+"""A server of shared-memory links beside drivers that say what no client of ours says."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from system import raw_driver
+from system.command import DEADLINE_S
+from system.local_link import LinkedClient, linked, meeting_place, serving
+from system.raw_driver import (
+    ARP_QUESTION,
+    BASE,
+    FROM_DRIVER,
+    GET_FEATURES,
+    HEADER_BYTES,
+    SERVER_IP,
+    SIZE,
+    TO_DRIVER,
+    RawDriver,
+)
+
+__all__ = ["meeting_place"]
+
+UNTOLD = 16  # of buffers that it reads, the device tells by so many
+
+
+@contextmanager
+def beside(folder: Path, place: Path) -> Iterator[tuple[LinkedClient, Callable[[], RawDriver]]]:
+    """A server's client, which is served to the end, and what makes raw drivers beside it."""
+    with serving(folder, "dpdk:local:raw") as (server, address), linked(address) as good:
+        yield good, lambda: RawDriver(place / "raw")
+        looked(good)
+        with linked(address) as another:
+            assert "ping_us" in another.ping()
+        assert server.popen.poll() is None, server.text()
+
+
+def looked(good: LinkedClient) -> None:
+    """The server has looked at all of its rings: whenever it looks for a ping."""
+    for _ in range(3):
+        assert "ping_us" in good.ping()
+
+
+def until(good: LinkedClient, done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not done():
+        assert time.monotonic() < deadline, "the ring is not served"
+        looked(good)
+
+
+def read_all(good: LinkedClient, raw: RawDriver) -> None:
+    """Buffers posted, until the device tells that it has read them."""
+    first = raw.next[FROM_DRIVER]
+    assert first % UNTOLD == 0
+    for _ in range(UNTOLD):
+        raw.post(FROM_DRIVER, b"no frame of ours")
+    until(good, lambda: raw.used(FROM_DRIVER, first))
+
+
+def answered(good: LinkedClient, raw: RawDriver) -> None:
+    index = raw.post(TO_DRIVER)
+    raw.post(FROM_DRIVER, ARP_QUESTION)
+    until(good, lambda: raw.used(TO_DRIVER, index))
+    at = raw.buffer(TO_DRIVER, index) + HEADER_BYTES
+    assert raw.memory[at + 20 : at + 22] == b"\0\2", "a reply"
+    assert raw.memory[at + 28 : at + 32] == SERVER_IP
+
+
+WRONG: list[dict[str, int]] = [
+    {"address": 0},
+    {"address": BASE - 1},
+    {"address": BASE + SIZE - 8},
+    {"address": 2**64 - 8},
+    {"length": 2**32 - 1},
+    {"length": SIZE},
+    {"length": HEADER_BYTES},
+    {"flags": raw_driver.NEXT},
+    {"flags": raw_driver.INDIRECT},
+    {"flags": raw_driver.WRITABLE},  # or not, where it should be
+]
+
+
+def test_a_ring_that_says_wrong_things_is_left_alone(tmp_path: Path, meeting_place: Path) -> None:
+    with beside(tmp_path, meeting_place) as (good, connect):
+        for wrong in WRONG:
+            with connect() as raw:
+                read_all(good, raw)
+                bad = raw.post(FROM_DRIVER, b"no frame of ours", **wrong)
+                for _ in range(UNTOLD):
+                    raw.post(FROM_DRIVER, b"no frame of ours")
+                looked(good)
+                assert not raw.used(FROM_DRIVER, bad), wrong
+            with connect() as raw:
+                answered(good, raw)
+                bad = raw.post(TO_DRIVER, **wrong)
+                raw.post(TO_DRIVER)
+                raw.post(FROM_DRIVER, ARP_QUESTION)
+                looked(good)
+                assert not raw.used(TO_DRIVER, bad), wrong
+
+
+def test_rings_that_leave_their_memory_are_closed(tmp_path: Path, meeting_place: Path) -> None:
+    def number(ring_number: int) -> bytes:
+        return struct.pack("<II", FROM_DRIVER, ring_number)
+
+    changes: list[Callable[[RawDriver, int], None]] = [
+        lambda raw, flags: raw.share(4096, flags),
+        lambda raw, flags: raw.tell(raw_driver.SET_VRING_NUM, number(32768), flags=flags),
+        lambda raw, flags: raw.tell(raw_driver.SET_VRING_NUM, number(2**31), flags=flags),
+        lambda raw, flags: raw.tell(raw_driver.SET_VRING_BASE, number(0x7FFF), flags=flags),
+    ]
+    with beside(tmp_path, meeting_place) as (good, connect):
+        for flags in (0, raw_driver.NEED_REPLY):
+            for change in changes:
+                with connect() as raw:
+                    read_all(good, raw)
+                    change(raw, flags)
+                    raw.ask(GET_FEATURES)  # answered, or hung up, when that is done
+                    for _ in range(UNTOLD):
+                        raw.post(FROM_DRIVER, b"no frame of ours")
+                    looked(good)
+                    assert not raw.used(FROM_DRIVER, UNTOLD)
+
+
+def test_rings_go_on_after_any_message_where_they_were(tmp_path: Path, meeting_place: Path) -> None:
+    with beside(tmp_path, meeting_place) as (good, connect), connect() as raw:
+        read_all(good, raw)
+        first = raw.post(FROM_DRIVER, b"no frame of ours")
+        raw.post(FROM_DRIVER, b"no frame of ours")
+        looked(good)
+        assert not raw.used(FROM_DRIVER, first)
+        raw.ask(GET_FEATURES)  # what was read is told of then
+        assert raw.used(FROM_DRIVER, first)
+        answered(good, raw)
+        position = raw.ask(raw_driver.GET_VRING_BASE, struct.pack("<II", FROM_DRIVER, 0))
+        assert struct.unpack("<II", position)[1] == raw_driver.TURN | raw.next[FROM_DRIVER]
