@@ -39,8 +39,7 @@ class TickClock {
   uint64_t fresh_ticks_ = 0;     // until the next one; 0: the rate is not known
 };
 
-// In the thread's static memory, some of which is left for modules that are loaded late: elsewhere
-// every reading would begin with a call that looks for it.
+// In the thread's static memory: elsewhere every reading would begin with a call that finds it.
 [[gnu::tls_model("initial-exec")]] inline constinit thread_local TickClock tick_clock;
 inline uint64_t now_ns() { return tick_clock.now_ns(); }
 
