@@ -26,10 +26,11 @@ Connection::Connection(Connected connected, std::string name)
       name_(std::move(name)),
       client_(random_secret()),
       pull_window_(static_cast<uint32_t>(std::clamp<size_t>(
-          transport_->receive_capacity_bytes() / 2, 4 * kMaxFrameBytes, 1 << 22))) {
+          transport_->receive_capacity_bytes() / 2, 4 * kMaxFrameBytes, 1 << 22))),
+      timeout_ns_(kMinTimeoutNs) {
   for (size_t i = 0; i < kLanes; ++i) {
     lanes_[i].calls.resize(kLaneWindow[i]);
-    lanes_[i].taken.resize(kLaneWindow[i]);
+    lanes_[i].window = kLaneWindow[i];
   }
   nonce_ = random_secret();
 }
@@ -43,20 +44,13 @@ Connection::~Connection() {
   }
 }
 
-bool Connection::has_room(Operation operation) const {
-  const LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
-  const size_t index = window_place(lane.next, lane.calls.size());
-  return !lane.taken[index] || lane.calls[index].state == Call::State::done;
-}
-
 Call& Connection::begin(Operation operation) {
   DRLNET_ASSERT(has_room(operation));
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
-  const size_t index = window_place(lane.next, lane.calls.size());
-  Call& call = lane.calls[index];
+  Call& call = lane.call(lane.next);
   // Whoever has not collected an answer yet must not hold up the others who share the lane.
-  if (lane.taken[index]) parked_.push_back(std::exchange(call, Call{}));
-  lane.taken[index] = true;
+  if (lane.taken & lane.bit(lane.next)) parked_.push_back(std::exchange(call, Call{}));
+  lane.taken |= lane.bit(lane.next);
   call.state = Call::State::idle;
   call.operation = operation;
   call.request = lane.next++;
@@ -71,7 +65,7 @@ Call& Connection::begin(Operation operation) {
 void Connection::withdraw(Call& call) {
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
   DRLNET_ASSERT(call.state == Call::State::idle && call.request + 1 == lane.next);
-  lane.taken[window_place(--lane.next, lane.calls.size())] = false;
+  lane.taken &= ~lane.bit(--lane.next);
 }
 
 CallId Connection::submit(Call& call, uint64_t now) {
@@ -86,11 +80,12 @@ CallId Connection::submit(Call& call, uint64_t now) {
   call.retry_at_ns = call.last_sent_ns = 0;
   ++active_;
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
-  lane.active |= 1u << window_place(call.request, lane.calls.size());
+  lane.active |= lane.bit(call.request);
   if (state_ == State::open) {
     call.sent.begin(static_cast<uint32_t>(call.body.size()),
                     static_cast<uint32_t>(frame_bytes_) - kHeaderBytes);
-    send_requests(call.issued_ns);
+    // Behind those that wait already.
+    unsent_ = !(unsent_ ? send_requests(now) : send_unsent(call, now));
     outbox_.flush();
   }
   next_deadline_ = 0;
@@ -99,10 +94,7 @@ CallId Connection::submit(Call& call, uint64_t now) {
 
 CallId Connection::submit(Call& call) { return submit(call, now_ns()); }
 
-Call& Connection::call(CallId id) {
-  LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
-  Call& call = lane.calls[window_place(id.request, lane.calls.size())];
-  if (call.request == id.request) return call;
+Call& Connection::parked(CallId id) {
   const auto parked = std::ranges::find_if(parked_, [&](const Call& other) {
     return other.request == id.request && lane_of(other.operation) == id.lane;
   });
@@ -114,9 +106,8 @@ void Connection::release(CallId id) {
   Call& released = call(id);
   DRLNET_ASSERT(released.state == Call::State::done);
   LaneCalls& lane = lanes_[static_cast<size_t>(id.lane)];
-  const size_t index = window_place(id.request, lane.calls.size());
-  if (&released == &lane.calls[index]) {
-    lane.taken[index] = false;
+  if (&released == &lane.call(id.request)) {
+    lane.taken &= ~lane.bit(id.request);
   } else {
     parked_.erase(parked_.begin() + (&released - parked_.data()));
   }
@@ -170,7 +161,7 @@ bool Connection::round(std::span<const RxFrame> frames) {
   }
   held_ = false;
   if (state_ == State::open && active_ > 0) {
-    send_requests(now);
+    if (unsent_) unsent_ = !send_requests(now);
     each_active([&](Call& call) {
       if (call.state == Call::State::receiving) send_pulls(call, now);
       if (call.retry_at_ns != 0 && now >= call.retry_at_ns) repair(call, now);
@@ -219,8 +210,7 @@ void Connection::on_frame(std::span<const std::byte> frame, uint64_t now) {
     return;
   }
   if (header.credit != 0) credit_ = header.credit;
-  LaneCalls& lane = lanes_[static_cast<size_t>(header.lane)];
-  Call& call = lane.calls[window_place(header.request, lane.calls.size())];
+  Call& call = lanes_[static_cast<size_t>(header.lane)].call(header.request);
   if (call.request != header.request || call.state == Call::State::idle ||
       call.state == Call::State::done || call.operation != header.operation) {
     ++duplicates_;
@@ -277,12 +267,11 @@ void Connection::measured(uint64_t round_trip_ns) {
   const double error = static_cast<double>(round_trip_ns) - smoothed_ns_;
   smoothed_ns_ += error / 8;
   variance_ns_ += (std::abs(error) - variance_ns_) / 4;
+  timeout_ns_ = std::max(static_cast<uint64_t>(smoothed_ns_ + 4 * variance_ns_), kMinTimeoutNs);
 }
 
 uint64_t Connection::timeout_of(const Call& call) const {
-  const auto base = static_cast<uint64_t>(smoothed_ns_ + 4 * variance_ns_);
-  const uint64_t backed_off = std::max(base, kMinTimeoutNs) << std::min(call.attempts, 6u);
-  return std::min(backed_off, kMaxTimeoutNs);
+  return std::min(timeout_ns_ << std::min(call.attempts, 6u), kMaxTimeoutNs);
 }
 
 FrameHeader Connection::header_for(FrameKind kind, const Call& call) {

@@ -90,14 +90,21 @@ class Connection {
 
   // Whether the lane's window takes another request. Answers that nobody has collected do not
   // count.
-  bool has_room(Operation operation) const;
+  bool has_room(Operation operation) const {
+    const LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
+    return !(lane.taken & lane.bit(lane.next)) ||
+           lane.calls[lane.place(lane.next)].state == Call::State::done;
+  }
   // A call to fill (its body is empty, its room kept). has_room() must hold. submit() sends it,
   // withdraw() forgets it; one of the two comes before the next begin().
   Call& begin(Operation operation);
   CallId submit(Call& call, uint64_t now);
   CallId submit(Call& call);
   void withdraw(Call& call);
-  Call& call(CallId id);
+  Call& call(CallId id) {
+    Call& call = lanes_[static_cast<size_t>(id.lane)].call(id.request);
+    return call.request == id.request ? call : parked(id);
+  }
   bool done(CallId id) { return call(id).state == Call::State::done; }
   // Frees the call's place. Calls of a lane may be released in any order.
   void release(CallId id);
@@ -112,12 +119,18 @@ class Connection {
   struct LaneCalls {
     uint64_t next = 1;
     std::vector<Call> calls;
-    std::vector<bool> taken;  // begun and not released
-    uint32_t active = 0;      // bit i: calls[i] is under way
+    size_t window = 0;    // calls.size()
+    uint32_t taken = 0;   // bit i: calls[i] is begun and not released
+    uint32_t active = 0;  // bit i: calls[i] is under way
+
+    size_t place(uint64_t request) const { return window_place(request, window); }
+    uint32_t bit(uint64_t request) const { return 1u << place(request); }
+    Call& call(uint64_t request) { return calls[place(request)]; }
   };
-  static_assert(std::ranges::max(kLaneWindow) <= 32, "bits of LaneCalls::active");
+  static_assert(std::ranges::max(kLaneWindow) <= 32, "bits of LaneCalls");
 
   bool round(std::span<const RxFrame> frames);
+  Call& parked(CallId id);
   void say_hello(uint64_t now);
   void on_frame(std::span<const std::byte> frame, uint64_t now);
   void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
@@ -128,7 +141,7 @@ class Connection {
   void place(Call& call, uint32_t offset, std::span<const std::byte> payload);
   uint32_t unasked_bytes(const Call& call) const;
   void finish(Call& call, uint64_t now);
-  void send_requests(uint64_t now);
+  bool send_requests(uint64_t now);
   bool send_unsent(Call& call, uint64_t now);
   bool send_fragment(Call& call, uint32_t index, uint64_t now);
   void send_pulls(Call& call, uint64_t now);
@@ -178,6 +191,8 @@ class Connection {
   uint32_t credit_ = 2 * kMaxFrameBytes, window_ = 1 << 16, in_flight_ = 0;
   uint32_t pull_window_, pulled_ = 0;  // reply bytes asked for and not here
   double smoothed_ns_ = 1e6, variance_ns_ = 5e5;
+  uint64_t timeout_ns_;  // of a request's first attempt
+  bool unsent_ = false;  // some request may have fragments that were never sent
   uint64_t next_deadline_ = 0;
   // Something is to be sent for which credit or window have no room: seen in this round, and since
   // when (0: nothing is).

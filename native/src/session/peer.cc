@@ -33,6 +33,7 @@ Peer::Peer(const Hello& hello)
   for (size_t i = 0; i < kLanes; ++i) {
     lanes[i].next = std::max<uint64_t>(hello.first_request[i], 1);
     lanes[i].slots.resize(kLaneWindow[i]);
+    lanes[i].window = kLaneWindow[i];
     for (Slot& slot : lanes[i].slots) {
       slot.body = {at, body_bytes(i)};
       at += body_bytes(i);

@@ -31,7 +31,7 @@ class ReplySource {
   virtual bool gather(uint64_t offset, std::span<std::byte> out, Loans& loans) const = 0;
 };
 
-struct Slot {
+struct alignas(64) Slot {
   enum class State : uint8_t { empty, receiving, ready, waiting, answered };
   State state = State::empty;
   Operation operation{};
@@ -58,10 +58,11 @@ struct Slot {
 struct LaneState {
   uint64_t next = 1;  // the request to run next
   std::vector<Slot> slots;
+  size_t window = 0;  // slots.size()
   // Of waiting(): since when, and who counts it beside the peer (the handler says, or null).
   uint64_t waiting_since_ns = 0;
   WaitTimes* waits = nullptr;
-  Slot& slot(uint64_t request) { return slots[window_place(request, slots.size())]; }
+  Slot& slot(uint64_t request) { return slots[window_place(request, window)]; }
   // The request that holds up the lane, if one does.
   Slot* waiting() {
     Slot& head = slot(next);

@@ -28,11 +28,10 @@ void Connection::say_hello(uint64_t now) {
     // The session goes on with the oldest request that is not answered; later ones may be.
     const LaneCalls& lane = lanes_[i];
     const auto finished = [&](uint64_t request) {
-      const size_t index = window_place(request, lane.calls.size());
-      return !lane.taken[index] || lane.calls[index].state == Call::State::done;
+      return !(lane.taken & lane.bit(request)) ||
+             lane.calls[lane.place(request)].state == Call::State::done;
     };
-    const uint64_t window = lane.calls.size();
-    uint64_t first = lane.next > window ? lane.next - window : 1;
+    uint64_t first = lane.next > lane.window ? lane.next - lane.window : 1;
     while (first < lane.next && finished(first)) ++first;
     for (uint64_t request = first; request < lane.next; ++request) {
       if (finished(request)) hello.finished[i] |= 1u << (request - first);
@@ -87,6 +86,7 @@ void Connection::resume_calls() {
   in_flight_ = pulled_ = 0;
   settle_until_ = 0;
   window_ = 1 << 16;
+  unsent_ = true;
   each_active([&](Call& call) {
     call.state = Call::State::sending;
     call.next_fragment = 0;
@@ -98,18 +98,21 @@ void Connection::resume_calls() {
 }
 
 // Sends the fragments that were never sent, oldest request of each lane first, within the credit.
-// One fragment may always be in flight, so that a small credit cannot stop a session.
-void Connection::send_requests(uint64_t now) {
+// One fragment may always be in flight, so that a small credit cannot stop a session. False when
+// some are left.
+bool Connection::send_requests(uint64_t now) {
   for (LaneCalls& lane : lanes_) {
     if (lane.active == 0) continue;
     // The oldest request's place in the window; from the window's end it goes on at its beginning.
-    const uint32_t older = ~0u << window_place(lane.next, lane.calls.size());
+    const uint32_t older = ~0u << lane.place(lane.next);
     for (const uint32_t part : {lane.active & older, lane.active & ~older}) {
       for (uint32_t left = part; left != 0; left &= left - 1) {
-        if (!send_unsent(lane.calls[static_cast<size_t>(std::countr_zero(left))], now)) return;
+        Call& call = lane.calls[static_cast<size_t>(std::countr_zero(left))];
+        if (!send_unsent(call, now)) return false;
       }
     }
   }
+  return true;
 }
 
 // False when credit or device take no more.

@@ -33,7 +33,7 @@ void Connection::on_response(Call& call, const FrameHeader& header,
   }
   if (status != call.status || header.total_bytes != call.reply_bytes ||
       !call.received.fits(header.offset, header.length) ||
-      header.offset >= std::max({call.asked, unasked_bytes(call), 1u})) {
+      (header.offset > 0 && header.offset >= std::max(call.asked, unasked_bytes(call)))) {
     ++drops_;
     return;
   }
@@ -116,9 +116,8 @@ void Connection::finish(Call& call, uint64_t now) {
     measured(latency);
   }
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
-  const size_t index = window_place(call.request, lane.calls.size());
-  lane.active &= ~(1u << index);
-  if (call.unwanted) lane.taken[index] = false;
+  lane.active &= ~lane.bit(call.request);
+  if (call.unwanted) lane.taken &= ~lane.bit(call.request);
 }
 
 uint32_t Connection::eager_bytes() const {

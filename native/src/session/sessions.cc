@@ -53,6 +53,8 @@ bool Sessions::poll() {
     outboxes_[i].flush();
     note_ran();
   }
+  // The sooner an idle round ends, the sooner the next frame is found.
+  if (started == 0 && idle_ && !ran_) return false;
   if (ran_) retry_waiting();
   send_acks();
   for (Outbox& outbox : outboxes_) outbox.flush();
@@ -60,6 +62,7 @@ bool Sessions::poll() {
   const bool busy = serve_turn() || ran_ || started != 0;
   for (Outbox& outbox : outboxes_) outbox.flush();
   note_round(busy, started);
+  idle_ = !busy && !pulls_ && !output_blocked();
   return busy;
 }
 
@@ -333,7 +336,7 @@ void Sessions::share_credit(uint16_t listener) {
       static_cast<uint32_t>(std::clamp<size_t>(share, 2 * kMaxFrameBytes, 1 << 20));
 }
 
-void Sessions::send(Peer& peer, FrameHeader header, std::span<const std::byte> payload) {
+void Sessions::send(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload) {
   TxFrame* frame = outboxes_[peer.listener].next(peer.endpoint, peer.frames_apart);
   if (frame == nullptr) return;  // the device is full: the client asks again
   write_header(frame->data, header);

@@ -92,7 +92,7 @@ class Sessions {
   void read_listeners(Metrics& metrics) const;
 
   FrameHeader header_for(Peer& peer, FrameKind kind, Lane lane, const Slot& slot) const;
-  void send(Peer& peer, FrameHeader header, std::span<const std::byte> payload);
+  void send(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload);
   void send_stateless(uint16_t listener, const Endpoint& to, FrameHeader header,
                       std::span<const std::byte> payload, size_t frame_bytes);
   void share_credit(uint16_t listener);
@@ -119,6 +119,7 @@ class Sessions {
   uint64_t busy_ns_ = 0, busy_since_ns_ = 0;  // since: 0 while there is nothing to do
   bool pulls_ = false;                        // some client may wait for a part of a reply
   bool ran_ = false;                          // a request ran since waiting ones were last tried
+  bool idle_ = false;  // the last round found nothing to do, and left nothing to be done
   // The request that ran last, until its end is known: that of its reply's sending, or the next
   // one's beginning.
   struct Ran {

@@ -2,21 +2,6 @@
 
 namespace drlnet {
 
-Lane lane_of(Operation operation) {
-  switch (operation) {
-    case Operation::append:
-      return Lane::append;
-    case Operation::sample:
-    case Operation::read_items:
-      return Lane::sample;
-    case Operation::update_priorities:
-    case Operation::new_priorities:  // behind the client's own updates
-      return Lane::update;
-    default:
-      return Lane::control;
-  }
-}
-
 const char* operation_name(Operation operation) {
   constexpr const char* kNames[kOperations] = {
       "ping",       "open_table",        "lease",   "resume", "release", "append",

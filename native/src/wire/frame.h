@@ -60,7 +60,20 @@ enum class Operation : uint8_t {
   new_priorities = 13,
 };
 constexpr size_t kOperations = 14;
-Lane lane_of(Operation operation);
+constexpr Lane lane_of(Operation operation) {
+  switch (operation) {
+    case Operation::append:
+      return Lane::append;
+    case Operation::sample:
+    case Operation::read_items:
+      return Lane::sample;
+    case Operation::update_priorities:
+    case Operation::new_priorities:  // behind the client's own updates
+      return Lane::update;
+    default:
+      return Lane::control;
+  }
+}
 const char* operation_name(Operation operation);
 
 struct FrameHeader {
@@ -117,8 +130,18 @@ std::optional<Drop> parse_frame(std::span<const std::byte> frame, FrameHeader& h
 inline std::span<const std::byte> frame_payload(std::span<const std::byte> frame) {
   return frame.subspan(kHeaderBytes);
 }
+// Field by field: a header that has just been filled cannot be loaded in larger pieces before its
+// fields have left the processor's store buffer.
 inline void write_header(std::byte* frame, const FrameHeader& header) {
-  std::memcpy(frame, &header, sizeof header);
+  const auto put = [&](const auto&... fields) {
+    const auto* begin = reinterpret_cast<const std::byte*>(&header);
+    (std::memcpy(frame + (reinterpret_cast<const std::byte*>(&fields) - begin), &fields,
+                 sizeof fields),
+     ...);
+  };
+  put(header.magic, header.version, header.kind, header.connection, header.packet_number,
+      header.tag, header.lane, header.operation, header.status, header.frame_bytes, header.reserved,
+      header.request, header.total_bytes, header.offset, header.length, header.credit);
 }
 
 // Bits of capabilities, of hello and welcome alike.
