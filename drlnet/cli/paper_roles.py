@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +11,9 @@ from drlnet.cli.bench_report import end_if
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from drlnet.bench.paper.phases import Appends
     from drlnet.bench.paper.workloads import Workload
     from drlnet.bench.rounds import Effort
     from drlnet.launch.signals import Stop
@@ -45,11 +48,10 @@ def play(output: Output, role: Literal["actor", "learner"], options: RoleOptions
 
 def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
     from drlnet.bench.paper.actor import act
-    from drlnet.bench.paper.phases import Appends
     from drlnet.bench.paper.redis_store import SCHEME, act_on_redis
 
-    def say(appends: Appends) -> None:
-        output.event("appends", **asdict(appends))
+    def say(chunks: Sequence[Appends]) -> None:
+        output.event("appends", chunks=[vars(chunk) for chunk in chunks])
 
     with suppress(KeyboardInterrupt), stop.interrupts():
         if options.address.startswith(SCHEME):

@@ -72,10 +72,10 @@ class Client:
         Raises TableMismatch (which field, which side), ConfigError (settings that cannot work, or
         that can deadlock).
         """
-        spec = native_spec(
-            name, columns, item, capacity, sampler or Sampler(), limiter or Limiter(), seed
-        )
-        return Table(self._session, spec, columns, item)
+        limiter = limiter or Limiter()
+        spec = native_spec(name, columns, item, capacity, sampler or Sampler(), limiter, seed)
+        limited = limiter.samples_per_insert > 0
+        return Table(self._session, spec, columns, item, limited=limited)
 
     def publish(self, params: bytes) -> int:
         """Makes params the newest version and returns its number, which grows from 1."""

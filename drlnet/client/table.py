@@ -32,6 +32,9 @@ class PriorityChanges(NamedTuple):
 
 
 _FOREVER_S = 1e9  # some thirty years: what a timeout of None means
+# So many steps of each stream travel together, as actors' do, within so many rows: of one or two it
+# is mostly the streams' names that travel, and the server is woken for little.
+_FLUSH_STEPS, _LEAST_FLUSH_ROWS, _MOST_FLUSH_ROWS = 8, 64, 512
 
 
 class Table:
@@ -43,11 +46,14 @@ class Table:
         spec: TableSpec,
         columns: Mapping[str, Column],
         item: Item,
+        *,
+        limited: bool,
     ) -> None:
         self._client = client
         self._spec = spec
         self._columns = dict(columns)
         self._item = item
+        self._limited = limited  # it takes no more items at once than its limiter's error buffer
         self._number = client.open_table(spec)
         self._layouts: dict[int, BatchLayout] = {}
         self.name = spec.name
@@ -57,7 +63,7 @@ class Table:
         num_streams: int,
         *,
         resume: Sequence[StreamLease] = (),
-        flush_rows: int = 64,
+        flush_rows: int | None = None,
         flush_interval_s: float = 0.005,
         timeout: float = 60.0,
     ) -> Writer:
@@ -66,8 +72,9 @@ class Table:
         resume: leases of another writer, of any process: each stream goes on at the step that the
         server expects, which `leases` of the new writer says, in the episode that was under way.
         What the former writer had not flushed is lost; it should not append any more.
-        Rows travel when flush_rows have gathered, or at the first append flush_interval_s after the
-        oldest. timeout: seconds that an append may wait, for the limiter as well.
+        Rows travel when flush_rows have gathered (None: 8 of each stream, within 64 to 512, but 64
+        where samples_per_insert limits), or at the first append flush_interval_s after the oldest.
+        timeout: seconds that an append may wait, for the limiter as well.
         Raises ServerFull, UnknownLease (resume), ReplayTimeout, ConfigError.
         """
         if resume and len(resume) != num_streams:
@@ -75,6 +82,9 @@ class Table:
                 f"a writer of {num_streams} streams to resume {len(resume)}",
                 "make num_streams the number of leases to resume",
             )
+        if flush_rows is None:
+            most = _LEAST_FLUSH_ROWS if self._limited else _MOST_FLUSH_ROWS
+            flush_rows = max(_LEAST_FLUSH_ROWS, min(most, _FLUSH_STEPS * num_streams))
         native = self._client.writer(
             self._number,
             self._spec,

@@ -146,8 +146,18 @@ class Supervisor:
                     return happened.values
         return {}
 
-    def end(self, processes: Sequence[Process]) -> None:
-        """Stops these roles and waits for them; SIGKILL for those that take too long."""
+    def end(self, processes: Sequence[Process]) -> list[Said]:
+        """Stops these roles and waits for them; SIGKILL for those that take too long.
+
+        Returns their last words.
+        """
+        said: list[Said] = []
+
+        def read(process: Process, pipe: str) -> bool:
+            objects, is_open = process.read(pipe)
+            said.extend(Said(process, values) for values in objects)
+            return is_open
+
         waiting = [process for process in processes if process.returncode is None]
         for process in waiting:
             process.stopping = True
@@ -165,7 +175,10 @@ class Supervisor:
                     break
                 for key, _ in selector.select(left):
                     process, pipe = key.data
-                    if pipe == "end" or not process.read(pipe)[1]:
+                    if pipe == "end" or not read(process, pipe):
                         selector.unregister(key.fileobj)
         for process in waiting:
             process.signal(signal.SIGKILL)
+            for pipe in process.streams:
+                read(process, pipe)
+        return said

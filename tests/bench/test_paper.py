@@ -31,7 +31,7 @@ from drlnet.bench.paper.groups import (
     run_group,
 )
 from drlnet.bench.paper.netns import through_server
-from drlnet.bench.paper.phases import Appends, Phase, during, thinned
+from drlnet.bench.paper.phases import Appends, Diary, Phase, during, thinned
 from drlnet.bench.paper.plot import plot
 from drlnet.bench.paper.results import Cell
 from drlnet.bench.paper.table import caption, show
@@ -118,6 +118,19 @@ def test_appends_belong_to_the_phase_that_they_fell_into() -> None:
     assert Phase.from_json(json.loads(json.dumps(one.to_json()))) == one
     assert len(thinned(np.arange(10_000.0))) == 2000
     assert thinned(np.array([1.25])) == [1.25]
+
+
+def test_an_actor_says_what_it_stored_seldom_and_all_of_it() -> None:
+    said: list[list[Appends]] = []
+    latencies = np.array([1000, 3000], np.uint64)
+    diary = Diary(lambda chunks: said.append(list(chunks)))
+    for start_s in (1.0, 2.0):
+        diary.add(start_s, latencies)
+        latencies += np.uint64(4000)  # the next chunk's: the array is used again
+    assert said == []
+    diary.close()
+    assert [(one.start_s, one.us) for one in said[0]] == [(1.0, [1.0, 3.0]), (2.0, [5.0, 7.0])]
+    assert all(one.end_s > one.start_s for one in said[0])
 
 
 def test_what_is_lower_than_what_and_how_near_the_floor() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from drlnet import Client, Column, Item, Table, View, native
+from drlnet import Client, Column, Item, Limiter, Table, View, native
 from drlnet.errors import ConfigError
 
 MakeTable = Callable[..., Table]
@@ -94,6 +94,25 @@ def test_more_streams_and_items_than_a_request_holds(make_table: MakeTable) -> N
         steps = writer.append({"x": np.arange(streams)}, _flags(streams, True), [False] * streams)
         writer.add_items(np.arange(streams), steps)
     assert np.array_equal(np.sort(_items(table)["x"]), np.arange(streams))
+
+
+@pytest.mark.parametrize(
+    ("streams", "samples_per_insert", "rows"),
+    [(1, 0, 64), (8, 0, 64), (50, 0, 400), (300, 0, 600), (50, 1, 100)],
+)
+def test_steps_of_all_streams_travel_together(
+    streams: int, samples_per_insert: float, rows: int
+) -> None:
+    with Client.in_process(native.Server(["memory:"])) as client:
+        limiter = Limiter(samples_per_insert=samples_per_insert, error_buffer=1)
+        column, item = {"x": Column("int8")}, Item({"x": View("x")})
+        table = client.table("t", columns=column, item=item, capacity=1000, limiter=limiter)
+        with table.writer(streams, flush_interval_s=1e6) as writer:
+            for step in range(rows // streams):
+                assert client.stats()["table.t.rows"] == 0
+                flags = _flags(streams, step == 0), _flags(streams, False)
+                writer.append({"x": np.zeros(streams)}, *flags)
+            assert client.stats()["table.t.rows"] == rows
 
 
 @pytest.mark.parametrize(

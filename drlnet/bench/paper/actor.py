@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from contextlib import closing
 
 import numpy as np
 
 from drlnet import native
 from drlnet.bench.filling import writer
 from drlnet.bench.paper.access import join_meeting
-from drlnet.bench.paper.phases import Appends, thinned
+from drlnet.bench.paper.phases import CHUNK_S, Diary, Say
 from drlnet.bench.paper.workloads import SHAPES, Workload
 from drlnet.launch.signals import Stop
 
-CHUNK_S = 0.02  # an actor says so often what it measured
 _TIMEOUT_S = 20.0
 
 
@@ -23,7 +22,7 @@ def act(
     poll: str,
     workload: Workload,
     stop: Stop,
-    say: Callable[[Appends], None],
+    say: Say,
     for_s: float = float("inf"),
 ) -> None:
     """Appends until stopped, or for so long. One request each: a step and its item."""
@@ -36,7 +35,8 @@ def act(
     interval_s = 1 / workload.rate if workload.rate else 0.0
     join_meeting(client, workload.actors)
     end = time.monotonic() + for_s
-    while not stop.is_set() and time.monotonic() < end:
-        start_s = time.monotonic()
-        count = native.measure_appends(appending, row, latencies, CHUNK_S, interval_s)
-        say(Appends(start_s, time.monotonic(), thinned(latencies[:count] / 1e3)))
+    with closing(Diary(say)) as diary:
+        while not stop.is_set() and time.monotonic() < end:
+            start_s = time.monotonic()
+            count = native.measure_appends(appending, row, latencies, CHUNK_S, interval_s)
+            diary.add(start_s, latencies[:count])

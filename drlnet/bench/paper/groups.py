@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import socket
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -22,7 +21,6 @@ from drlnet.launch.supervisor import Ended, Supervisor
 
 READY_DEADLINE_S = 60.0
 _QUIET_S = 60.0  # without a word of any role
-_LAST_WORDS_S = 0.1  # an actor says every 0.02 s what it did
 FINISHED = "finished"  # what a learner says that stays until it is ended
 REDIS, REDIS_SERVER = "redis over TCP", "redis-server"
 
@@ -129,7 +127,8 @@ def run_group(
         try:
             _listen(stop, roles, heard)
         finally:
-            roles.end(actors)  # before whom they talk to
+            for said in roles.end(actors):  # before whom they talk to
+                _keep(said.values, heard)
             roles.end([learner])
 
 
@@ -189,20 +188,16 @@ def _actor(group: Group, places: Places, ready: str, index: int) -> list[str]:
 
 
 def _listen(stop: Stop, roles: Supervisor, heard: Heard) -> None:
-    """Until the learner has measured everything, and the actors have said what they did then."""
-    until: float | None = None
-    while not stop.is_set():
-        left = _QUIET_S if until is None else until - time.monotonic()
-        if left <= 0:
-            return
-        events = roles.wait(left)
+    """Until the learner has measured everything. What actors did last they say when they end."""
+    finished = False
+    while not finished and not stop.is_set():
+        events = roles.wait(_QUIET_S)
         for event in events:
             if isinstance(event, Ended):
                 raise _failure(event.process)
             _keep(event.values, heard)
-            if event.values.get("event") == FINISHED:
-                until = time.monotonic() + _LAST_WORDS_S
-        if not events and until is None and not stop.is_set():
+            finished |= event.values.get("event") == FINISHED
+        if not events and not stop.is_set():
             raise TransportError(
                 f"the roles said nothing for {_QUIET_S:g} s",
                 "measure less, or look at what else the machine does",
@@ -213,7 +208,7 @@ def _keep(values: dict[str, Any], heard: Heard) -> None:
     if values.get("event") == "phase":
         heard.phases.append(Phase.from_json(values))
     elif values.get("event") == "appends":
-        heard.appends.append(Appends.from_json(values))
+        heard.appends += [Appends(**chunk) for chunk in values["chunks"]]
 
 
 def _failure(process: Process) -> DrlnetError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,12 +12,15 @@ from numpy.typing import NDArray
 
 from drlnet.bench.paper.workloads import Layout
 
-_MOST = 2000  # latencies of a line; of more, evenly chosen ones
+CHUNK_S = 0.03  # of appends that are kept together: phases of 0.12 s and more hold several
+_SAY_S = 0.5
+_MOST = 2000  # latencies of a phase that are said; of more, evenly chosen ones
+_MOST_OF_CHUNK = 200
 
 
-def thinned(latencies_us: NDArray[np.float64]) -> list[float]:
+def thinned(latencies_us: NDArray[np.float64], most: int = _MOST) -> list[float]:
     """At most so many of them that a line stays short, as a sample of all."""
-    step = -(-len(latencies_us) // _MOST)
+    step = -(-len(latencies_us) // most)
     chosen: list[float] = np.round(latencies_us[:: max(1, step)], 3).tolist()
     return chosen
 
@@ -51,9 +56,34 @@ class Appends:
     end_s: float
     us: list[float]
 
-    @staticmethod
-    def from_json(values: dict[str, Any]) -> Appends:
-        return Appends(values["start_s"], values["end_s"], values["us"])
+
+Say = Callable[[Sequence[Appends]], None]
+
+
+class Diary:
+    """What an actor stored, said twice a second and at the end.
+
+    To say it takes as long as many appends, of the actor and of whoever listens: said chunk by
+    chunk it was most of what paced actors did, and took the learner's core from what is measured.
+    """
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._said_s = time.monotonic()
+        self._chunks: list[tuple[float, float, NDArray[np.uint64]]] = []
+
+    def add(self, start_s: float, latencies_ns: NDArray[np.uint64]) -> None:
+        """A chunk that ends now. The array stays the caller's."""
+        end_s = time.monotonic()
+        self._chunks.append((start_s, end_s, latencies_ns.copy()))
+        if end_s - self._said_s >= _SAY_S:
+            self.close()
+
+    def close(self) -> None:
+        """Says what has not been said."""
+        chunks, self._chunks = self._chunks, []
+        self._said_s = time.monotonic()
+        self._say([Appends(s, e, thinned(ns / 1e3, _MOST_OF_CHUNK)) for s, e, ns in chunks])
 
 
 def during(appends: list[Appends], phase: Phase) -> list[float]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drlnet.bench.paper.access import Access, Buffer
-from drlnet.bench.paper.actor import CHUNK_S
-from drlnet.bench.paper.phases import Appends, thinned
+from drlnet.bench.paper.phases import CHUNK_S, Diary, Say
 from drlnet.bench.paper.workloads import SHAPES, Layout, Workload
 from drlnet.bench.peers.numpy_tree import NumpyTree
 from drlnet.errors import TransportError
@@ -144,15 +143,13 @@ def over_redis(address: str, shape: str, actors: int) -> Iterator[Access]:
         yield Access(spec, {Layout.STORE: RedisReplay(client, shape, rows)}, wait_for_actors, {})
 
 
-def act_on_redis(
-    address: str, workload: Workload, stop: Stop, say: Callable[[Appends], None]
-) -> None:
+def act_on_redis(address: str, workload: Workload, stop: Stop, say: Say) -> None:
     """An actor that stores its steps in Redis."""
     shape = SHAPES[workload.shape]
     value = np.random.default_rng(1).bytes(shape.row_bytes)
     interval_s = 1 / workload.rate if workload.rate else 0.0
     latencies = np.empty(100_000, np.uint64)
-    with _connected(address) as client:
+    with _connected(address) as client, closing(Diary(say)) as diary:
         base = shape.capacity + (int(client.incr(_ACTORS)) - 1) * _RING
         client.rpush(_HERE, 1)
         step, due = 0, time.monotonic()
@@ -177,4 +174,4 @@ def act_on_redis(
                 append()
                 latencies[count] = time.monotonic_ns() - before_ns
                 count += 1
-            say(Appends(start_s, time.monotonic(), thinned(latencies[:count] / 1e3)))
+            diary.add(start_s, latencies[:count])
