@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/streaming_copy.h"
 #include "session/connection.h"
 #include "wire/messages.h"
 
@@ -106,6 +107,7 @@ void Connection::finish(Call& call, uint64_t now) {
   --active_;
   // The frames of a long reply take a while to put in place: the round's clock is too early for it.
   const bool single = call.received.count() == 1;
+  if (!single) streaming_fence();  // before another thread learns that it is there
   const uint64_t ended = single ? now : now_ns();
   const uint64_t latency =
       ended - std::min(ended, call.issued_ns);  // another thread may have issued it

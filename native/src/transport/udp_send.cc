@@ -33,6 +33,8 @@ iovec* write_parts(const TxFrame& frame, iovec* part) {
   for (const Loan& loan : frame.loans.all()) {
     if (loan.place > next) *part++ = {next, static_cast<size_t>(loan.place - next)};
     *part++ = {const_cast<std::byte*>(loan.from), loan.bytes};
+    // On its way while other parts are written: the kernel's copy waits for memory line by line.
+    for (size_t line = 0; line < loan.bytes; line += 64) __builtin_prefetch(loan.from + line, 0, 2);
     next = loan.place + loan.bytes;
   }
   std::byte* end = frame.data + frame.length;

@@ -12,6 +12,7 @@
 #include "base/mapping.h"
 #include "base/metrics.h"
 #include "base/random.h"
+#include "base/streaming_copy.h"
 
 namespace drlnet::test {
 namespace {
@@ -195,6 +196,20 @@ TEST_CASE("a mapping is zeroed, aligned to huge pages where it is large, and can
     CHECK(several[0].data()[bytes - 1] == std::byte{1});
     CHECK(several[1].data()[0] == std::byte{3});
     CHECK(several[3].data()[bytes - 1] == std::byte{5});
+  }
+}
+
+TEST_CASE("a streaming copy writes these bytes and no others, wherever they begin and end") {
+  Random random(3);
+  std::vector<std::byte> from(400), to(600), expected(600);
+  for (int i = 0; i < 20'000; ++i) {
+    const size_t bytes = random.below(320), source = random.below(80), place = random.below(200);
+    for (std::byte& byte : from) byte = static_cast<std::byte>(random.below(256));
+    std::copy_n(from.begin() + static_cast<ptrdiff_t>(source), bytes,
+                expected.begin() + static_cast<ptrdiff_t>(place));
+    streaming_copy(to.data() + place, from.data() + source, bytes);
+    streaming_fence();
+    REQUIRE(to == expected);
   }
 }
 

@@ -12,11 +12,11 @@ namespace {
 
 constexpr uint32_t kItems = 9;
 
-TableSpec with_views(std::vector<ViewSpec> views) {
+TableSpec with_views(std::vector<ViewSpec> views, uint32_t obs_bytes = 72) {
   TableSpec spec;
   spec.name = "replay";
   spec.capacity = 1000;
-  spec.columns = {{"obs", DataType::u8, {72}}, {"reward", DataType::f32, {}}};
+  spec.columns = {{"obs", DataType::u8, {obs_bytes}}, {"reward", DataType::f32, {}}};
   spec.item.views = std::move(views);
   return spec;
 }
@@ -103,6 +103,13 @@ TEST_CASE("rows that an item which ends early shows earlier lie apart") {
                           {"end", 0, 2, 3, Pad::repeat, Align::end},
                           {"reward", 1, 1, 3, Pad::zero, Align::anchor},
                           {"last_reward", 1, 3, 3, Pad::zero, Align::end}}));
+}
+
+TEST_CASE("a batch larger than the caches lies as a small one") {
+  check_views(with_views({{"obs", 0, -3, 0, Pad::repeat, Align::anchor},
+                          {"next_obs", 0, 0, 3, Pad::repeat, Align::end},
+                          {"reward", 1, 1, 3, Pad::zero, Align::anchor}},
+                         70'003));
 }
 
 TEST_CASE("a batch that comes in parts lies as one that comes whole") {
