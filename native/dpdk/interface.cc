@@ -50,6 +50,13 @@ Interface::Interface(PortShare share, const InterfaceOptions& options)
   const size_t headers = link::udp_header_bytes(self_.ip.v4()) - link::kEthernetBytes;
   max_payload_bytes_ = std::min(kMaxFrameBytes, (options.mtu - headers) / 8 * 8);
   if (options_.copies_sent) parts_.resize(kParts);
+  if (options_.only_peer && options_.checksums == link::Checksums::none && self_.ip.v4()) {
+    const link::Host& peer = *options_.only_peer;
+    const uint16_t port = options_.udp_port;
+    direct_ = {link::PointToPoint({self_, peer, port, port}),
+               link::PointToPoint({peer, self_, port, port}),
+               to_endpoint({peer.ip, options_.generation, port, options_.slot, {}})};
+  }
 }
 
 Interface::~Interface() { rte_pktmbuf_free_bulk(queue_.data(), static_cast<unsigned>(queued_)); }
@@ -114,6 +121,14 @@ Interface::Fate Interface::on_packet(rte_mbuf* packet, bool first_hand, uint64_t
   }
   const std::span<const std::byte> bytes(rte_pktmbuf_mtod(packet, const std::byte*),
                                          rte_pktmbuf_data_len(packet));
+  if (direct_) {
+    const auto payload = direct_->received.payload_of(bytes);
+    if (!payload.empty() && payload.size() <= kMaxFrameBytes) {
+      frame.from = direct_->peer;
+      frame.data = payload;
+      return Fate::lent;
+    }
+  }
   if (!link::parse_packet(bytes, checksums, parsed, drop)) {
     ++counters_.drops[static_cast<size_t>(drop)];
     return Fate::freed;
@@ -226,8 +241,12 @@ void Interface::send(rte_mbuf* packet, const TxFrame& frame, const PeerAddress& 
   if (mac == nullptr) return rte_pktmbuf_free(packet);
   if (!options_.copies_sent) frame.loans.settle();
   const size_t headers = link::udp_header_bytes(self_.ip.v4());
-  const link::UdpPath path{self_, {*mac, to.ip}, options_.udp_port, to.port};
-  link::write_udp_headers(payload_of(packet), length, path, options_.checksums, frame.loans);
+  if (direct_ && to.port == options_.udp_port) {
+    direct_->sent.write(payload_of(packet), length);
+  } else {
+    const link::UdpPath path{self_, {*mac, to.ip}, options_.udp_port, to.port};
+    link::write_udp_headers(payload_of(packet), length, path, options_.checksums, frame.loans);
+  }
   // IPv6 headers are longer than the room before the payload: they reach into the headroom.
   packet->data_off =
       static_cast<uint16_t>(packet->data_off + link::udp_header_bytes(true) - headers);

@@ -12,6 +12,7 @@
 #include "port_share.h"
 #include "transport/link/neighbours.h"
 #include "transport/link/packet.h"
+#include "transport/link/point_to_point.h"
 #include "transport/transport.h"
 
 namespace drlnet::dpdk {
@@ -84,7 +85,7 @@ class Interface {
   Fate on_packet(rte_mbuf* packet, bool first_hand, uint64_t now_ns, rte_mempool* pool,
                  RxFrame& frame);
   Fate pass_on(uint16_t udp_port, rte_mbuf* packet);
-  void answer(rte_mbuf* packet, const link::Packet& question);
+
   const link::MacAddress* resolve(const link::IpAddress& ip, uint64_t now_ns, rte_mempool* pool);
   void ask(const link::IpAddress& ip, rte_mempool* pool);
   void send_now(rte_mbuf* packet);
@@ -93,6 +94,12 @@ class Interface {
   PortShare share_;
   InterfaceOptions options_;
   link::Host self_;
+  // On shared memory, where a peer answers from the port that it is asked at.
+  struct Direct {
+    link::PointToPoint sent, received;
+    Endpoint peer;
+  };
+  std::optional<Direct> direct_;
   size_t max_payload_bytes_ = 0;
   link::Neighbours neighbours_;
   link::Host last_heard_;       // spares a look at the neighbours for every packet of a burst
