@@ -51,7 +51,7 @@ void bind_ring(nb::module_& module) {
       });
 }
 
-void bind_bulk(nb::module_& module) {
+void bind_udp_transfer(nb::module_& module) {
   using measure::UdpReceiver;
   using measure::UdpSender;
   nb::class_<UdpSender>(module, "UdpSender")
@@ -179,7 +179,7 @@ void bind_measure(nb::module_& module) {
   });
   bind_ring(module);
   bind_replay(module);
-  bind_bulk(module);
+  bind_udp_transfer(module);
   bind_samplers(module);
 }
 

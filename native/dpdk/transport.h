@@ -41,7 +41,7 @@ class LinkKeeper {
 
 class DpdkTransport final : public Transport {
  public:
-  static constexpr size_t kMaxLinks = 32;  // as many ports as Debian's DPDK is built for
+  static constexpr size_t kMaxLinks = 32;  // memif's are ports, of which Debian's DPDK has as many
 
   DpdkTransport(std::shared_ptr<Pool> pool, std::unique_ptr<LinkKeeper> keeper,
                 std::string address);

@@ -81,9 +81,11 @@ class Diary:
 
     def close(self) -> None:
         """Says what has not been said."""
-        chunks, self._chunks = self._chunks, []
-        self._said_s = time.monotonic()
-        self._say([Appends(s, e, thinned(ns / 1e3, _MOST_OF_CHUNK)) for s, e, ns in chunks])
+        if not self._chunks:
+            return
+        # Forgotten only once they are said: an interruption may come in between.
+        self._say([Appends(s, e, thinned(ns / 1e3, _MOST_OF_CHUNK)) for s, e, ns in self._chunks])
+        self._chunks, self._said_s = [], time.monotonic()
 
 
 def during(appends: list[Appends], phase: Phase) -> list[float]:

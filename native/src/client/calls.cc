@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/clock.h"
+#include "base/streaming_copy.h"
 #include "client/client.h"
 #include "wire/codec.h"
 
@@ -140,6 +141,7 @@ void Client::collect_items(CallId id, const Destination& destination, Deadline d
                   "give a buffer of the layout's total bytes");
     }
     destination.write(0, reply);
+    streaming_fence();
   });
 }
 

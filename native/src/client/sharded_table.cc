@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/streaming_copy.h"
 #include "wire/codec.h"
 
 namespace drlnet {
@@ -106,8 +107,9 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
           }
           part.header = {};  // asked again how it stands, before it is to give any
         } else if (!reply.empty()) {
-          Destination(part.places)
-              .write(0, reply);  // it came while nobody's memory was there for it
+          // It came while nobody's memory was there for it.
+          Destination(part.places).write(0, reply);
+          streaming_fence();
         }
       });
     } catch (...) {

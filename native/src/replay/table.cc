@@ -26,7 +26,7 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
       key_base_(uint64_t{shard} << kKeyShardShift | uint64_t{epoch} << kKeyNumberBits),
       ring_(spec_),
       streams_(static_cast<uint32_t>(spec_.capacity / (2 * uint64_t{spec_.item.window()})),
-               [this](Stream& stream) { settle(stream, 0, true); }),
+               [this](Stream& stream) { settle_stream(stream, 0, true); }),
       limiter_(spec_.limiter),
       logical_(std::move(logical)),
       sampler_(make_sampler(spec_.sampler, ring_.size())),

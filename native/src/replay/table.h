@@ -149,7 +149,7 @@ class Table {
   void evict(RowPlace place);
   bool add_item(const AppendItem& item, ItemPlace& latest);
   SampleHeader header_of(uint32_t batch, uint64_t draws) const;
-  void settle(const Stream& stream, uint64_t new_rows, bool broken);
+  void settle_stream(const Stream& stream, uint64_t new_rows, bool broken);
   uint64_t back_of(const Row& row) const;
   void go_live(uint32_t slot, float priority, uint32_t length);
   void retire(uint32_t slot);

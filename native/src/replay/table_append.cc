@@ -115,7 +115,7 @@ void Table::store_rows(const Append& append, const AppendSegment& segment, size_
       evict(ring_.place(number));
     }
     store_piece(append, stream, segment.ordinal, first_row, piece);
-    settle(stream, piece, false);
+    settle_stream(stream, piece, false);
     first_row += piece;
     rows -= piece;
   }
@@ -163,7 +163,7 @@ void Table::store_piece(const Append& append, Stream& stream, uint32_t ordinal, 
 // Promotes the stream's pending items whose window the newest rows completed, and retires those
 // whose episode was broken: a FIRST row came after a row that was not LAST, or the stream ended.
 // Walks back over the new rows and the horizon behind them.
-void Table::settle(const Stream& stream, uint64_t new_rows, bool broken) {
+void Table::settle_stream(const Stream& stream, uint64_t new_rows, bool broken) {
   if (pending_items_ == 0 || stream.next_step == 0) return;
   if (!ring_.stored(stream.last_number)) return;
   RowPlace place = ring_.place(stream.last_number);

@@ -40,7 +40,7 @@ class Prioritized final : public Sampler {
     std::ranges::copy(slots, later_slots_.begin() + later_count_);
     std::ranges::copy(priorities, later_priorities_.begin() + later_count_);
     later_count_ += slots.size();
-    updated_ = true;
+    updated_ |= !slots.empty();
   }
   void settle(const Random& random) override {
     if (updated_) catch_up();

@@ -33,6 +33,7 @@ class Destination {
   uint64_t reply_bytes() const { return reply_bytes_; }
   std::span<std::byte> memory() const { return memory_; }  // none of places
 
+  // Other threads may read it behind a streaming_fence().
   void write(uint64_t offset, std::span<const std::byte> reply) const;
   void read(uint64_t offset, std::span<std::byte> reply) const;  // what has been written
 
