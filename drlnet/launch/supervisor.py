@@ -179,6 +179,7 @@ class Supervisor:
                         selector.unregister(key.fileobj)
         for process in waiting:
             process.signal(signal.SIGKILL)
+        for process in processes:  # those that had ended by themselves, too
             for pipe in process.streams:
                 read(process, pipe)
         return said

@@ -127,6 +127,13 @@ def test_a_role_that_floods_its_pipe_can_end(group: Supervisor) -> None:
     assert process.returncode == 7
 
 
+def test_the_last_words_of_a_role_that_ended_by_itself_are_heard(group: Supervisor) -> None:
+    process = group.start("actor-0", script("""print('{"event": "appends"}')"""))
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert process.returncode == 0
+    assert [said.values for said in group.end([process])] == [{"event": "appends"}]
+
+
 def test_stop_wakes_a_wait(group: Supervisor) -> None:
     group.start("actor-0", script("import time; time.sleep(60)"))
     os.kill(os.getpid(), signal.SIGTERM)
