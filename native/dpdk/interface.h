@@ -85,7 +85,6 @@ class Interface {
   Fate on_packet(rte_mbuf* packet, bool first_hand, uint64_t now_ns, rte_mempool* pool,
                  RxFrame& frame);
   Fate pass_on(uint16_t udp_port, rte_mbuf* packet);
-
   const link::MacAddress* resolve(const link::IpAddress& ip, uint64_t now_ns, rte_mempool* pool);
   void ask(const link::IpAddress& ip, rte_mempool* pool);
   void send_now(rte_mbuf* packet);

@@ -16,7 +16,8 @@ extern "C" const char* __lsan_default_suppressions() { return "leak:xsk_umem__cr
 namespace drlnet::test {
 namespace {
 
-// Both ends of a link are ports of this process, and Debian's DPDK has 32.
+// The client's end of a link is a port of this process, and with memif the server's, too: Debian's
+// DPDK has 32.
 constexpr size_t kDpdkClients = 14;
 constexpr uint64_t kSettleNs = 2'000'000;  // without a frame: none is under way any more
 
