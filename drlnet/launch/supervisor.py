@@ -91,7 +91,10 @@ class Supervisor:
         return process
 
     def wait(self, timeout: float) -> list[Event]:
-        """What happens within `timeout` seconds; returns at the first event, or once stopped."""
+        """What happens within `timeout` seconds; returns at the first event, or once stopped.
+
+        Of what happened at once, ends come last: whoever leaves at one has heard the others.
+        """
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
@@ -101,7 +104,7 @@ class Supervisor:
                 if key.data is not None:
                     events += self._take(*key.data)
             if events or left <= 0 or self._stop.is_set():
-                return events
+                return sorted(events, key=lambda event: isinstance(event, Ended))
 
     def _take(self, process: Process, what: str) -> list[Event]:
         if what != "end":

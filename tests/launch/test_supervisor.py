@@ -15,6 +15,7 @@ import pytest
 
 from drlnet.errors import RoleFailed, TransportError
 from drlnet.launch.guard import PARENT_VARIABLE
+from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Said, Supervisor
 
@@ -54,6 +55,22 @@ def test_no_ready_line_in_time(group: Supervisor) -> None:
     process = group.start("server", script("import time; time.sleep(60)"))
     with pytest.raises(RoleFailed, match="not ready within"):
         group.wait_for_line(process, "ready", 0.2)
+
+
+def test_what_one_says_comes_before_the_end_of_another(group: Supervisor) -> None:
+    def ended(name: str, body: str) -> Process:
+        process = group.start(name, script(body))
+        os.waitid(os.P_PIDFD, process.pid_fd, os.WEXITED | os.WNOWAIT)
+        return process
+
+    ended("server", "raise SystemExit(3)")
+    speaking = ended("actor-0", """print('{"event": "appends"}')""")
+    said, *others = group.wait(DEADLINE_S)
+    assert isinstance(said, Said) and said.process is speaking
+    assert {event.process.name for event in others if isinstance(event, Ended)} == {
+        "server",
+        "actor-0",
+    }
 
 
 def test_a_crash_is_reported_with_its_last_words(group: Supervisor, tmp_path: Path) -> None:
