@@ -67,7 +67,7 @@ uint64_t FaultyLine::next_release_ns() const {
 
 FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& outgoing,
                                  const FaultPlan& incoming)
-    : inner_(std::move(inner)),
+    : ForwardingTransport(std::move(inner)),
       outgoing_(outgoing),
       incoming_(incoming),
       arena_(std::make_unique<std::byte[]>(kBurstFrames * kMaxFrameBytes)),
@@ -90,12 +90,12 @@ size_t FaultyTransport::send_burst(std::span<const TxFrame> frames) {
 
 void FaultyTransport::flush() {
   while (const FaultyLine::Held* held = outgoing_.front()) {
-    const std::span<TxFrame> frame = inner_->reserve(1);
+    const std::span<TxFrame> frame = inner().reserve(1);
     DRLNET_ASSERT(frame.size() == 1);
     frame[0].to = held->peer;
     frame[0].length = static_cast<uint32_t>(held->data.size());
     std::ranges::copy(held->data, frame[0].data);
-    if (inner_->send_burst(frame) == 0) return;
+    if (inner().send_burst(frame) == 0) return;
     outgoing_.pop();
   }
 }
@@ -103,7 +103,7 @@ void FaultyTransport::flush() {
 std::span<const RxFrame> FaultyTransport::recv_burst() {
   outgoing_.look();
   flush();
-  for (const RxFrame& frame : inner_->recv_burst()) incoming_.offer(frame.from, frame.data);
+  for (const RxFrame& frame : inner().recv_burst()) incoming_.offer(frame.from, frame.data);
   incoming_.look();
   lent_.clear();
   rx_frames_.clear();
@@ -117,7 +117,7 @@ std::span<const RxFrame> FaultyTransport::recv_burst() {
 
 WaitPoint FaultyTransport::arm() {
   const uint64_t next_ns = std::min(outgoing_.next_release_ns(), incoming_.next_release_ns());
-  return next_ns == UINT64_MAX ? inner_->arm() : WaitPoint{-1, next_ns};
+  return next_ns == UINT64_MAX ? inner().arm() : WaitPoint{-1, next_ns};
 }
 
 }  // namespace drlnet

@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "base/random.h"
-#include "transport/transport.h"
+#include "transport/forwarding.h"
 
 namespace drlnet {
 
@@ -49,7 +49,7 @@ class FaultyLine {
   FaultCounts counts_;
 };
 
-class FaultyTransport final : public Transport {
+class FaultyTransport final : public ForwardingTransport {
  public:
   FaultyTransport(std::unique_ptr<Transport> inner, const FaultPlan& outgoing,
                   const FaultPlan& incoming);
@@ -58,18 +58,7 @@ class FaultyTransport final : public Transport {
   size_t send_burst(std::span<const TxFrame> frames) override;
   std::span<const RxFrame> recv_burst() override;
   WaitPoint arm() override;
-  size_t mtu(const Endpoint& to) override { return inner_->mtu(to); }
   bool reliable() const override { return false; }
-  bool takes_joined_frames() const override { return inner_->takes_joined_frames(); }
-  bool bursts_are_cheap() const override { return inner_->bursts_are_cheap(); }
-  size_t receive_capacity_bytes() const override { return inner_->receive_capacity_bytes(); }
-  std::string local_address() const override { return inner_->local_address(); }
-  std::string describe(const Endpoint& endpoint) const override {
-    return inner_->describe(endpoint);
-  }
-  std::string_view kind() const override { return inner_->kind(); }
-  std::string trouble() const override { return inner_->trouble(); }
-  TransportCounters counters() const override { return inner_->counters(); }
 
   const FaultCounts& outgoing() const { return outgoing_.counts(); }
   const FaultCounts& incoming() const { return incoming_.counts(); }
@@ -77,7 +66,6 @@ class FaultyTransport final : public Transport {
  private:
   void flush();
 
-  std::unique_ptr<Transport> inner_;
   FaultyLine outgoing_, incoming_;
   std::unique_ptr<std::byte[]> arena_;
   std::vector<TxFrame> tx_frames_;

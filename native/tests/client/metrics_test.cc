@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "client/bench.h"
 #include "readings.h"
+#include "transport/forwarding.h"
 
 namespace drlnet::test {
 namespace {
@@ -17,12 +18,12 @@ void ping(Client& client, int times) {
 
 // Says goodbye in place of a client's next frame: what the server does by itself with one that was
 // silent for long. The client does not know, and opens the session anew when it learns of it.
-class LeavingTransport final : public Transport {
+class LeavingTransport final : public ForwardingTransport {
  public:
-  explicit LeavingTransport(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
+  explicit LeavingTransport(std::unique_ptr<Transport> inner)
+      : ForwardingTransport(std::move(inner)) {}
   void leave() { leaves_ = true; }
 
-  std::span<TxFrame> reserve(size_t count) override { return inner_->reserve(count); }
   size_t send_burst(std::span<const TxFrame> frames) override {
     if (leaves_ && !frames.empty()) {
       FrameHeader header;
@@ -32,22 +33,10 @@ class LeavingTransport final : public Transport {
       write_header(frames[0].data, header);
       leaves_ = false;
     }
-    return inner_->send_burst(frames);
+    return ForwardingTransport::send_burst(frames);
   }
-  std::span<const RxFrame> recv_burst() override { return inner_->recv_burst(); }
-  WaitPoint arm() override { return inner_->arm(); }
-  size_t mtu(const Endpoint& to) override { return inner_->mtu(to); }
-  bool reliable() const override { return inner_->reliable(); }
-  size_t receive_capacity_bytes() const override { return inner_->receive_capacity_bytes(); }
-  std::string local_address() const override { return inner_->local_address(); }
-  std::string describe(const Endpoint& endpoint) const override {
-    return inner_->describe(endpoint);
-  }
-  std::string_view kind() const override { return inner_->kind(); }
-  TransportCounters counters() const override { return inner_->counters(); }
 
  private:
-  std::unique_ptr<Transport> inner_;
   bool leaves_ = false;
 };
 

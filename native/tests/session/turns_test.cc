@@ -1,35 +1,24 @@
 // Long replies leave their server frame by frame where bursts are cheap, else all at once.
 #include "session/bench.h"
+#include "transport/forwarding.h"
 
 namespace drlnet::test {
 namespace {
 
-class CountedBursts final : public Transport {
+class CountedBursts final : public ForwardingTransport {
  public:
   CountedBursts(std::unique_ptr<Transport> inner, bool cheap)
-      : inner_(std::move(inner)), cheap_(cheap) {}
+      : ForwardingTransport(std::move(inner)), cheap_(cheap) {}
 
   std::vector<size_t> bursts;  // frames in each
 
   size_t send_burst(std::span<const TxFrame> frames) override {
     bursts.push_back(frames.size());
-    return inner_->send_burst(frames);
+    return ForwardingTransport::send_burst(frames);
   }
   bool bursts_are_cheap() const override { return cheap_; }
 
-  std::span<TxFrame> reserve(size_t count) override { return inner_->reserve(count); }
-  std::span<const RxFrame> recv_burst() override { return inner_->recv_burst(); }
-  WaitPoint arm() override { return inner_->arm(); }
-  size_t mtu(const Endpoint& to) override { return inner_->mtu(to); }
-  bool reliable() const override { return inner_->reliable(); }
-  size_t receive_capacity_bytes() const override { return inner_->receive_capacity_bytes(); }
-  std::string local_address() const override { return inner_->local_address(); }
-  std::string describe(const Endpoint& to) const override { return inner_->describe(to); }
-  std::string_view kind() const override { return inner_->kind(); }
-  TransportCounters counters() const override { return inner_->counters(); }
-
  private:
-  std::unique_ptr<Transport> inner_;
   bool cheap_;
 };
 
