@@ -96,11 +96,12 @@ class LocalClient final : public LinkKeeper {
                   "install the same drlnet on both sides");
     }
     auto interface = open_local(kClientEnd, invitation.driver, invitation.device_path.data(),
-                                invitation.number, 0, 0, pool_, address_.shown);
+                                invitation.number, 0, 0, pool_, address_.shown, nullptr);
     auto link = std::make_unique<LocalClientLink>(std::move(invited), std::move(*memory));
     link->doorbell = Doorbell{link->memory.page(), kClientEnd, link->invited.server_wake.get()};
     link->interface = std::move(interface);
-    // Until the ends have agreed on their rings, frames are lost. Nothing tells when they have.
+    // Until memif's ends have agreed on their rings, frames are lost, and nothing tells when they
+    // have. What virtio-user sends waits in the ring.
     const uint64_t deadline = now_ns() + kLinkUpPatienceNs;
     while (!link->interface->share().port().link_up() && now_ns() < deadline) {
       ::poll(nullptr, 0, 1);

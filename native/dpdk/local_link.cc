@@ -22,9 +22,9 @@ std::string device_name(const std::string& driver) {
 }
 
 std::shared_ptr<Port> open_port(int end, LocalDriver driver, const std::string& path, Pool& pool,
-                                const std::string& shown) {
+                                const std::string& shown, WakeFd* reader) {
   if (driver == LocalDriver::virtio_user && end == kServerEnd) {
-    return std::make_shared<VhostPort>(path, kLocalDescriptors, pool, shown);
+    return std::make_shared<VhostPort>(path, kLocalDescriptors, pool, shown, *reader);
   }
   PortOptions port;
   port.shown = shown;
@@ -74,7 +74,7 @@ void wait_until_let_go(int connection, LocalDriver driver) {
 
 std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::string& path,
                                       uint32_t number, uint16_t slot, uint32_t generation,
-                                      Pool& pool, const std::string& shown) {
+                                      Pool& pool, const std::string& shown, WakeFd* reader) {
   InterfaceOptions options;
   const link::Host self = local_host(end, number);
   options.address = {self.ip, 24};
@@ -87,7 +87,8 @@ std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::st
   options.generation = generation;
   // vhost and memif do; virtio-user's other end reads from our buffers whenever it looks.
   options.copies_sent = end == kServerEnd || driver == LocalDriver::memif;
-  return std::make_unique<Interface>(PortShare(open_port(end, driver, path, pool, shown)), options);
+  return std::make_unique<Interface>(PortShare(open_port(end, driver, path, pool, shown, reader)),
+                                     options);
 }
 
 }  // namespace drlnet::dpdk

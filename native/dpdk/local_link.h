@@ -1,6 +1,7 @@
 // What both ends of a shared-memory link agree on without asking: devices and addresses.
 #pragma once
 
+#include "base/wake_fd.h"
 #include "local.h"
 #include "transport.h"
 
@@ -30,9 +31,10 @@ void let_driver_notice(Interface& interface, LocalDriver driver);
 // looking into memory that memif's interrupt thread will take away.
 void wait_until_let_go(int connection, LocalDriver driver);
 
-// Attaches the device of one end and makes it a host. Throws Error(transport).
+// Attaches the device of one end and makes it a host. The server's end wakes its reader when the
+// ends have agreed, for frames that were sent before. Throws Error(transport).
 std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::string& path,
                                       uint32_t number, uint16_t slot, uint32_t generation,
-                                      Pool& pool, const std::string& shown);
+                                      Pool& pool, const std::string& shown, WakeFd* reader);
 
 }  // namespace drlnet::dpdk

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/wake_fd.h"
 #include "local_link.h"
 #include "rendezvous.h"
 #include "vhost_bell.h"
@@ -49,7 +50,7 @@ class LocalServer final : public LinkKeeper {
   bool changed() override { return changed_.load(std::memory_order_relaxed); }
   void apply(std::vector<std::unique_ptr<Link>>& links) override;
   void close(std::vector<std::unique_ptr<Link>>& links) override;
-  int wake_fd() const override { return wake_.get(); }
+  int wake_fd() const override { return wake_.fd(); }
 
  private:
   // A client as this thread knows it; its link itself belongs to the polling thread until it comes
@@ -71,8 +72,8 @@ class LocalServer final : public LinkKeeper {
   LocalDriver driver_;
   std::string shown_;
   Pool& pool_;
-  Descriptor wake_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};   // the polling thread's
-  Descriptor nudge_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};  // this thread's
+  WakeFd wake_;   // the polling thread's
+  WakeFd nudge_;  // this thread's
   std::array<Client, DpdkTransport::kMaxLinks> clients_;
   uint32_t generation_ = 0;
   std::atomic<bool> changed_{false}, stopping_{false};
@@ -83,11 +84,6 @@ class LocalServer final : public LinkKeeper {
 };
 
 namespace {
-
-void notify(const Descriptor& event) {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(event.get(), &one, sizeof one);
-}
 
 void refuse(const Descriptor& connection, const std::string& cause, const std::string& remedy) {
   Invitation invitation;
@@ -109,7 +105,7 @@ LocalServer::~LocalServer() = default;
 
 void LocalServer::serve() {
   while (!stopping_.load(std::memory_order_acquire)) {
-    std::vector<pollfd> fds = {{nudge_.get(), POLLIN, 0}, {meeting_->socket.get(), POLLIN, 0}};
+    std::vector<pollfd> fds = {{nudge_.fd(), POLLIN, 0}, {meeting_->socket.get(), POLLIN, 0}};
     std::vector<size_t> slots;
     for (size_t slot = 0; slot < clients_.size(); ++slot) {
       if (clients_[slot].connection < 0 || clients_[slot].leaving) continue;
@@ -117,10 +113,7 @@ void LocalServer::serve() {
       slots.push_back(slot);
     }
     ::poll(fds.data(), fds.size(), -1);
-    if (fds[0].revents != 0) {
-      uint64_t count;
-      [[maybe_unused]] const ssize_t length = read(nudge_.get(), &count, sizeof count);
-    }
+    if (fds[0].revents != 0) nudge_.clear();
     for (size_t i = 0; i < slots.size(); ++i) {
       if (fds[2 + i].revents != 0) look_after(slots[i]);
     }
@@ -147,15 +140,14 @@ void LocalServer::meet() {
   try {
     Invitation invitation;
     auto link = open(slot, std::move(connection), invitation);
-    const std::array<int, 3> descriptors = {link->memory.fd(), wake_.get(),
-                                            link->client_wake.get()};
+    const std::array<int, 3> descriptors = {link->memory.fd(), wake_.fd(), link->client_wake.get()};
     *free = {fd, false};
     {
       std::lock_guard lock(mutex_);
       arrived_.push_back(std::move(link));
     }
     changed_ = true;
-    notify(wake_);
+    wake_.wake();
     // Last: the client's first frames must find a link that is polled. Its descriptors are closed
     // by this thread only. A client that is gone meanwhile is noticed like any other.
     invite(fd, invitation, descriptors);
@@ -180,7 +172,8 @@ std::unique_ptr<LocalServerLink> LocalServer::open(uint16_t slot, Descriptor con
                   "Raise the limit on open files (ulimit -n) for the server.");
     }
     unlink(path.c_str());  // left by a server that was killed
-    auto interface = open_local(kServerEnd, driver_, path, number, slot, number, pool_, shown_);
+    auto interface =
+        open_local(kServerEnd, driver_, path, number, slot, number, pool_, shown_, &wake_);
     if (vhost_bell_) vhost_bell_->ring();
     auto link = std::make_unique<LocalServerLink>(driver_, std::move(connection),
                                                   std::move(*memory), std::move(client_wake));
@@ -201,7 +194,7 @@ void LocalServer::look_after(size_t slot) {
     leaving_.push_back(static_cast<uint16_t>(slot));
   }
   changed_ = true;
-  notify(wake_);
+  wake_.wake();
 }
 
 // Closes links that the polling thread has let go.
@@ -232,12 +225,12 @@ void LocalServer::apply(std::vector<std::unique_ptr<Link>>& links) {
     departed_.emplace_back(static_cast<LocalServerLink*>(links[slot].release()));
   }
   leaving_.clear();
-  if (!departed_.empty()) notify(nudge_);
+  if (!departed_.empty()) nudge_.wake();
 }
 
 void LocalServer::close(std::vector<std::unique_ptr<Link>>& links) {
   stopping_.store(true, std::memory_order_release);
-  notify(nudge_);
+  nudge_.wake();
   thread_.join();
   links.clear();
   arrived_.clear();

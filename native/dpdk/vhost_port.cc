@@ -144,8 +144,9 @@ struct VhostPort::Callbacks {
   }
 };
 
-VhostPort::VhostPort(std::string path, uint16_t descriptors, Pool& pool, const std::string& shown)
-    : path_(std::move(path)), pool_(pool) {
+VhostPort::VhostPort(std::string path, uint16_t descriptors, Pool& pool, const std::string& shown,
+                     WakeFd& reader)
+    : path_(std::move(path)), pool_(pool), reader_(reader) {
   receive_descriptors_ = static_cast<uint16_t>(descriptors - PackedRing::kMostUntold);
   make_turns();
   {
@@ -224,11 +225,16 @@ bool VhostPort::read_rings() {
   return true;
 }
 
+// The driver may have sent before: DPDK lets it run first and tells us then. A reader that has
+// looked meanwhile found nothing, and waits: for those frames nobody rings its doorbell again.
 void VhostPort::open_rings() {
   if (!running_ || in_message_ || !ready_[kToDriver] || !ready_[kFromDriver]) return;
-  const Guard guard(taken_);
-  if (!read_rings()) rings_ = {};
-  up_ = rings_[kToDriver].open() && rings_[kFromDriver].open();
+  {
+    const Guard guard(taken_);
+    if (!read_rings()) rings_ = {};
+    up_ = rings_[kToDriver].open() && rings_[kFromDriver].open();
+  }
+  reader_.wake();  // it looks at once: not while we have the turn
 }
 
 // DPDK knows from now on where we are.

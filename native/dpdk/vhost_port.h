@@ -9,6 +9,7 @@
 #include <atomic>
 #include <string>
 
+#include "base/wake_fd.h"
 #include "port.h"
 #include "transport/link/packed_ring.h"
 
@@ -18,8 +19,10 @@ namespace drlnet::dpdk {
 // rings, and takes their memory away only when they are closed.
 class VhostPort final : public Port {
  public:
-  // Listens at the path; frames find buffers in the pool. Throws Error(transport).
-  VhostPort(std::string path, uint16_t descriptors, Pool& pool, const std::string& shown);
+  // Listens at the path; frames find buffers in the pool. Whenever the rings are opened, the reader
+  // is woken. Throws Error(transport).
+  VhostPort(std::string path, uint16_t descriptors, Pool& pool, const std::string& shown,
+            WakeFd& reader);
   ~VhostPort() override;
 
   size_t receive(uint16_t queue, std::span<rte_mbuf*> packets) override;
@@ -40,6 +43,7 @@ class VhostPort final : public Port {
 
   const std::string path_;
   Pool& pool_;
+  WakeFd& reader_;
   // The vhost thread's.
   int device_ = -1;  // DPDK's number of it; -1: nobody is connected
   bool running_ = false, in_message_ = false;

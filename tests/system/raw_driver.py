@@ -42,6 +42,8 @@ class RawDriver:
         self.invitation = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.invitation.connect(str(meeting))
         invitation, descriptors, _, _ = socket.recv_fds(self.invitation, 4096, 3)
+        # The server's word comes first: 1 while it waits for a frame to be told of.
+        self.doorbell = mmap.mmap(descriptors[0], 0)
         for each in descriptors:
             os.close(each)
         path = invitation[invitation.index(bytes(meeting)) :].split(b"\0")[0]
@@ -64,9 +66,7 @@ class RawDriver:
             self.tell(SET_VRING_ADDR, struct.pack("<II4Q", ring, 0, *addresses))
             for request, event in ((SET_VRING_CALL, 2 * ring), (SET_VRING_KICK, 2 * ring + 1)):
                 self.tell(request, struct.pack("<Q", ring), self.events[event])
-            self.tell(SET_VRING_ENABLE, struct.pack("<II", ring, 1))
-        # Answered when all before it has been done.
-        self.ask(GET_FEATURES)
+        self.enable(True)
 
     def __enter__(self) -> RawDriver:
         return self
@@ -80,6 +80,7 @@ class RawDriver:
         self.socket.close()
         self.invitation.close()
         self.memory.close()
+        self.doorbell.close()
         for each in (self.fd, *self.events):
             os.close(each)
 
@@ -87,6 +88,13 @@ class RawDriver:
         """Names the first `size` bytes of the memory to the device, and no others."""
         table = struct.pack("<II4Q", 1, 0, BASE, size, BASE, 0)
         self.tell(SET_MEM_TABLE, table, self.fd, flags=flags)
+
+    def enable(self, on: bool) -> None:
+        """Has the device serve both rings, or leave them alone."""
+        for ring in (TO_DRIVER, FROM_DRIVER):
+            self.tell(SET_VRING_ENABLE, struct.pack("<II", ring, on))
+        # Answered when all before it has been done.
+        self.ask(GET_FEATURES)
 
     def tell(self, request: int, payload: bytes = b"", *fds: int, flags: int = 0) -> None:
         """Sends a message of vhost-user."""

@@ -101,8 +101,8 @@ std::unique_ptr<Transport> start_listener(const Variant& variant) {
 Connected start_client(const Variant& variant, Transport& listener) {
   const bool on_ethernet = !variant.connect_address.empty();
   Connected client = connect(on_ethernet ? variant.connect_address : listener.local_address());
-  if (!on_ethernet) return client;
-  // What is sent before the other end's hardware address is known is lost.
+  // What is sent before the other end's hardware address is known is lost; what is sent before
+  // vhost's thread has opened its end of the rings is found only then.
   const uint64_t deadline_ns = now_ns() + kPatienceNs;
   size_t came = 0;
   while (came == 0 && now_ns() < deadline_ns) {
