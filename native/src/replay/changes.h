@@ -19,7 +19,15 @@ class Changes {
 
   // These changed, in this order. O(1) each.
   void add(std::span<const uint32_t> slots) {
-    for (const uint32_t slot : slots) {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      // Slots and their neighbours in the list lie anywhere: they are on their way meanwhile.
+      if (i + 2 * kAhead < slots.size()) __builtin_prefetch(&links_[slots[i + 2 * kAhead]], 1);
+      if (i + kAhead < slots.size()) {
+        const Link& soon = links_[slots[i + kAhead]];
+        __builtin_prefetch(&links_[soon.before], 1);
+        __builtin_prefetch(&links_[soon.after], 1);
+      }
+      const uint32_t slot = slots[i];
       if (links_[slot].number != 0) unlink(slot);
       links_[slot] = {newest_, kNone, ++count_};
       if (newest_ != kNone) links_[newest_].after = slot;
@@ -48,6 +56,7 @@ class Changes {
 
  private:
   static constexpr uint32_t kNone = 0xFFFFFFFF;
+  static constexpr size_t kAhead = 8;  // slots
   struct Link {
     uint32_t before, after;  // slots
     uint64_t number;         // of its last change; 0: never changed

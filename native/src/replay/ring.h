@@ -72,14 +72,13 @@ class Ring {
   uint64_t oldest() const { return head_ > capacity_ ? head_ - capacity_ : 0; }  // that is held
 
   // Whether the row's bytes are still there: held, or in the reserve.
-  bool stored(uint64_t number) const { return number < head_ && head_ - number <= size_; }
+  bool stored(uint64_t number) const { return head_ - 1 - number < size_; }
   RowPlace place(uint64_t number) const {  // stored(number)
-    const uint64_t age = head_ - number;
-    return {number,
-            static_cast<uint32_t>(age <= head_slot_ ? head_slot_ - age : head_slot_ + size_ - age)};
+    const auto age = static_cast<uint32_t>(head_ - number);
+    return {number, head_slot_ - age + turn_if(age > head_slot_)};
   }
   uint64_t number_at(uint32_t slot) const {  // of a slot that holds a row
-    return head_ - (slot < head_slot_ ? head_slot_ - slot : head_slot_ + size_ - slot);
+    return head_ - (head_slot_ - slot + turn_if(slot >= head_slot_));
   }
 
   // The neighbours in the row's stream; false when there is none or it is no longer stored.
@@ -126,6 +125,8 @@ class Ring {
   std::byte* record(uint32_t slot) const {
     return memory_.data() + (uint64_t{slot} << record_shift_);
   }
+  // Once around, without a branch: where the head stands, random slots would foretell it wrongly.
+  uint32_t turn_if(bool wraps) const { return size_ & (0 - uint32_t{wraps}); }
   uint32_t distance(uint32_t from, uint32_t to) const {
     return to > from ? to - from : to + size_ - from;
   }

@@ -101,7 +101,7 @@ class Table {
                            uint64_t& applied, uint64_t& stale);
 
   // Nobody waits now: see Sampler::settle().
-  void settle() { sampler_->settle(random_); }
+  bool settle() { return sampler_->settle(random_); }
 
   // The items of these keys as a reply of their own, in place of a draw: stored priorities for
   // probabilities, and kNoKey for what is not held. Counts as no draw. O(keys).

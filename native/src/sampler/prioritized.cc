@@ -36,15 +36,28 @@ class Prioritized final : public Sampler {
 
   void update(std::span<const uint32_t> slots, std::span<const float> priorities) override {
     if (slots.size() > later_slots_.size() - later_count_) catch_up();
-    if (slots.size() > later_slots_.size()) return tree_.set(slots, masses_of(priorities));
+    updated_since_draw_ |= !slots.empty();
+    if (slots.size() > later_slots_.size()) {
+      drawn_ahead_ = false;
+      return tree_.set(slots, masses_of(priorities));
+    }
     std::ranges::copy(slots, later_slots_.begin() + later_count_);
     std::ranges::copy(priorities, later_priorities_.begin() + later_count_);
     later_count_ += slots.size();
     updated_ |= !slots.empty();
   }
-  void settle(const Random& random) override {
-    if (updated_) catch_up();
-    if (!plan_.places.empty() && plan_.before != random) plan(plan_.places.size(), random);
+  bool settle(const Random& random) override {
+    if (updated_) {
+      catch_up();
+    } else if (plan_.before != random) {
+      plan(plan_.places.size(), random);
+    } else if (may_draw_ahead()) {
+      ahead_slots_.resize(plan_.places.size());
+      ahead_probabilities_.resize(plan_.places.size());
+      draw_planned(ahead_slots_, ahead_probabilities_);
+      drawn_ahead_ = true;
+    }
+    return plan_.before != random || may_draw_ahead();
   }
   void fetch_along(const std::byte* rows, size_t stride) override {
     tree_.fetch_along(rows, stride);
@@ -52,21 +65,15 @@ class Prioritized final : public Sampler {
 
   void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) override {
     catch_up();
-    const size_t n = slots.size();
-    const double total = tree_.total();
-    DRLNET_ASSERT(total > 0);
-    if (plan_.places.size() != n || plan_.before != random) plan(n, random);
-    random = plan_.after;
-    const double part = total / static_cast<double>(n);
-    targets_.resize(n);
-    found_.resize(n);
-    for (size_t i = 0; i < n; ++i) targets_[i] = plan_.places[i] * part;
-    tree_.find(targets_, found_);
-    const double scale = 1 / total;
-    for (size_t i = 0; i < n; ++i) {
-      slots[i] = found_[plan_.order[i]];
-      probabilities[i] = static_cast<float>(static_cast<double>(tree_.get(slots[i])) * scale);
+    if (plan_.places.size() != slots.size() || plan_.before != random) plan(slots.size(), random);
+    if (drawn_ahead_) {
+      std::ranges::copy(ahead_slots_, slots.begin());
+      std::ranges::copy(ahead_probabilities_, probabilities.begin());
+    } else {
+      draw_planned(slots, probabilities);
     }
+    random = plan_.after;
+    update_follows_ = std::exchange(updated_since_draw_, false);
   }
 
   float stored(uint32_t slot) const override {
@@ -83,6 +90,7 @@ class Prioritized final : public Sampler {
   static constexpr float kAbsent = -1;        // in place of a priority
   static constexpr size_t kMostPutOff = 256;  // one by one
   static constexpr size_t kMostUpdated = 1024;
+  static constexpr size_t kMostAhead = 1024;
 
   // Items come and go one by one, but many in a row and side by side. What they share of the tree
   // is then summed once for all of them, before anybody looks. An update is put off as a whole:
@@ -95,7 +103,7 @@ class Prioritized final : public Sampler {
   void catch_up() const {
     if (later_count_ == 0) return;
     const size_t n = std::exchange(later_count_, 0);
-    updated_ = false;
+    updated_ = drawn_ahead_ = false;
     const auto masses = masses_of({later_priorities_.data(), n});
     for (size_t i = 0; i < n; ++i) masses[i] = later_priorities_[i] == kAbsent ? 0 : masses[i];
     tree_.set({later_slots_.data(), n}, masses);
@@ -115,6 +123,7 @@ class Prioritized final : public Sampler {
     std::vector<uint32_t> order;  // of the strata in the batch
   };
   void plan(size_t n, Random random) {
+    drawn_ahead_ = false;
     plan_.before = random;
     plan_.places.resize(n);
     kernel_.stratify(random.bits(), static_cast<double>(n), plan_.places.data(), n);
@@ -122,6 +131,30 @@ class Prioritized final : public Sampler {
     std::iota(plan_.order.begin(), plan_.order.end(), 0);
     shuffle(plan_.order, random);
     plan_.after = random;
+  }
+
+  void draw_planned(std::span<uint32_t> slots, std::span<float> probabilities) {
+    const size_t n = slots.size();
+    const double total = tree_.total();
+    DRLNET_ASSERT(total > 0);
+    const double part = total / static_cast<double>(n);
+    targets_.resize(n);
+    found_.resize(n);
+    for (size_t i = 0; i < n; ++i) targets_[i] = plan_.places[i] * part;
+    tree_.find(targets_, found_);
+    const double scale = 1 / total;
+    for (size_t i = 0; i < n; ++i) {
+      slots[i] = found_[plan_.order[i]];
+      probabilities[i] = static_cast<float>(static_cast<double>(tree_.get(slots[i])) * scale);
+    }
+  }
+
+  // Where updates follow upon batches, one that is drawn before its update comes is in vain. Who
+  // comes meanwhile waits for it, so a large one is left for later.
+  bool may_draw_ahead() const {
+    const size_t n = plan_.places.size();
+    return !drawn_ahead_ && later_count_ == 0 && (updated_since_draw_ || !update_follows_) &&
+           n > 0 && n <= kMostAhead && tree_.total() > 0;
   }
 
   // Fisher and Yates, two of their random numbers to a word.
@@ -145,9 +178,15 @@ class Prioritized final : public Sampler {
   uint64_t size_ = 0;
   mutable std::vector<float> masses_;  // scratch
   Plan plan_;                          // of the next batch, or of the last one
-  std::vector<double> targets_;        // scratch
-  std::vector<uint32_t> found_;        // scratch
-  std::vector<uint64_t> words_;        // scratch
+  // The next batch, while the plan is for it and the tree has not changed since.
+  mutable bool drawn_ahead_ = false;
+  std::vector<uint32_t> ahead_slots_;
+  std::vector<float> ahead_probabilities_;
+  bool updated_since_draw_ = false;
+  bool update_follows_ = false;  // behind the draw before, one did
+  std::vector<double> targets_;  // scratch
+  std::vector<uint32_t> found_;  // scratch
+  std::vector<uint64_t> words_;  // scratch
 };
 
 }  // namespace

@@ -1,12 +1,13 @@
-// Sums over an array of non-negative float32 leaves, 16 children to a node. Threading: one thread.
+// Sums over an array of non-negative float32 leaves, 16 to a node, and 8 nodes to one above: a
+// cache line either way. Threading: one thread.
 //
 // The sums are float64. float32 would halve them, but its 24 bits cannot even name a leaf of 2^20
 // with a few bits to spare, and beside a mass of 1 all that is below 6e-8 would vanish from its
 // node and never be drawn. In float64 a leaf is found by targets over an interval whose width is
 // its mass to within 2^-46 of the total (each level rounds a few times, the one at which a batch
-// begins once for each of up to 128 nodes, and a batch's targets lie 2^-52 apart): what is reported
-// as its probability is what it has, to a relative 2e-2 for a trillionth of the mass, and better
-// than float32 can tell for all above 2e-7.
+// begins once for each of up to 16 families, and a batch's targets lie 2^-52 apart): what is
+// reported as its probability is what it has, to a relative 2e-2 for a trillionth of the mass, and
+// better than float32 can tell for all above 2e-7.
 //
 // A node is recomputed from its children whenever one of them changes, never adjusted by a
 // difference: the sums are a function of the leaves as they are, so nothing drifts, however many

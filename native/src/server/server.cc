@@ -68,11 +68,11 @@ std::vector<std::string> Server::addresses() const {
 bool Server::poll_once() {
   // A spinning loop need not look at the clock each time: a round is far shorter than a second.
   if (polls_++ % kPollsPerClock == 0) keep_house(now_ns());
-  const bool busy = sessions_.poll();
-  if (busy) {  // the replies are on their way
-    for (const auto& table : tables_) table->settle();
-  }
-  return busy;
+  // Once the replies are on their way, what is left to do is done between looks for frames.
+  if (!sessions_.poll() && !unsettled_) return false;
+  unsettled_ = false;
+  for (const auto& table : tables_) unsettled_ |= table->settle();
+  return true;
 }
 
 void Server::keep_house(uint64_t now) {

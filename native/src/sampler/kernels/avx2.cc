@@ -1,4 +1,4 @@
-// AVX2: a node's sixteen children are four vectors.
+// AVX2: a family of leaves, in float64, is four vectors, one of nodes two.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -18,10 +18,6 @@ struct Node {
     return {_mm256_cvtps_pd(_mm_load_ps(family)), _mm256_cvtps_pd(_mm_load_ps(family + 4)),
             _mm256_cvtps_pd(_mm_load_ps(family + 8)), _mm256_cvtps_pd(_mm_load_ps(family + 12))};
   }
-  static Four load(const double* family) {
-    return {_mm256_load_pd(family), _mm256_load_pd(family + 4), _mm256_load_pd(family + 8),
-            _mm256_load_pd(family + 12)};
-  }
 
   // Inclusive prefix sums; the order of additions is in walk.h.
   static __m256d scan4(__m256d x) {
@@ -39,8 +35,8 @@ struct Node {
     x.q3 = _mm256_add_pd(x.q3, half);
     return x;
   }
-  static double sum16(Four x) {
-    const __m256d quads = _mm256_add_pd(_mm256_add_pd(x.q0, x.q2), _mm256_add_pd(x.q1, x.q3));
+  static double sum8(__m256d low, __m256d high) {
+    const __m256d quads = _mm256_add_pd(low, high);
     const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(quads), _mm256_extractf128_pd(quads, 1));
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
   }
@@ -57,15 +53,19 @@ struct Node {
            2;
   }
 
-  static double sum(const float* family) { return sum16(widen(family)); }
-  static double sum(const double* family) { return sum16(load(family)); }
+  static double sum(const float* family) {
+    const Four x = widen(family);
+    return sum8(_mm256_add_pd(x.q0, x.q2), _mm256_add_pd(x.q1, x.q3));
+  }
+  static double sum(const double* family) {
+    return sum8(_mm256_load_pd(family), _mm256_load_pd(family + 4));
+  }
   static double scan(const double* family, double* before) {
-    const Four through = scan16(load(family));
-    const __m256d total = last(through.q3);
-    _mm256_store_pd(before, hide(shift(through.q0, _mm256_setzero_pd()), total));
-    _mm256_store_pd(before + 4, hide(shift(through.q1, through.q0), total));
-    _mm256_store_pd(before + 8, hide(shift(through.q2, through.q1), total));
-    _mm256_store_pd(before + 12, hide(shift(through.q3, through.q2), total));
+    const __m256d low = scan4(_mm256_load_pd(family));
+    const __m256d high = _mm256_add_pd(scan4(_mm256_load_pd(family + 4)), last(low));
+    const __m256d total = last(high);
+    _mm256_store_pd(before, hide(shift(low, _mm256_setzero_pd()), total));
+    _mm256_store_pd(before + 4, hide(shift(high, low), total));
     return _mm256_cvtsd_f64(total);
   }
   // What comes before each sibling, infinite where nothing follows.
@@ -77,28 +77,34 @@ struct Node {
     return _mm256_blend_pd(_mm256_permute4x64_pd(x, 0x90), last(from), 0b0001);
   }
 
+  static uint32_t not_above(__m256d low, __m256d high, double target) {
+    const __m256d t = _mm256_set1_pd(target);
+    const __m256i packed = _mm256_packs_epi32(at_most(low, t), at_most(high, t));
+    const int flags = _mm256_movemask_ps(_mm256_castsi256_ps(packed));  // one for each child
+    return static_cast<uint32_t>(__builtin_popcount(static_cast<uint32_t>(flags)));
+  }
   static uint32_t choose_before(const double* before, double& target) {
-    const uint32_t child = not_above(load(before), target) - 1;
+    const uint32_t child =
+        not_above(_mm256_load_pd(before), _mm256_load_pd(before + 4), target) - 1;
     target -= before[child];
     return child;
   }
   static uint32_t choose(const double* family, double& target) {
-    alignas(32) double through[20];
-    const Four x = scan16(load(family));
+    alignas(32) double through[12];
+    const __m256d low = scan4(_mm256_load_pd(family));
+    const __m256d high = _mm256_add_pd(scan4(_mm256_load_pd(family + 4)), last(low));
     through[3] = 0;
-    _mm256_store_pd(through + 4, x.q0);
-    _mm256_store_pd(through + 8, x.q1);
-    _mm256_store_pd(through + 12, x.q2);
-    _mm256_store_pd(through + 16, x.q3);
-    uint32_t child = not_above(x, target);
+    _mm256_store_pd(through + 4, low);
+    _mm256_store_pd(through + 8, high);
+    uint32_t child = not_above(low, high, target);
     if (child == kFan) [[unlikely]]
-      child = last_above_zero(family);
+      child = last_above_zero<kFan>(family);
     target -= through[child + 3];
     return child;
   }
   static uint32_t choose_leaf(const float* family, double target) {
     const uint32_t child = not_above(scan16(widen(family)), target);
-    return child < kFan ? child : last_above_zero(family);
+    return child < kLeaves ? child : last_above_zero<kLeaves>(family);
   }
   static void choose_leaves(const float* leaves, const double* targets, uint32_t* places,
                             size_t count) {

@@ -1,4 +1,4 @@
-// AVX-512 (F, VL, DQ, BW): a node's sixteen children are two vectors.
+// AVX-512 (F, VL, DQ, BW): a family is a vector.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -37,12 +37,15 @@ struct Node {
     x = _mm512_mask_add_ps(x, 0xF0F0, x, _mm512_permutexvar_ps(low_quads, x));
     return _mm512_mask_add_ps(x, 0xFF00, x, _mm512_permutexvar_ps(_mm512_set1_epi32(7), x));
   }
-  static double sum16(Eight x) {
-    const __m512d eight = _mm512_add_pd(x.low, x.high);
+  static double sum8(__m512d eight) {
     const __m256d quad =
         _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1));
     const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(quad), _mm256_extractf128_pd(quad, 1));
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
+  }
+  static uint32_t not_above(__m512d x, double target) {
+    return static_cast<uint32_t>(
+        __builtin_popcount(_mm512_cmp_pd_mask(x, _mm512_set1_pd(target), _CMP_LE_OQ)));
   }
   static uint32_t not_above(Eight x, double target) {
     const __m512d t = _mm512_set1_pd(target);
@@ -55,49 +58,40 @@ struct Node {
     return static_cast<uint32_t>(__builtin_popcount(all));
   }
 
-  // What comes before each sibling, infinite where nothing follows.
-  static __m512d hide(__m512d before, __m512d total) {
-    const __mmask8 behind = _mm512_cmp_pd_mask(before, total, _CMP_EQ_OQ);
-    return _mm512_mask_mov_pd(before, behind, _mm512_set1_pd(__builtin_inf()));
+  static double sum(const float* family) {
+    const Eight x = widen(_mm512_load_ps(family));
+    return sum8(_mm512_add_pd(x.low, x.high));
   }
-  static __m512d shift(__m512d x, __m512d from) {
-    return _mm512_castsi512_pd(
-        _mm512_alignr_epi64(_mm512_castpd_si512(x), _mm512_castpd_si512(from), 7));
-  }
-
-  static double sum(const float* family) { return sum16(widen(_mm512_load_ps(family))); }
-  static double sum(const double* family) {
-    return sum16({_mm512_load_pd(family), _mm512_load_pd(family + 8)});
-  }
+  static double sum(const double* family) { return sum8(_mm512_load_pd(family)); }
   static double scan(const double* family, double* before) {
-    const Eight through = scan16({_mm512_load_pd(family), _mm512_load_pd(family + 8)});
-    const __m512d total = last(through.high);
-    _mm512_store_pd(before, hide(shift(through.low, _mm512_setzero_pd()), total));
-    _mm512_store_pd(before + 8, hide(shift(through.high, through.low), total));
+    const __m512d through = scan8(_mm512_load_pd(family)), total = last(through);
+    // By one place, and infinite where nothing follows.
+    const __m512d earlier = _mm512_castsi512_pd(
+        _mm512_alignr_epi64(_mm512_castpd_si512(through), _mm512_setzero_si512(), 7));
+    const __mmask8 behind = _mm512_cmp_pd_mask(earlier, total, _CMP_EQ_OQ);
+    _mm512_store_pd(before, _mm512_mask_mov_pd(earlier, behind, _mm512_set1_pd(__builtin_inf())));
     return _mm512_cvtsd_f64(total);
   }
 
   static uint32_t choose_before(const double* before, double& target) {
-    const uint32_t child =
-        not_above({_mm512_load_pd(before), _mm512_load_pd(before + 8)}, target) - 1;
+    const uint32_t child = not_above(_mm512_load_pd(before), target) - 1;
     target -= before[child];
     return child;
   }
   static uint32_t choose(const double* family, double& target) {
-    alignas(64) double through[24];
-    const Eight x = scan16({_mm512_load_pd(family), _mm512_load_pd(family + 8)});
+    alignas(64) double through[16];
+    const __m512d x = scan8(_mm512_load_pd(family));
     through[7] = 0;
-    _mm512_store_pd(through + 8, x.low);
-    _mm512_store_pd(through + 16, x.high);
+    _mm512_store_pd(through + 8, x);
     uint32_t child = not_above(x, target);
     if (child == kFan) [[unlikely]]
-      child = last_above_zero(family);
+      child = last_above_zero<kFan>(family);
     target -= through[child + 7];
     return child;
   }
   [[gnu::noinline]] static uint32_t choose_leaf(const float* family, double target) {
     const uint32_t child = not_above(scan16(widen(_mm512_load_ps(family))), target);
-    return child < kFan ? child : last_above_zero(family);
+    return child < kLeaves ? child : last_above_zero<kLeaves>(family);
   }
   // In float32 all sixteen leaves are one vector, and its prefix sums are off by four roundings at
   // most, which is 2^-22 of each. A target that lies further than that from all of them (and than
@@ -111,11 +105,11 @@ struct Node {
       most[i] = static_cast<float>(targets[i] * (1 + 0x1p-21) + double{FLT_TRUE_MIN});
     }
     for (size_t i = 0; i < count; ++i) {
-      const size_t first = size_t{places[i]} * kFan;
+      const size_t first = size_t{places[i]} * kLeaves;
       const __m512 through = scan16(_mm512_load_ps(leaves + first));
       const uint32_t surely = not_above(through, least[i]);
       uint32_t child = not_above(through, most[i]);
-      if (child != surely || child == kFan) [[unlikely]]
+      if (child != surely || child == kLeaves) [[unlikely]]
         child = choose_leaf(leaves + first, targets[i]);
       places[i] = static_cast<uint32_t>(first) + child;
     }

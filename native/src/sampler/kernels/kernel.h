@@ -20,10 +20,12 @@ namespace drlnet {
 
 // The arrays of a sum tree: see sum_tree.h, which owns them.
 struct TreeArrays {
-  static constexpr uint32_t kFan = 16;
-  static constexpr size_t kMaxHeight = 8;  // 16^8 leaves
+  // A family is a cache line: of float32 leaves, of float64 nodes.
+  static constexpr uint32_t kLeaves = 16;
+  static constexpr uint32_t kFan = 8;
+  static constexpr size_t kMaxHeight = 11;  // 2^32 leaves
 
-  // Level 0 sums 16 leaves to a node, level i 16 nodes of level i - 1; the last has one node.
+  // Level 0 sums 16 leaves to a node, level i 8 nodes of level i - 1; the last has one node.
   struct Level {
     double* sums;
     // Sum of the earlier siblings: what a descent compares with. Infinite behind the last sibling

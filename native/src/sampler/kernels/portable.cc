@@ -11,14 +11,15 @@ typedef double Two __attribute__((vector_size(16)));
 typedef int64_t TwoFlags __attribute__((vector_size(16)));
 
 struct Node {
+  template <uint32_t kCount>
   struct Sums {
-    Two pair[kFan / 2];
+    Two pair[kCount / 2];
   };
 
-  template <typename T>
-  [[gnu::always_inline]] static Sums load(const T* family) {
-    Sums sums;
-    for (uint32_t i = 0; i < kFan / 2; ++i) {
+  template <uint32_t kCount, typename T>
+  [[gnu::always_inline]] static Sums<kCount> load(const T* family) {
+    Sums<kCount> sums;
+    for (uint32_t i = 0; i < kCount / 2; ++i) {
       sums.pair[i] =
           Two{static_cast<double>(family[2 * i]), static_cast<double>(family[2 * i + 1])};
     }
@@ -30,32 +31,34 @@ struct Node {
     for (uint32_t i = block; i < block + width; ++i) pair[i] += Two{all, all};
   }
   // Inclusive prefix sums; the order of additions is in walk.h.
-  [[gnu::always_inline]] static Sums scan16(Sums sums) {
+  template <uint32_t kCount>
+  [[gnu::always_inline]] static Sums<kCount> scan(Sums<kCount> sums) {
     Two* pair = sums.pair;
-    for (uint32_t i = 0; i < kFan / 2; ++i) pair[i] += Two{0, pair[i][0]};
-    for (uint32_t i = 1; i < kFan / 2; i += 2) carry(pair, i, 1);
-    carry(pair, 2, 2);
-    carry(pair, 6, 2);
-    carry(pair, 4, 4);
+    for (uint32_t i = 0; i < kCount / 2; ++i) pair[i] += Two{0, pair[i][0]};
+    for (uint32_t i = 1; i < kCount / 2; i += 2) carry(pair, i, 1);
+    for (uint32_t i = 2; i < kCount / 2; i += 4) carry(pair, i, 2);
+    if constexpr (kCount == 16) carry(pair, 4, 4);
     return sums;
   }
-  [[gnu::always_inline]] static double sum16(Sums sums) {
+  template <uint32_t kCount>
+  [[gnu::always_inline]] static double sum_of(Sums<kCount> sums) {
     Two* pair = sums.pair;
-    for (uint32_t i = 0; i < 4; ++i) pair[i] += pair[i + 4];
+    for (uint32_t i = 0; kCount == 16 && i < 4; ++i) pair[i] += pair[i + 4];
     const Two all = (pair[0] + pair[2]) + (pair[1] + pair[3]);
     return all[0] + all[1];
   }
-  [[gnu::always_inline]] static uint32_t not_above(const Sums& sums, double target) {
+  template <uint32_t kCount>
+  [[gnu::always_inline]] static uint32_t not_above(const Sums<kCount>& sums, double target) {
     TwoFlags count = {0, 0};
     for (const Two& pair : sums.pair) count -= pair <= Two{target, target};
     return static_cast<uint32_t>(count[0] + count[1]);
   }
 
-  static double sum(const float* family) { return sum16(load(family)); }
-  static double sum(const double* family) { return sum16(load(family)); }
+  static double sum(const float* family) { return sum_of(load<kLeaves>(family)); }
+  static double sum(const double* family) { return sum_of(load<kFan>(family)); }
   static double scan(const double* family, double* before) {
-    const Sums through = scan16(load(family));
-    const double total = through.pair[7][1];
+    const Sums<kFan> through = scan(load<kFan>(family));
+    const double total = through.pair[kFan / 2 - 1][1];
     double earlier = 0;
     for (uint32_t i = 0; i < kFan / 2; ++i) {
       const Two first = {earlier, through.pair[i][0]};
@@ -67,24 +70,24 @@ struct Node {
   }
 
   static uint32_t choose_before(const double* before, double& target) {
-    const uint32_t child = not_above(load(before), target) - 1;
+    const uint32_t child = not_above(load<kFan>(before), target) - 1;
     target -= before[child];
     return child;
   }
   static uint32_t choose(const double* family, double& target) {
-    const Sums sums = scan16(load(family));
+    const Sums<kFan> sums = scan(load<kFan>(family));
     double through[1 + kFan];
     through[0] = 0;
     __builtin_memcpy(through + 1, sums.pair, sizeof sums.pair);
     uint32_t child = not_above(sums, target);
     if (child == kFan) [[unlikely]]
-      child = last_above_zero(family);
+      child = last_above_zero<kFan>(family);
     target -= through[child];
     return child;
   }
   static uint32_t choose_leaf(const float* family, double target) {
-    const uint32_t child = not_above(scan16(load(family)), target);
-    return child < kFan ? child : last_above_zero(family);
+    const uint32_t child = not_above(scan(load<kLeaves>(family)), target);
+    return child < kLeaves ? child : last_above_zero<kLeaves>(family);
   }
   static void choose_leaves(const float* leaves, const double* targets, uint32_t* places,
                             size_t count) {

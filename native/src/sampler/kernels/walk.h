@@ -1,5 +1,5 @@
 // How a batch goes up and down the tree, whatever the instruction set. `Node` has the operations on
-// one family of sixteen, which all kernels add in one order.
+// one family, which all kernels add in one order.
 //   scan: Sklansky's, by pairs, then pairs of pairs, and so on:
 //     p[1] = a0 + a1,  p[2] = p[1] + a2,  p[3] = p[1] + (a2 + a3),  p[4] = p[3] + a4,  ...
 //   Vectors of every width can do it, and it never falls: a rounded sum is monotone in what is
@@ -20,25 +20,21 @@
 namespace drlnet {
 namespace {
 
+constexpr uint32_t kLeaves = TreeArrays::kLeaves;
 constexpr uint32_t kFan = TreeArrays::kFan;
+constexpr uint32_t kLeafBits = __builtin_ctz(kLeaves), kFanBits = __builtin_ctz(kFan);
 constexpr size_t kBlock = 64;  // targets that descend together, so that their misses overlap
 constexpr size_t kAhead = 16;  // families that are on their way while one is summed
 constexpr size_t kNearBytes = size_t{32} << 10;   // a level of that size stays in the first cache
 constexpr size_t kMiddleBytes = size_t{1} << 20;  // ... in the second
-constexpr uint32_t kMostMerged = 128;             // nodes: each rounds once more
+constexpr uint32_t kMostMerged = 128;             // nodes: each family rounds once more
 
 // The last child of a family that has any: for a target that rounding left behind the sum.
-template <typename T>
+template <uint32_t kCount, typename T>
 [[gnu::noinline]] uint32_t last_above_zero(const T* family) {
-  uint32_t child = kFan - 1;
+  uint32_t child = kCount - 1;
   while (child > 0 && !(family[child] > 0)) --child;
   return child;
-}
-
-[[gnu::always_inline]] inline void prefetch_family(const double* level, uint32_t family) {
-  const double* first = level + size_t{family} * kFan;
-  __builtin_prefetch(first);
-  __builtin_prefetch(first + kFan / 2);
 }
 
 // Sums over the families of `level`, seen from the level above.
@@ -59,7 +55,7 @@ void set_leaves(const TreeArrays& tree, const uint32_t* leaves, const float* mas
   if (tree.levels[0].nodes <= count) {
     for (size_t i = 0; i < count; ++i) tree.leaves[leaves[i]] = masses[i];
     for (uint32_t node = 0; node < tree.levels[0].nodes; ++node) {
-      sums[node] = Node::sum(tree.leaves + size_t{node} * kFan);
+      sums[node] = Node::sum(tree.leaves + size_t{node} * kLeaves);
     }
     return;
   }
@@ -73,28 +69,30 @@ void set_leaves(const TreeArrays& tree, const uint32_t* leaves, const float* mas
     }
     for (size_t i = begin; i < end; ++i) tree.leaves[leaves[i]] = masses[i];
     for (size_t i = begin; i < end; ++i) {
-      const uint32_t node = leaves[i] / kFan;
-      if (i + 1 < end && leaves[i + 1] / kFan == node) continue;
-      sums[node] = Node::sum(tree.leaves + size_t{node} * kFan);
+      const uint32_t node = leaves[i] / kLeaves;
+      if (i + 1 < end && leaves[i + 1] / kLeaves == node) continue;
+      sums[node] = Node::sum(tree.leaves + size_t{node} * kLeaves);
     }
   }
 }
 
 // On every level one sum for each run of changes under one node (rows that are appended lie side by
-// side), or, where there are fewer nodes than changes, all of them.
+// side), or, where there are fewer nodes than changes, all of them. Above level 0 it takes half as
+// long if it is one in a row.
 template <typename Node>
 void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, size_t count) {
   set_leaves<Node>(tree, leaves, masses, count);
   uint32_t level = 0;
-  for (; level + 1 < tree.height && tree.levels[level + 1].nodes > count; ++level) {
+  for (; level + 1 < tree.height && tree.levels[level + 1].nodes > (level == 0 ? 2 * count : count);
+       ++level) {
     const TreeArrays::Level& below = tree.levels[level];
     const bool far = size_t{below.nodes} * sizeof(double) > kMiddleBytes;
-    const uint32_t shift = 4 * (level + 2);
+    const uint32_t shift = kLeafBits + kFanBits * (level + 1);
     for (size_t i = 0; i < count; ++i) {
       if (far && i + kAhead < count) {
-        const uint32_t soon = leaves[i + kAhead] >> shift;
-        prefetch_family(below.sums, soon);
-        if (level > 0) prefetch_family(below.before, soon);
+        const size_t soon = size_t{leaves[i + kAhead] >> shift} * kFan;
+        __builtin_prefetch(below.sums + soon);
+        if (level > 0) __builtin_prefetch(below.before + soon, 1);
       }
       const uint32_t family = leaves[i] >> shift;
       if (i + 1 < count && leaves[i + 1] >> shift == family) continue;
@@ -112,7 +110,7 @@ template <typename Node>
 [[gnu::always_inline]] inline void choose_each_leaf(const float* leaves, const double* targets,
                                                     uint32_t* places, size_t count) {
   for (size_t i = 0; i < count; ++i) {
-    const size_t first = size_t{places[i]} * kFan;
+    const size_t first = size_t{places[i]} * kLeaves;
     places[i] = static_cast<uint32_t>(first) + Node::choose_leaf(leaves + first, targets[i]);
   }
 }
@@ -125,18 +123,18 @@ void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* 
   if (level > 0) {
     const TreeArrays::Level& below = tree.levels[level - 1];
     const double* next = level == 1 ? below.sums : below.before;
-    const bool far = size_t{below.nodes} * sizeof(double) > kNearBytes;
+    const bool far = below.nodes * sizeof(double) > kNearBytes;
     for (size_t i = 0; i < count; ++i) {
       const size_t first = size_t{places[i]} * kFan;
       places[i] =
           static_cast<uint32_t>(first) + Node::choose_before(here.before + first, targets[i]);
-      if (far) prefetch_family(next, places[i]);
+      if (far) __builtin_prefetch(next + size_t{places[i]} * kFan);
     }
   } else {
     for (size_t i = 0; i < count; ++i) {
       const size_t first = size_t{places[i]} * kFan;
       places[i] = static_cast<uint32_t>(first) + Node::choose(here.sums + first, targets[i]);
-      __builtin_prefetch(tree.leaves + size_t{places[i]} * kFan);
+      __builtin_prefetch(tree.leaves + size_t{places[i]} * kLeaves);
     }
   }
 }
@@ -157,8 +155,15 @@ void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* 
 [[gnu::always_inline]] inline void merge(const TreeArrays::Level& level, double* targets,
                                          uint32_t* places, size_t count) {
   double starts[kMostMerged + 1];
-  starts[0] = 0;
-  for (uint32_t i = 0; i < level.nodes; ++i) starts[i + 1] = starts[i] + level.sums[i];
+  double base = 0, within = 0;  // of a family: so that sums round once for each family, not node
+  for (uint32_t i = 0; i < level.nodes; ++i) {
+    starts[i] = base + within;
+    within += level.sums[i];
+    if ((i + 1) % kFan != 0) continue;
+    base += within;
+    within = 0;
+  }
+  starts[level.nodes] = base + within;
   // Nothing falls behind the last node that adds anything, whatever rounding does.
   const double total = starts[level.nodes];
   for (uint32_t i = level.nodes; i > 0 && starts[i] == total; --i) starts[i] = __builtin_inf();
