@@ -18,6 +18,8 @@ constexpr uint64_t kSilentNs = 1'000'000'000;
 constexpr size_t kMostParts = 2 * Loans::kMost;
 constexpr size_t kParts = 256;
 
+constexpr size_t kDirectHeaders = link::udp_header_bytes(true);
+
 // Makes `part` refer to bytes that no pool knows of. A reference of ours keeps whoever frees the
 // packet from freeing its parts.
 void refer(rte_mbuf& part, const std::byte* data, size_t bytes) {
@@ -255,6 +257,19 @@ void Interface::send(rte_mbuf* packet, const TxFrame& frame, const PeerAddress& 
   if (queued_ == queue_.size() || parts_used_ + kMostParts > kParts) flush();
   if (options_.copies_sent && !frame.loans.empty()) lend(packet, frame.loans);
   queue_[queued_++] = packet;
+}
+
+void Interface::place(TxFrame& frame, const PeerAddress& to) {
+  if (!direct_ || to.port != options_.udp_port || frame.length > max_payload_bytes_) return;
+  std::byte* const placed = share_.port().place(kDirectHeaders + frame.length);
+  if (placed != nullptr) frame.data = placed + kDirectHeaders;
+}
+
+void Interface::send_placed(const TxFrame& frame) {
+  DRLNET_ASSERT(queued_ == 0);
+  frame.loans.settle();
+  direct_->sent.write(frame.data, frame.length);
+  share_.port().send_placed(frame.data - kDirectHeaders, kDirectHeaders + frame.length);
 }
 
 // Makes a chain of the packet: its own bytes in the order of the frame's, loans between them.

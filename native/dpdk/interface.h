@@ -69,6 +69,10 @@ class Interface {
   // or drops and counts it. What the frame was lent stays as it is until flush().
   void send(rte_mbuf* packet, const TxFrame& frame, const PeerAddress& to, uint64_t now_ns,
             rte_mempool* pool);
+  // The same for a frame that has no packet: place() has moved its data to where the peer reads
+  // them, if it could, and nothing else is sent before it.
+  void place(TxFrame& frame, const PeerAddress& to);
+  void send_placed(const TxFrame& frame);
   // Tells the link who we are: neighbours may know our address with another MAC address.
   void announce(rte_mempool* pool);
   // Sends what is queued. What the device does not take is dropped and counted, as on any network:

@@ -36,6 +36,10 @@ class Port {
 
   virtual size_t receive(uint16_t queue, std::span<rte_mbuf*> packets) = 0;
   virtual size_t send(uint16_t queue, std::span<rte_mbuf*> packets) = 0;
+  // Where the next frame may be written so that nobody copies it, of so many bytes at most; null
+  // where there is no such place. The next call is send_placed(), before receive() and send().
+  virtual std::byte* place(size_t /*most_bytes*/) { return nullptr; }
+  virtual void send_placed(std::byte* /*frame*/, size_t /*bytes*/) {}
   // On a queue that several threads use. Nothing is received while another one is at it.
   size_t receive_in_turn(uint16_t queue, std::span<rte_mbuf*> packets);
   size_t send_in_turn(uint16_t queue, std::span<rte_mbuf*> packets);

@@ -77,6 +77,11 @@ Link* DpdkTransport::link_to(const PeerAddress& to) {
   return link->interface->options().generation == to.generation ? link : nullptr;
 }
 
+void DpdkTransport::place(TxFrame& frame) {
+  const PeerAddress to = from_endpoint(frame.to);
+  if (const Link* link = link_to(to)) link->interface->place(frame, to);
+}
+
 size_t DpdkTransport::send_burst(std::span<const TxFrame> frames) {
   register_thread();
   const uint64_t now = clock();
@@ -89,10 +94,15 @@ size_t DpdkTransport::send_burst(std::span<const TxFrame> frames) {
   for (const TxFrame& frame : frames) {
     const auto index = static_cast<size_t>(&frame - tx_frames_.data());
     DRLNET_ASSERT(index < kFrames && tx_packets_[index] != nullptr);
-    rte_mbuf* packet = std::exchange(tx_packets_[index], nullptr);
     const PeerAddress to = from_endpoint(frame.to);
     Link* link = link_to(to);
     if (link != previous) flush(std::exchange(previous, link));
+    if (std::byte* const unused = payload_of(tx_packets_[index]); frame.data != unused) {
+      link->interface->send_placed(frame);  // no link has gone since it was placed
+      tx_frames_[index].data = unused;
+      continue;
+    }
+    rte_mbuf* packet = std::exchange(tx_packets_[index], nullptr);
     if (link == nullptr) {  // the client is gone
       rte_pktmbuf_free(packet);
     } else {

@@ -48,6 +48,7 @@ class DpdkTransport final : public Transport {
   ~DpdkTransport() override;
 
   std::span<TxFrame> reserve(size_t count) override;
+  void place(TxFrame& frame) override;
   size_t send_burst(std::span<const TxFrame> frames) override;
   std::span<const RxFrame> recv_burst() override;
   WaitPoint arm() override;

@@ -29,6 +29,11 @@ struct Header {
   uint16_t buffers = 1;
 };
 static_assert(sizeof(Header) == 12);
+constexpr Header kHeader;
+
+// Of an answer, before it is known how long it is: the headers of virtio, link and session, and the
+// first bytes of a message.
+constexpr size_t kShortBytes = 192;
 
 // Of a packed ring, how the device wants to be told of buffers (2.7.14).
 struct Notifications {
@@ -273,7 +278,7 @@ size_t VhostPort::receive(uint16_t, std::span<rte_mbuf*> packets) {
     packets[received] = packet;
     ring.pop();
   }
-  if (received > 0) rings_[kToDriver].fetch_to_write();  // for the answer
+  if (received > 0) rings_[kToDriver].fetch_to_write(kShortBytes);  // for the answer
   taken_.clear(std::memory_order_release);
   return received;
 }
@@ -290,7 +295,6 @@ size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
       ring.give_up();
       break;
     }
-    static constexpr Header kHeader;
     std::memcpy(buffer.data(), &kHeader, sizeof kHeader);
     std::byte* to = buffer.data() + sizeof kHeader;
     for (const rte_mbuf* part = packet; part != nullptr; part = part->next) {
@@ -303,6 +307,25 @@ size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
   taken_.clear(std::memory_order_release);
   rte_pktmbuf_free_bulk(packets.data(), static_cast<unsigned>(sent));
   return sent;
+}
+
+std::byte* VhostPort::place(size_t most_bytes) {
+  if (taken_.test_and_set(std::memory_order_acquire)) return nullptr;
+  PackedRing& ring = rings_[kToDriver];
+  const std::span<std::byte> buffer = ring.front();
+  if (const size_t most = sizeof(Header) + most_bytes; buffer.size() >= most) {
+    ring.fetch_to_write(most);
+    return buffer.data() + sizeof(Header);
+  }
+  taken_.clear(std::memory_order_release);
+  return nullptr;
+}
+
+void VhostPort::send_placed(std::byte* frame, size_t bytes) {
+  std::memcpy(frame - sizeof kHeader, &kHeader, sizeof kHeader);
+  rings_[kToDriver].push(static_cast<uint32_t>(sizeof(Header) + bytes));
+  rings_[kToDriver].tell();
+  taken_.clear(std::memory_order_release);
 }
 
 }  // namespace drlnet::dpdk

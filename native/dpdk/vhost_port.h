@@ -15,7 +15,7 @@
 
 namespace drlnet::dpdk {
 
-// Threading: receive() and send() on one thread at a time. DPDK's vhost thread opens and closes the
+// Threading: frames go in and out on one thread at a time. DPDK's vhost thread opens and closes the
 // rings, and takes their memory away only when they are closed.
 class VhostPort final : public Port {
  public:
@@ -27,6 +27,9 @@ class VhostPort final : public Port {
 
   size_t receive(uint16_t queue, std::span<rte_mbuf*> packets) override;
   size_t send(uint16_t queue, std::span<rte_mbuf*> packets) override;
+  // In a buffer of the driver's. Until it is sent, the vhost thread waits for its turn.
+  std::byte* place(size_t most_bytes) override;
+  void send_placed(std::byte* frame, size_t bytes) override;
   bool link_up() const override { return up_.load(std::memory_order_relaxed); }
 
  private:

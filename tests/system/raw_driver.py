@@ -33,6 +33,19 @@ ARP_QUESTION = (
     + bytes(6)
     + SERVER_IP
 )
+UDP_PORT, LINK_BYTES = 7447, 42
+
+
+def datagram(to_mac: bytes, payload: bytes) -> bytes:
+    """A UDP datagram to the server, in a frame. The sum of UDP is left out."""
+    client = bytes([169, 254, 77, 9])
+    length = 8 + len(payload)
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + length, 0, 0, 64, 17, 0) + client + SERVER_IP
+    total = sum(struct.unpack(">10H", ip))
+    total = (total & 0xFFFF) + (total >> 16)
+    ip = ip[:10] + struct.pack(">H", ~total & 0xFFFF) + ip[12:]
+    ethernet = to_mac + bytes.fromhex("020000000009 0800")
+    return ethernet + ip + struct.pack(">HHHH", UDP_PORT, UDP_PORT, length, 0) + payload
 
 
 class RawDriver:

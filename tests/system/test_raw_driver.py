@@ -17,10 +17,12 @@ from system.raw_driver import (
     FROM_DRIVER,
     GET_FEATURES,
     HEADER_BYTES,
+    LINK_BYTES,
     SERVER_IP,
     SIZE,
     TO_DRIVER,
     RawDriver,
+    datagram,
 )
 
 __all__ = ["meeting_place"]
@@ -70,13 +72,54 @@ def polled(done: Callable[[], bool]) -> float:
     return time.monotonic() - begin
 
 
-def answered(good: LinkedClient, raw: RawDriver) -> None:
+def answered(good: LinkedClient, raw: RawDriver) -> bytes:
+    """That the ring is served; the server's MAC address."""
     index = raw.post(TO_DRIVER)
     raw.post(FROM_DRIVER, ARP_QUESTION)
     until(good, lambda: raw.used(TO_DRIVER, index))
     at = raw.buffer(TO_DRIVER, index) + HEADER_BYTES
     assert raw.memory[at + 20 : at + 22] == b"\0\2", "a reply"
     assert raw.memory[at + 28 : at + 32] == SERVER_IP
+    return raw.memory[at + 6 : at + 12]
+
+
+FRAME_BYTES = 1232
+PART = bytes(FRAME_BYTES - 64)  # of a message of two
+WELCOME, RESPONSE = 2, 7
+
+
+def session_frame(
+    kind: int, connection: int, request: int, offset: int, message: int, payload: bytes
+) -> bytes:
+    """A frame of lane 0 that belongs to a ping of `message` bytes (PROTOCOL.md)."""
+    head = struct.pack("<HBBIQ16xBBHHH", 0x4C44, 1, kind, connection, 1, 0, 0, 0, FRAME_BYTES, 0)
+    return head + struct.pack("<QIIII", request, message, offset, len(payload), 8192) + payload
+
+
+def received(raw: RawDriver, kind: int) -> list[int]:
+    """Buffers that hold a frame of that kind, of those posted so far."""
+    posted = [index for index in range(raw.next[TO_DRIVER]) if raw.used(TO_DRIVER, index)]
+    place = HEADER_BYTES + LINK_BYTES + 3
+    return [index for index in posted if raw.memory[raw.buffer(TO_DRIVER, index) + place] == kind]
+
+
+def ask_twice(good: LinkedClient, raw: RawDriver) -> bytes:
+    """Has a long ping answered; what asks for the same two frames again."""
+    mac = answered(good, raw)
+    for _ in range(6):  # for acks, too
+        raw.post(TO_DRIVER)
+    raw.post(FROM_DRIVER, datagram(mac, session_frame(1, 0, 0, 0, 0, bytes(112))))
+    until(good, lambda: bool(received(raw, WELCOME)))
+    at = raw.buffer(TO_DRIVER, received(raw, WELCOME)[0]) + HEADER_BYTES + LINK_BYTES
+    connection = struct.unpack_from("<I", raw.memory, at + 4)[0]
+    parts = [
+        datagram(mac, session_frame(4, connection, 1, offset, 2 * len(PART), PART))
+        for offset in (0, len(PART))
+    ]
+    for part in parts:
+        raw.post(FROM_DRIVER, part)
+    until(good, lambda: len(received(raw, RESPONSE)) == 2)
+    return parts[0]
 
 
 WRONG: list[dict[str, int]] = [
@@ -110,6 +153,26 @@ def test_a_ring_that_says_wrong_things_is_left_alone(tmp_path: Path, meeting_pla
                 raw.post(FROM_DRIVER, ARP_QUESTION)
                 looked(good)
                 assert not raw.used(TO_DRIVER, bad), wrong
+
+
+def test_a_long_reply_is_written_into_good_buffers_only(
+    tmp_path: Path, meeting_place: Path
+) -> None:
+    with beside(tmp_path, meeting_place) as (good, connect):
+        for wrong in (*WRONG, {"length": FRAME_BYTES}):
+            for before in (0, 1):
+                with connect() as raw:
+                    again = ask_twice(good, raw)
+                    while not raw.used(TO_DRIVER, raw.next[TO_DRIVER] - 1):
+                        raw.post(FROM_DRIVER, again)
+                        looked(good)
+                    fitting = [raw.post(TO_DRIVER) for _ in range(before)]
+                    bad = raw.post(TO_DRIVER, **wrong)
+                    raw.post(TO_DRIVER)
+                    raw.post(FROM_DRIVER, again)
+                    looked(good)
+                    assert all(raw.used(TO_DRIVER, index) for index in fitting), wrong
+                    assert not raw.used(TO_DRIVER, bad), wrong
 
 
 def test_rings_that_leave_their_memory_are_closed(tmp_path: Path, meeting_place: Path) -> None:

@@ -243,7 +243,10 @@ void Table::gather_traced(const DrawnBatch& drawn, const Window& window, size_t 
       if (!shifts && !zeros) {
         const uint32_t* slots = slots_at(step) + first;
         for (size_t i = 0; i < items; ++i, row += item_bytes) {
-          __builtin_prefetch(column.at(slots[std::min(i + kAhead, items - 1)]));
+          // Those of the next frame, too.
+          const std::byte* const ahead = column.at(slots[std::min(i + kAhead, n - first - 1)]);
+          __builtin_prefetch(ahead);
+          if (bytes > 16) __builtin_prefetch(ahead + bytes - 1);  // they begin anywhere in a line
           copy_short(row, column.at(slots[i]), bytes);
         }
         continue;

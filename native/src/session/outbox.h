@@ -27,6 +27,16 @@ class Outbox {
     return frame;
   }
 
+  // The same for a frame of at most so many bytes that is flushed as soon as it is filled: where
+  // the transport can, it is written where its receiver reads it, and must not be read.
+  TxFrame* next_at_receiver(const Endpoint& to, bool apart, uint32_t most_bytes) {
+    TxFrame* frame = next(to, apart);
+    if (frame == nullptr) return nullptr;
+    frame->length = most_bytes;
+    if (filled_ - sent_ == 1) transport_->place(*frame);
+    return frame;
+  }
+
   // Sends what is filled. True when nothing is left over.
   bool flush() {
     if (sent_ == filled_) return true;

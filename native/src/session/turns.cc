@@ -54,11 +54,15 @@ bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
   const uint32_t room = peer.frame_bytes - kHeaderBytes;
   const uint32_t total = slot.reply_bytes();
   Outbox& outbox = outboxes_[peer.listener];
-  const bool prompt = outbox.transport().bursts_are_cheap();
+  const bool cheap = outbox.transport().bursts_are_cheap();
   while (pull.offset < pull.end && budget > 0) {
-    TxFrame* frame = outbox.next(peer.endpoint, peer.frames_apart);
-    if (frame == nullptr) return false;
+    // Whoever asked puts the first frames in place while the others are gathered.
+    const bool prompt = cheap && pull.offset < kTurnBytes;
     const uint32_t length = std::min(room, total - pull.offset);
+    TxFrame* frame =
+        prompt ? outbox.next_at_receiver(peer.endpoint, peer.frames_apart, kHeaderBytes + length)
+               : outbox.next(peer.endpoint, peer.frames_apart);
+    if (frame == nullptr) return false;
     FrameHeader header = header_for(peer, FrameKind::response, pull.lane, slot);
     header.total_bytes = total;
     header.offset = pull.offset;
@@ -78,8 +82,7 @@ bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
     peer.traffic.sent(frame->length);
     pull.offset += std::min(length, pull.end - pull.offset);
     budget -= std::min(budget, length);
-    // Whoever asked puts the first frames in place while the others are gathered.
-    if (prompt && pull.offset < std::min(pull.end, kTurnBytes)) outbox.flush();
+    if (prompt) outbox.flush();
   }
   return true;
 }

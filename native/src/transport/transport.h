@@ -83,6 +83,11 @@ class Transport {
   // the transport.
   virtual std::span<TxFrame> reserve(size_t count) = 0;
 
+  // Moves the `data` of a reserved frame to where its receiver will read them, if the transport
+  // can: what is written there is copied no more. `to` and `length`, which may shrink, are set. The
+  // receiver may write there, too: nothing is read back. The next call sends this frame alone.
+  virtual void place(TxFrame& /*frame*/) {}
+
   // Sends the frames (a subspan, in order, of those last reserved, with all else but `data` set)
   // and returns how many the device took. Calling again with the rest is allowed; reserving again
   // drops them. A frame that can never be sent (too long for the link) counts as taken and is

@@ -175,14 +175,14 @@ TEST_CASE("a driver that names what is not its own is left alone from then on") 
       driver.post(bad.address, bad.length, bad.flags);
       REQUIRE(driver.ring.front().size() == kBufferBytes);
       direction == Direction::to_driver ? driver.ring.push(1) : driver.ring.pop();
-      driver.ring.fetch_to_write();
+      driver.ring.fetch_to_write(3 * 64);
       CHECK(driver.ring.front().empty());
       CHECK_FALSE(driver.ring.open());
       driver.descriptors()[1].address = Driver::address_of(1);
       driver.descriptors()[1].length = kBufferBytes;
       CHECK(driver.ring.front().empty());
       driver.ring.tell();
-      driver.ring.fetch_to_write();
+      driver.ring.fetch_to_write(3 * 64);
     }
   }
 }

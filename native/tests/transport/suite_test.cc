@@ -200,6 +200,47 @@ TEST_CASE("arm() after frames came reports them at once, and blocks when they ar
   });
 }
 
+TEST_CASE("frames that are placed at their receiver come among the others, as long as they ended") {
+  for_each_variant(bare_variants(), [](const Variant& variant) {
+    Link link = make_link(variant);
+    send_one(*link.client, link.server_endpoint, 0, 100);
+    Endpoint client;
+    REQUIRE(receive(*link.server, 1, [&](const RxFrame& frame) { client = frame.from; }) == 1);
+    const size_t longest = link.server->mtu(client);
+    const auto send_placed = [&](uint64_t tag, size_t length) {
+      const auto frames = link.server->reserve(1);
+      frames[0].to = client;
+      frames[0].length = static_cast<uint32_t>(longest);
+      link.server->place(frames[0]);
+      std::vector<std::byte> content(length);
+      fill(content, tag);
+      // The second half of a long one is lent.
+      frames[0].length = static_cast<uint32_t>(length);
+      frames[0].loans.clear();
+      std::memcpy(frames[0].data, content.data(), length / 2);
+      frames[0].loans.put(frames[0].data + length / 2, content.data() + length / 2,
+                          length - length / 2);
+      CHECK(link.server->send_burst(frames) == 1);
+    };
+    size_t next = 0, wrong = 0;
+    const auto check = [&](const RxFrame& frame) { wrong += !holds(frame.data, next++); };
+    for (uint64_t tag = 0; tag < 1200; tag += 3) {
+      send_placed(tag, 1 + tag % longest);
+      send_one(*link.server, client, tag + 1, longest);
+      send_placed(tag + 2, longest);
+      REQUIRE(receive(*link.client, 3, check) == 3);
+    }
+    CHECK(wrong == 0);
+    // Where the receiver has no place left they are lost, like any.
+    for (uint64_t tag = 0; tag < 4096; ++tag) send_placed(tag, longest);
+    while (!link.client->recv_burst().empty()) {
+    }
+    send_placed(next, 100);
+    CHECK(receive(*link.client, 1, check) == 1);
+    CHECK(wrong == 0);
+  });
+}
+
 TEST_CASE("reserving again drops what was not sent; an empty burst sends nothing") {
   for_each_variant(bare_variants(), [](const Variant& variant) {
     Link link = make_link(variant);

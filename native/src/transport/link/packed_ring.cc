@@ -7,8 +7,6 @@ namespace {
 
 constexpr uint64_t kLineBytes = 64;
 constexpr uint16_t kLineDescriptors = kLineBytes / sizeof(PackedDescriptor);
-// Headers of virtio, link and session, and the first bytes of a message.
-constexpr uint64_t kFetchedBytes = 3 * kLineBytes;
 
 // The compiler's own prefetch for writing is one for reading, but on processors that it is told of.
 // The others take this instruction for none.
@@ -47,13 +45,13 @@ PackedRing::PackedRing(Direction direction, std::span<PackedDescriptor> descript
   }
 }
 
-void PackedRing::fetch_to_write() const {
+void PackedRing::fetch_to_write(uint64_t bytes) const {
   if (!open()) return;
   const uint64_t address =
       std::atomic_ref(descriptors_[next_].address).load(std::memory_order_relaxed);
-  const std::byte* const begin = memory_->find(address, kFetchedBytes);
+  const std::byte* const begin = memory_->find(address, bytes);
   if (begin == nullptr) return;
-  for (uint64_t at = 0; at < kFetchedBytes; at += kLineBytes) prefetch_to_write(begin + at);
+  for (uint64_t at = 0; at < bytes; at += kLineBytes) prefetch_to_write(begin + at);
 }
 
 void PackedRing::push(uint32_t bytes) {

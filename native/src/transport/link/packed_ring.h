@@ -80,9 +80,9 @@ class PackedRing {
     return {begin, length};
   }
 
-  // Starts fetching what a short frame fills of the next buffer, to be written: the driver's core
-  // has had it last.
-  void fetch_to_write() const;
+  // Starts fetching the first so many bytes of the next buffer, to be written: the driver's core
+  // has had them last.
+  void fetch_to_write(uint64_t bytes) const;
 
   // Of a ring from the driver: what front() gave has been read. The driver learns it by a cache
   // line, or by tell().
