@@ -155,7 +155,6 @@ class Table {
   void retire(uint32_t slot);
 
   // table_gather.cc
-  bool worth_tracing() const;
   std::span<uint32_t> begin_trace(DrawnBatch& drawn) const;
   void trace(DrawnBatch& drawn) const;
   bool gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,

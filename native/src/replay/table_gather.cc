@@ -272,13 +272,6 @@ bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_
   return true;
 }
 
-bool Table::worth_tracing() const {
-  constexpr uint32_t kMostRows = 16;
-  return back_ + 1 + horizon_ <= kMostRows &&
-         std::ranges::any_of(layout_.windows(),
-                             [](const Window& window) { return window.row_bytes <= kShortBytes; });
-}
-
 // The items' anchors, to be filled in. Their number is that of the keys.
 std::span<uint32_t> Table::begin_trace(DrawnBatch& drawn) const {
   const size_t n = drawn.keys.size();
