@@ -20,7 +20,7 @@ class Loans {
  public:
   static constexpr size_t kMost = 7;
   // Below that a copy costs less than one more piece to send.
-  static constexpr size_t kMinBytes = 1024;
+  static constexpr size_t kMinBytes = 512;
 
   // Makes `bytes` bytes at `from` those of `place`: by a loan where they are many and there is room
   // for one, else by a copy. Places ascend and do not overlap.

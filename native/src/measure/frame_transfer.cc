@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "session/connection.h"
 #include "wire/frame.h"
 
 namespace drlnet::measure {
@@ -14,7 +15,6 @@ namespace {
 
 constexpr size_t kMostBytes = 64 << 20;
 constexpr size_t kStrideBytes = 19 << 20;
-constexpr size_t kPullBytes = 64 * 1024;  // as a session's client pulls
 constexpr uint64_t kRepeatNs = 20'000'000, kGiveUpNs = 1'000'000'000;
 
 // In front of every frame, as long as a session's header.
@@ -131,8 +131,9 @@ size_t FrameReceiver::take() {
 // all goes again: that costs more than a session's repair, and is part of the time.
 void FrameReceiver::transfer(size_t bytes, size_t frame_bytes) {
   const size_t room = frame_bytes - kHeaderBytes;
-  const size_t pull = std::max(kPullBytes / room, size_t{1}) * room;
-  const size_t window = std::max(connected_.transport->receive_capacity_bytes() / 2, pull);
+  const size_t most = connected_.transport->receive_capacity_bytes() / 2;
+  const size_t pull = std::max(pull_bytes(static_cast<uint32_t>(most)) / room, size_t{1}) * room;
+  const size_t window = std::max(most, pull);
   // Longer each time: a sender that is kept off its core would never be waited for.
   for (uint64_t silence = kRepeatNs; silence < kGiveUpNs; silence *= 2) {
     ++number_;

@@ -10,6 +10,8 @@
 namespace drlnet {
 namespace {
 
+constexpr uint32_t kMostTraced = 16;  // rows of an item
+
 TableSpec checked(TableSpec spec) {
   check(spec);
   return spec;
@@ -33,7 +35,7 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
       back_(spec_.item.back()),
       horizon_(spec_.item.horizon()),
       stop_(spec_.item.boundary == Boundary::stop),
-      traced_(worth_tracing()),
+      traced_(back_ + 1 + horizon_ <= kMostTraced),
       key_base_(uint64_t{shard} << kKeyShardShift | uint64_t{epoch} << kKeyNumberBits),
       ring_(spec_),
       streams_(static_cast<uint32_t>(spec_.capacity / (2 * uint64_t{spec_.item.window()})),

@@ -155,13 +155,12 @@ class Table {
   void retire(uint32_t slot);
 
   // table_gather.cc
-  bool worth_tracing() const;
   std::span<uint32_t> begin_trace(DrawnBatch& drawn) const;
   void trace(DrawnBatch& drawn) const;
   bool gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
                      std::span<std::byte> out, Loans* loans) const;
-  void gather_traced(const DrawnBatch& drawn, const Window& window, size_t first, size_t items,
-                     std::byte* to) const;
+  void gather_traced(const DrawnBatch& drawn, const Window& window, uint64_t offset,
+                     std::span<std::byte> out, Loans* loans) const;
   bool gather_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
                    std::span<std::byte> out, Loans* loans) const;
   void prefetch(const Window& window, uint64_t key) const;

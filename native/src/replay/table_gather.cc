@@ -38,7 +38,7 @@ inline void put(std::byte* to, const std::byte* from, size_t bytes, Loans* loans
   }
 }
 
-constexpr size_t kAhead = 16;       // items whose rows are on their way while one is copied
+constexpr size_t kAhead = 16;       // items, or rows, that are on their way while one is copied
 constexpr size_t kShortBytes = 64;  // of a row for which looking up its place takes longest
 
 // The same for any number of bytes from 1 to 64: two moves that may overlap do for a whole range.
@@ -106,6 +106,105 @@ class Filler {
   uint64_t skipped_ = 0, clipped_ = 0;
 };
 
+// The rows of traced items, as a window shows them.
+struct Traced {
+  const uint32_t* anchors;
+  const uint32_t* lengths;
+  int64_t n, horizon;
+  bool shifts, zeros;
+
+  const uint32_t* slots(int64_t step) const { return anchors + step * n; }
+  // kNoSlot: zeros stand there.
+  uint32_t slot(size_t i, int64_t step) const {
+    const auto length = static_cast<int64_t>(lengths[i]);
+    const int64_t at = shifts ? step - (horizon - length) : step;
+    const uint32_t slot = slots(at)[i];
+    // Before the item's first row stands that row again.
+    return zeros && (at > length || (at < 0 && slots(at + 1)[i] == slot)) ? kNoSlot : slot;
+  }
+};
+
+// Any part of a window, row by row; rows that lie together go together.
+void put_rows(const Traced& traced, const Window& window, const RingColumn& column, uint64_t offset,
+              std::span<std::byte> out, Loans* loans) {
+  if (out.empty()) return;
+  const uint64_t row_bytes = window.row_bytes, rows = window.rows();
+  const uint64_t last = (offset + out.size() - 1) / row_bytes;
+  uint64_t row = offset / row_bytes, skip = offset % row_bytes;
+  const auto slot_of = [&](uint64_t at) {
+    return traced.slot(at / rows, window.lo + static_cast<int64_t>(at % rows));
+  };
+  const auto fetch = [&](uint64_t at) {
+    const uint32_t slot = at > last ? kNoSlot : slot_of(at);
+    if (slot != kNoSlot) __builtin_prefetch(column.at(slot));
+  };
+  const auto next_slot = [&] {
+    fetch(row + kAhead);
+    return slot_of(row++);
+  };
+  for (uint64_t at = row; at <= std::min(last, row + kAhead - 1); ++at) fetch(at);
+  uint32_t slot = next_slot();
+  while (!out.empty()) {
+    const uint32_t first = slot;
+    uint64_t bytes = row_bytes - skip;
+    for (uint32_t count = 1; bytes < out.size(); ++count, bytes += row_bytes) {
+      slot = next_slot();
+      if (first == kNoSlot || slot != first + count || !column.together()) break;
+    }
+    bytes = std::min<uint64_t>(bytes, out.size());
+    if (first == kNoSlot) {
+      std::memset(out.data(), 0, bytes);
+    } else {
+      put(out.data(), column.at(first) + skip, bytes, loans);
+    }
+    out = out.subspan(bytes);
+    skip = 0;
+  }
+}
+
+// Whole items of a short column: the k-th row of all of them, then the next one, so that each loop
+// is a few instructions.
+void put_items(const Traced& traced, const Window& window, const RingColumn& column, size_t first,
+               size_t items, std::byte* to) {
+  const auto copy = [&](auto bytes) {
+    const uint64_t item_bytes = window.rows() * bytes;
+    const size_t to_come = static_cast<size_t>(traced.n) - first;
+    for (int64_t step = window.lo; step <= window.hi; ++step, to += bytes) {
+      std::byte* row = to;
+      if (!traced.shifts && !traced.zeros) {
+        const uint32_t* slots = traced.slots(step) + first;
+        for (size_t i = 0; i < items; ++i, row += item_bytes) {
+          // Those of the next frame, too.
+          const std::byte* const ahead = column.at(slots[std::min(i + kAhead, to_come - 1)]);
+          __builtin_prefetch(ahead);
+          if (bytes > 16) __builtin_prefetch(ahead + bytes - 1);  // they begin anywhere in a line
+          copy_short(row, column.at(slots[i]), bytes);
+        }
+        continue;
+      }
+      for (size_t i = first; i < first + items; ++i, row += item_bytes) {
+        if (const uint32_t slot = traced.slot(i, step); slot == kNoSlot) {
+          std::memset(row, 0, bytes);
+        } else {
+          copy_short(row, column.at(slot), bytes);
+        }
+      }
+    }
+  };
+  switch (window.row_bytes) {
+    case 1:
+      return copy(std::integral_constant<size_t, 1>{});
+    case 4:
+      return copy(std::integral_constant<size_t, 4>{});
+    case 8:
+      return copy(std::integral_constant<size_t, 8>{});
+    case 16:
+      return copy(std::integral_constant<size_t, 16>{});
+    default:
+      return copy(size_t{window.row_bytes});
+  }
+}
+
 }  // namespace
 
 bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
@@ -153,24 +252,19 @@ bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte
 
 bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
                           std::span<std::byte> out, Loans* loans) const {
+  if (drawn.traced && ring_.stored(drawn.oldest)) {
+    gather_traced(drawn, window, offset, out, loans);
+    return true;
+  }
   const uint64_t item_bytes = window.item_bytes();
   size_t i = offset / item_bytes;
   uint64_t skip = offset % item_bytes;
   const size_t last = (offset + out.size() - 1) / item_bytes;
-  const bool traced = window.row_bytes <= kShortBytes && drawn.traced && ring_.stored(drawn.oldest);
-  if (!traced) {
-    for (size_t next = i; next <= std::min(last, i + kAhead - 1); ++next) {
-      prefetch(window, drawn.keys[next]);
-    }
+  for (size_t next = i; next <= std::min(last, i + kAhead - 1); ++next) {
+    prefetch(window, drawn.keys[next]);
   }
   while (!out.empty()) {
-    if (const size_t items = out.size() / item_bytes; traced && skip == 0 && items > 0) {
-      gather_traced(drawn, window, i, items, out.data());
-      out = out.subspan(items * item_bytes);
-      i += items;
-      continue;
-    }
-    if (!traced && i + kAhead <= last) prefetch(window, drawn.keys[i + kAhead]);
+    if (i + kAhead <= last) prefetch(window, drawn.keys[i + kAhead]);
     const size_t bytes = std::min<uint64_t>(item_bytes - skip, out.size());
     if (!gather_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes), loans)) {
       return false;
@@ -180,13 +274,6 @@ bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_
     ++i;
   }
   return true;
-}
-
-bool Table::worth_tracing() const {
-  constexpr uint32_t kMostRows = 16;
-  return back_ + 1 + horizon_ <= kMostRows &&
-         std::ranges::any_of(layout_.windows(),
-                             [](const Window& window) { return window.row_bytes <= kShortBytes; });
 }
 
 // The items' anchors, to be filled in. Their number is that of the keys.
@@ -225,57 +312,29 @@ void Table::trace(DrawnBatch& drawn) const {
   drawn.traced = true;
 }
 
-// Whole items of a window over a short column, whose rows' slots are known: the k-th row of all of
-// them, then the next one, so that each loop is a few instructions.
-void Table::gather_traced(const DrawnBatch& drawn, const Window& window, size_t first, size_t items,
-                          std::byte* to) const {
-  const size_t n = drawn.keys.size();
-  const RingColumn column = ring_.column(window.column);
-  const uint32_t* anchors = drawn.slots.data() + back_ * n;
-  const auto slots_at = [&](int64_t step) { return anchors + step * static_cast<int64_t>(n); };
-  // With a horizon of one step every item has its full length.
-  const bool shifts = window.align == Align::end && horizon_ > 1;
-  const bool zeros = window.pad == Pad::zero && (window.lo < 0 || horizon_ > 1);
-  const auto copy = [&](auto bytes) {
-    const uint64_t item_bytes = window.rows() * bytes;
-    for (int64_t step = window.lo; step <= window.hi; ++step, to += bytes) {
-      std::byte* row = to;
-      if (!shifts && !zeros) {
-        const uint32_t* slots = slots_at(step) + first;
-        for (size_t i = 0; i < items; ++i, row += item_bytes) {
-          // Those of the next frame, too.
-          const std::byte* const ahead = column.at(slots[std::min(i + kAhead, n - first - 1)]);
-          __builtin_prefetch(ahead);
-          if (bytes > 16) __builtin_prefetch(ahead + bytes - 1);  // they begin anywhere in a line
-          copy_short(row, column.at(slots[i]), bytes);
-        }
-        continue;
-      }
-      for (size_t i = first; i < first + items; ++i, row += item_bytes) {
-        const auto length = static_cast<int64_t>(drawn.lengths[i]);
-        const int64_t at = shifts ? step - (int64_t{horizon_} - length) : step;
-        const uint32_t slot = slots_at(at)[i];
-        // Before the item's first row stands that row again.
-        if (zeros && (at > length || (at < 0 && slots_at(at + 1)[i] == slot))) {
-          std::memset(row, 0, bytes);
-        } else {
-          copy_short(row, column.at(slot), bytes);
-        }
-      }
-    }
+// Whole items of a short column go together, the parts of items before and behind them row by row.
+void Table::gather_traced(const DrawnBatch& drawn, const Window& window, uint64_t offset,
+                          std::span<std::byte> out, Loans* loans) const {
+  const uint64_t item_bytes = window.item_bytes();
+  const Traced traced{
+      .anchors = drawn.slots.data() + back_ * drawn.keys.size(),
+      .lengths = drawn.lengths.data(),
+      .n = static_cast<int64_t>(drawn.keys.size()),
+      .horizon = horizon_,
+      // With a horizon of one step every item has its full length.
+      .shifts = window.align == Align::end && horizon_ > 1,
+      .zeros = window.pad == Pad::zero && (window.lo < 0 || horizon_ > 1),
   };
-  switch (window.row_bytes) {
-    case 1:
-      return copy(std::integral_constant<size_t, 1>{});
-    case 4:
-      return copy(std::integral_constant<size_t, 4>{});
-    case 8:
-      return copy(std::integral_constant<size_t, 8>{});
-    case 16:
-      return copy(std::integral_constant<size_t, 16>{});
-    default:
-      return copy(size_t{window.row_bytes});
+  const RingColumn column = ring_.column(window.column);
+  const uint64_t before = (item_bytes - offset % item_bytes) % item_bytes;
+  if (window.row_bytes <= kShortBytes && out.size() >= before + item_bytes) {
+    const size_t items = (out.size() - before) / item_bytes;
+    put_rows(traced, window, column, offset, out.first(before), loans);
+    put_items(traced, window, column, (offset + before) / item_bytes, items, out.data() + before);
+    offset += before + items * item_bytes;
+    out = out.subspan(before + items * item_bytes);
   }
+  put_rows(traced, window, column, offset, out, loans);
 }
 
 // Where the item's bytes most likely are: its rows mostly lie together.

@@ -59,6 +59,12 @@ struct Call {
   }
 };
 
+// What a client asks for at once of a reply of which so much may be under way to it. Each pull
+// takes both sides' time; but the next one has to be there before this one is served.
+constexpr uint32_t pull_bytes(uint32_t window) {
+  return std::clamp<uint32_t>(window / 4, 64 * 1024, 256 * 1024);
+}
+
 class Connection {
  public:
   enum class State : uint8_t { hello, open, lost };

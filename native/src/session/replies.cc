@@ -10,8 +10,6 @@
 namespace drlnet {
 namespace {
 
-constexpr uint32_t kPullBytes = 64 * 1024;
-
 // The longest reply that a server of ours gives (PROTOCOL.md).
 uint32_t max_reply_bytes(const Call& call, Status status) {
   if (status != Status::ok) return kMaxErrorBytes;
@@ -137,7 +135,7 @@ uint32_t Connection::unasked_bytes(const Call& call) const {
 void Connection::send_pulls(Call& call, uint64_t now) {
   if (call.asked == 0) return;  // the first frame is still to come
   const uint32_t fragment = static_cast<uint32_t>(frame_bytes_) - kHeaderBytes;
-  const uint32_t most = kPullBytes / fragment * fragment;
+  const uint32_t most = pull_bytes(pull_window_) / fragment * fragment;
   const uint32_t unasked = unasked_bytes(call);
   if (call.asked < unasked) {
     pulled_ += unasked - call.asked;
@@ -146,7 +144,7 @@ void Connection::send_pulls(Call& call, uint64_t now) {
   while (call.asked < call.reply_bytes && (pulled_ == 0 || pulled_ + fragment <= pull_window_)) {
     const uint32_t room = pulled_ == 0 ? most : (pull_window_ - pulled_) / fragment * fragment;
     const uint32_t length = std::min({most, room, call.reply_bytes - call.asked});
-    // Few large pulls rather than many small ones: wait until half a turn is free.
+    // Few large pulls rather than many small ones: wait until half of one is free.
     if (length < most / 2 && length < call.reply_bytes - call.asked && pulled_ > 0) break;
     if (!send_pull(call, call.asked, length)) return;
     call.asked += length;
@@ -173,6 +171,7 @@ void Connection::repair_reply(Call& call) {
   const Fragments& have = call.received;
   const uint32_t fragment = static_cast<uint32_t>(frame_bytes_) - kHeaderBytes;
   const uint32_t asked = (call.asked + fragment - 1) / fragment;
+  const uint32_t most = pull_bytes(pull_window_);
   uint32_t budget = std::max(pull_window_ / 2, fragment);
   for (uint32_t i = 0; i < asked && budget > 0;) {
     if (have.has(i)) {
@@ -180,7 +179,7 @@ void Connection::repair_reply(Call& call) {
       continue;
     }
     uint32_t end = i;
-    while (end < asked && !have.has(end) && (end - i) * fragment < std::min(budget, kPullBytes)) {
+    while (end < asked && !have.has(end) && (end - i) * fragment < std::min(budget, most)) {
       ++end;
     }
     const uint32_t offset = have.offset_of(i);

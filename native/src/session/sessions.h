@@ -39,9 +39,10 @@ class Sessions {
  public:
   static constexpr size_t kMaxPeers = 512;
   static constexpr uint64_t kSilenceNs = 60'000'000'000;  // after which a session is over
-  // Seven of the longest frames, as many as one message over UDP takes: what a round costs beside
-  // the copying is shared by more bytes. More would hold up another client's ping for longer.
-  static constexpr uint32_t kTurnBytes = 56 * 1024;
+  // Fourteen of the longest frames, as many as two messages over UDP take: what a round costs
+  // beside the copying is shared by more bytes. More would hold up another client's ping for
+  // longer.
+  static constexpr uint32_t kTurnBytes = 120 * 1024;
 
   // shard, shards: what welcomes say.
   Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard = 0, uint32_t shards = 0);

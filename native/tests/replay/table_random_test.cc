@@ -20,11 +20,13 @@ TableSpec random_spec(Random& random) {
   spec.item.period = random.below(3) == 0 ? 1 + static_cast<uint32_t>(random.below(4)) : 1;
   const auto n = static_cast<int32_t>(random.below(6));  // the horizon, if a view reaches it
   const uint64_t views = 1 + random.below(6);
+  // The rows of items that reach further are found anew each time they are gathered.
+  const uint64_t reach = random.below(4) == 0 ? 24 : 8;
   for (uint64_t i = 0; i < views; ++i) {
     ViewSpec view;
     view.name = "v" + std::to_string(i);
     view.column = static_cast<uint16_t>(random.below(spec.columns.size()));
-    view.lo = n - static_cast<int32_t>(random.below(8));
+    view.lo = n - static_cast<int32_t>(random.below(reach));
     view.hi = view.lo + static_cast<int32_t>(random.below(static_cast<uint64_t>(n - view.lo) + 1));
     view.pad = random.below(2) == 0 ? Pad::repeat : Pad::zero;
     view.align = random.below(2) == 0 ? Align::anchor : Align::end;
