@@ -75,6 +75,6 @@ def actor(
 
         with until_stopped() as stop:
             output.note(f"playing {settings.env.id} for {server}; Ctrl-C stops it")
-            act(settings, server, index, stop)
+            act(settings, server, index, stop, output.note)
             output.note("actor ended")
     output.event("ended", env=settings.env.id)

@@ -69,7 +69,7 @@ def learn(
         settings = folder.read_config()
         try:
             with learn_view(settings, server, output) if view else nullcontext():
-                result = learn_role(settings, server, folder, stop)
+                result = learn_role(settings, server, folder, stop, output.note)
         except BaseException:
             if folder.checkpoint_path.exists():
                 output.note(f"what was learned is in {folder.path}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from drlnet.metrics.process import process_figures
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import unpack
 from drlnet.policies import EpsilonGreedy, epsilon_ladder
+from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_sequence
 from drlnet.roles.stop import Stop
 from drlnet.roles.table import open_table
@@ -31,9 +33,10 @@ _CRASHES_MAX = 3  # within _CRASH_WINDOW_S: beyond, the environment is at fault 
 _CRASH_WINDOW_S = 60.0
 
 
-def act(config: Config, server: str, index: int, stop: Stop) -> None:
+def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str], None]) -> None:
     """One actor process: plays until stop is set or actor.max_env_steps are done.
 
+    note: told that the server is waited for.
     Errors: ReplayTimeout when nobody publishes params, or the limiter holds an append for too long;
     ConfigError for an environment that keeps crashing; the client's own. KeyboardInterrupt when
     stopped before the server has answered.
@@ -41,9 +44,7 @@ def act(config: Config, server: str, index: int, stop: Stop) -> None:
     torch.set_num_threads(config.actor.torch_threads)
     # Actors started by hand share an index; their reports must not share a name.
     name = f"actor-{index}-{os.getpid()}"
-    with stop.interrupts():
-        client = Client(server, name=name, poll=config.server.poll)
-    with client:
+    with reach(server, name, config.server.poll, stop, note) as client:
         actor = Actor(config, client, index)
         try:
             with stop.interrupts():

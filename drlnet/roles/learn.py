@@ -22,6 +22,7 @@ from drlnet.metrics.process import gpu_figures, process_figures
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import pack, save
 from drlnet.roles.gate import Gate
+from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
 from drlnet.roles.table import open_table
@@ -43,16 +44,16 @@ class LearnResult:
     failure: RunFolderError | None = None  # why the run's folder does not hold all of it
 
 
-def learn(config: Config, server: str, run: RunFolder, stop: Stop) -> LearnResult:
+def learn(
+    config: Config, server: str, run: RunFolder, stop: Stop, note: Callable[[str], None]
+) -> LearnResult:
     """The learner process. Errors: ReplayTimeout when no batch comes; the client's own.
 
     What was learned until then is kept in the run's folder. KeyboardInterrupt when stopped before
-    there is anything to keep.
+    there is anything to keep. note: told that the server is waited for.
     """
     torch.set_num_threads(config.learner.torch_threads)
-    with stop.interrupts():
-        client = Client(server, name="learner", poll=config.server.poll)
-    with client:
+    with reach(server, "learner", config.server.poll, stop, note) as client:
         with stop.interrupts():
             learning = Learning(config, client, run)
         try:

@@ -146,9 +146,9 @@ def test_what_was_learned_outlives_the_server(
     made = config(tmp_path / "r", "learner.report_interval_s=1e-9", "replay.prefetch=1")
     client = LosingClient()
     fill(open_table(client, made, find_spaces("CartPole-v1")))  # type: ignore[arg-type]
-    monkeypatch.setattr(learn, "Client", lambda *_, **__: client)
+    monkeypatch.setattr(learn, "reach", lambda *_: client)
     with pytest.raises(SessionLost), Stop() as stop:
-        learn.learn(made, client.address, RunFolder.create(made), stop)
+        learn.learn(made, client.address, RunFolder.create(made), stop, print)
     kept = read_metadata((tmp_path / "r" / "checkpoint.safetensors").read_bytes())
     assert kept["learner_steps"] == "1"
 

@@ -121,6 +121,8 @@ struct Peer {
   Traffic traffic;
   WaitTimes waits;
   uint64_t duplicates = 0;
+  // Of appends: when the last one was answered, and the first whose answer is held back (0: none).
+  uint64_t append_answered_ns = 0, first_held = 0;
   std::vector<std::byte> staged_params;  // a publish in progress
   Metrics report;                        // what the client said about itself
 

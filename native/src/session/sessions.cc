@@ -29,6 +29,7 @@ Sessions::Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard, uint3
   peers_.resize(kMaxPeers);
   waiting_.reserve(kMaxPeers * kLanes);
   acks_.reserve(256);
+  held_.reserve(kMaxPeers);
 }
 
 void Sessions::add_listener(std::unique_ptr<Transport> transport) {
@@ -59,7 +60,9 @@ bool Sessions::poll() {
   send_acks();
   for (Outbox& outbox : outboxes_) outbox.flush();
   note_ran();
-  const bool busy = serve_turn() || ran_ || started != 0;
+  const bool turned = serve_turn();
+  answer_held(turned);
+  const bool busy = turned || ran_ || started != 0;
   for (Outbox& outbox : outboxes_) outbox.flush();
   note_round(busy, started);
   idle_ = !busy && !pulls_ && !output_blocked();
@@ -223,7 +226,7 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
   slot.state = Slot::State::answered;
   peer.lane(which).next = slot.request + 1;
   ran_ = true;
-  answer(peer, which, slot);
+  if (!hold_answer(peer, which, slot)) answer(peer, which, slot);
   last_ran_ = {logs_[peer.listener].get(), slot.operation, start, slot.arrived_ns};
   return true;
 }

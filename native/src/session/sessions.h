@@ -43,6 +43,8 @@ class Sessions {
   // beside the copying is shared by more bytes. More would hold up another client's ping for
   // longer.
   static constexpr uint32_t kTurnBytes = 120 * 1024;
+  // While a long reply goes out, a client's appends are answered once in so long: some four turns.
+  static constexpr uint64_t kAppendPauseNs = 100'000;
 
   // shard, shards: what welcomes say.
   Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard = 0, uint32_t shards = 0);
@@ -85,6 +87,8 @@ class Sessions {
   void note_ran();
   void note_round(bool busy, uint64_t started_ns);
   void send_acks();
+  bool hold_answer(Peer& peer, Lane which, const Slot& slot);
+  void answer_held(bool turned);
   bool serve_turn();
   bool serve_pull(Peer& peer, Pull& pull, uint32_t& budget);
 
@@ -114,6 +118,7 @@ class Sessions {
   size_t peers_end_ = 0;                            // one past the highest index in use
   std::vector<std::pair<uint32_t, Lane>> waiting_;  // lanes whose head waits
   std::vector<std::pair<uint32_t, Slot*>> acks_;    // slots that owe an ack
+  std::vector<uint32_t> held_;                      // sessions whose answers are held back
   size_t turn_ = 0;                                 // whose turn it is
   uint32_t turn_count_ = 0;
   uint64_t clock_ns_ = 0;

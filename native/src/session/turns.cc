@@ -1,10 +1,48 @@
 // Bulk replies: sent in turns of kTurnBytes between peers, so that a 25 MB reply never holds up
 // another client's small one.
 #include <algorithm>
+#include <utility>
 
+#include "base/clock.h"
 #include "session/sessions.h"
 
 namespace drlnet {
+
+// Whether the answer waits for answer_held(). An append that is answered at once is followed by the
+// next at once: clients at full rate would take all of this thread that they can get, and of the
+// cores that they share with whoever waits for the reply that goes out.
+bool Sessions::hold_answer(Peer& peer, Lane which, const Slot& slot) {
+  if (which != Lane::append) return false;
+  if (!pulls_ || clock_ns_ - peer.append_answered_ns >= kAppendPauseNs) {
+    peer.append_answered_ns = clock_ns_;
+    return false;
+  }
+  if (peer.first_held == 0) {
+    peer.first_held = slot.request;
+    held_.push_back(peer.connection);
+  }
+  return true;
+}
+
+// All together: who shares a core is then woken once. turned: a reply is still going out; else
+// nobody waits for us.
+void Sessions::answer_held(bool turned) {
+  if (held_.empty()) return;
+  const uint64_t now = now_ns();
+  const Peer* first = find(held_.front());
+  if (turned && first != nullptr && now - first->append_answered_ns < kAppendPauseNs) return;
+  for (const uint32_t connection : held_) {
+    Peer* peer = find(connection);
+    if (peer == nullptr) continue;
+    peer->append_answered_ns = now;
+    LaneState& lane = peer->lane(Lane::append);
+    for (uint64_t request = std::exchange(peer->first_held, 0); request < lane.next; ++request) {
+      Slot& slot = lane.slot(request);
+      if (slot.request == request) answer(*peer, Lane::append, slot);
+    }
+  }
+  held_.clear();
+}
 
 void Sessions::on_pull(Peer& peer, const FrameHeader& header) {
   Slot& slot = peer.lane(header.lane).slot(header.request);

@@ -1,4 +1,6 @@
-// Long replies leave their server frame by frame where bursts are cheap, else all at once.
+// Long replies: how they leave their server, and what waits for them meanwhile.
+#include <algorithm>
+
 #include "session/bench.h"
 #include "transport/forwarding.h"
 
@@ -52,6 +54,35 @@ std::vector<size_t> bursts_of_a_reply(bool cheap) {
 TEST_CASE("where bursts are cheap the first frames of a reply wait for no later ones") {
   CHECK(bursts_of_a_reply(true) == std::vector<size_t>{1, 1, 1, 1});
   CHECK(bursts_of_a_reply(false) == std::vector<size_t>{4});
+}
+
+TEST_CASE("while a long reply goes out, who appends again at once is answered after a pause") {
+  Bench bench("memory:", 0, 1);
+  Connection& reader = *bench.clients[0];
+  Connection& writer = bench.add_client();
+  bench.open();
+  std::vector<std::byte> reply(64 << 20);
+  const CallId bulk = order(reader, 9, reply);
+  bench.run_until([&] { return reader.call(bulk).got > 0; });
+  const uint64_t before = now_ns();
+  const CallId first = append(writer, 1, 40);
+  for (auto* client : {&reader, &writer}) client->progress();
+  bench.sessions.poll();
+  writer.progress();
+  CHECK(writer.done(first));  // the writer's first one waits for nothing
+  const CallId second = append(writer, 2, 40);
+  bench.run_until([&] { return writer.done(second); });
+  CHECK(now_ns() - before >= Sessions::kAppendPauseNs);
+  REQUIRE_FALSE(reader.done(bulk));
+  // Many at once: all are answered, each once.
+  std::vector<CallId> more;
+  for (uint64_t id = 3; id < 7; ++id) more.push_back(append(writer, id, 40));
+  bench.run_until(
+      [&] { return std::ranges::all_of(more, [&](CallId id) { return writer.done(id); }); });
+  CHECK(bench.handler.appended == std::vector<uint64_t>{1, 2, 3, 4, 5, 6});
+  // Nobody is kept waiting for nothing: with the reply's end the pause ends, too.
+  const CallId last = append(writer, 7, 40);
+  bench.run_until([&] { return reader.done(bulk) && writer.done(last); });
 }
 
 }  // namespace drlnet::test
