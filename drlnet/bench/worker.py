@@ -80,9 +80,10 @@ class Worker:
     def answer(self, deadline_s: float) -> Any:
         """What the call returned. Raises WorkerFailed, Stopped."""
         sources: list[Any] = [self._connection, self._pid_fd, self._stop.fileno()]
-        ready = wait(sources, deadline_s)
-        if self._stop.fileno() in ready:
-            raise Stopped
+        end_s = time.monotonic() + deadline_s
+        while self._stop.fileno() in (ready := wait(sources, max(0.0, end_s - time.monotonic()))):
+            if self._stop.heard():
+                raise Stopped
         if not ready:
             raise WorkerFailed(f"no answer within {deadline_s:g} s")
         try:

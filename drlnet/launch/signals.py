@@ -8,7 +8,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -34,12 +34,15 @@ class Stop:
         self._ending = False  # end() was called, and its interruption is under way
         self.before_abort: Callable[[], None] = lambda: None  # even a second signal waits for it
         self._saved: list[tuple[int, Any]] = []
+        self._saved_wakeup_fd = -1
         self._read_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def __enter__(self) -> Stop:
         self._saved = [(number, signal.getsignal(number)) for number in _STOP_SIGNALS]
         for number in _STOP_SIGNALS:
             signal.signal(number, self._handle)
+        # The kernel may give a signal to any thread, whose handlers run in this one: it is woken.
+        self._saved_wakeup_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
         return self
 
     def __exit__(
@@ -48,6 +51,7 @@ class Stop:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        signal.set_wakeup_fd(self._saved_wakeup_fd)
         for number, handler in self._saved:
             signal.signal(number, handler)
 
@@ -97,13 +101,26 @@ class Stop:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until set, or `timeout` seconds; returns is_set()."""
-        if not self._set:
-            select.select([self._read_fd], [], [], timeout)
+        end_s = None if timeout is None else time.monotonic() + timeout
+        while not self._set:
+            left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
+            if not select.select([self._read_fd], [], [], left_s)[0]:
+                break
+            self.heard()
         return self._set
 
     def fileno(self) -> int:
-        """Readable once set: for selectors."""
+        """Readable once set, and when any other signal came: heard() tells. For selectors."""
         return self._read_fd
+
+    def heard(self) -> bool:
+        """Returns is_set(), of a readable fileno(): else it is readable no longer."""
+        if not self._set:
+            with suppress(BlockingIOError):  # another thread has
+                os.read(self._read_fd, 4096)
+            if self._set:  # meanwhile, and the word of it may be what was read
+                os.write(self._write_fd, b"x")
+        return self._set
 
     @property
     def exit_code(self) -> int:

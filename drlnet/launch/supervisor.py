@@ -103,6 +103,8 @@ class Supervisor:
             for key, _ in ready:
                 if key.data is not None:
                     events += self._take(*key.data)
+                else:
+                    self._stop.heard()
             if events or left <= 0 or self._stop.is_set():
                 return sorted(events, key=lambda event: isinstance(event, Ended))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -24,6 +25,38 @@ def test_another_thread_ends_what_the_main_one_is_about() -> None:
         assert stop.is_set() and stop.signal is None
         os.kill(os.getpid(), signal.SIGTERM)  # is still the first one
         assert stop.signal == signal.SIGTERM and stop.exit_code == 143
+
+
+def in_another_thread(number: int) -> threading.Thread:
+    """Signals a thread that is not the main one."""
+    return threading.Thread(target=lambda: signal.pthread_kill(threading.get_ident(), number))
+
+
+def test_a_signal_that_another_thread_is_given_ends_the_wait() -> None:
+    with Stop() as stop:
+        sender = in_another_thread(signal.SIGTERM)
+        threading.Timer(0.05, sender.start).start()  # the wait has mostly begun then
+        assert stop.wait(20.0)
+        assert stop.signal == signal.SIGTERM
+        assert stop.wait(0.0) and stop.heard()
+        assert select.select([stop.fileno()], [], [], 0)[0]
+
+
+def test_another_signal_neither_ends_the_wait_nor_leaves_a_word() -> None:
+    came: list[int] = []
+    saved = signal.signal(signal.SIGUSR1, lambda number, frame: came.append(number))
+    try:
+        with Stop() as stop:
+            sender = in_another_thread(signal.SIGUSR1)
+            sender.start()
+            sender.join()
+            assert select.select([stop.fileno()], [], [], 20.0)[0]
+            assert not stop.wait(0.001)
+            assert came == [signal.SIGUSR1]
+            assert not select.select([stop.fileno()], [], [], 0)[0]
+            assert not stop.heard()  # nor does it wait for one
+    finally:
+        signal.signal(signal.SIGUSR1, saved)
 
 
 def test_a_second_signal_ends_at_once_but_not_before_the_last_act_nor_as_an_echo() -> None:
