@@ -154,12 +154,14 @@ class Table {
   void go_live(uint32_t slot, float priority, uint32_t length);
   void retire(uint32_t slot);
 
-  // table_gather.cc
+  // table_trace.cc
   std::span<uint32_t> begin_trace(DrawnBatch& drawn) const;
   void trace(DrawnBatch& drawn) const;
-  bool gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
-                     std::span<std::byte> out, Loans* loans) const;
   void gather_traced(const DrawnBatch& drawn, const Window& window, uint64_t offset,
+                     std::span<std::byte> out, Loans* loans) const;
+
+  // table_gather.cc
+  bool gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
                      std::span<std::byte> out, Loans* loans) const;
   bool gather_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
                    std::span<std::byte> out, Loans* loans) const;

@@ -1,68 +1,13 @@
 // A reply's bytes out of the rows: any range of it, as often as it is pulled.
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <type_traits>
 
 #include "base/assert.h"
+#include "replay/row_copy.h"
 #include "replay/table.h"
 
 namespace drlnet {
 namespace {
-
-// Most rows of vector environments are a few bytes: a call to memcpy for each costs more than the
-// bytes do.
-inline void put(std::byte* to, const std::byte* from, size_t bytes, Loans* loans) {
-  switch (bytes) {
-    case 1:
-      std::memcpy(to, from, 1);
-      return;
-    case 4:
-      std::memcpy(to, from, 4);
-      return;
-    case 8:
-      std::memcpy(to, from, 8);
-      return;
-    case 12:
-      std::memcpy(to, from, 12);
-      return;
-    case 16:
-      std::memcpy(to, from, 16);
-      return;
-    case 32:
-      std::memcpy(to, from, 32);
-      return;
-    default:
-      if (loans != nullptr) return loans->put(to, from, bytes);
-      std::memcpy(to, from, bytes);
-  }
-}
-
-constexpr size_t kAhead = 16;       // items, or rows, that are on their way while one is copied
-constexpr size_t kShortBytes = 64;  // of a row for which looking up its place takes longest
-
-// The same for any number of bytes from 1 to 64: two moves that may overlap do for a whole range.
-template <typename Part>
-inline void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
-  Part begin, end;
-  std::memcpy(&begin, from, sizeof begin);
-  std::memcpy(&end, from + bytes - sizeof end, sizeof end);
-  std::memcpy(to, &begin, sizeof begin);
-  std::memcpy(to + bytes - sizeof end, &end, sizeof end);
-}
-inline void copy_short(std::byte* to, const std::byte* from, size_t bytes) {
-  if (bytes > 32) return copy_ends<std::array<uint64_t, 4>>(to, from, bytes);
-  if (bytes > 16) return copy_ends<std::array<uint64_t, 2>>(to, from, bytes);
-  if (bytes > 8) return copy_ends<uint64_t>(to, from, bytes);
-  if (bytes > 4) return copy_ends<uint32_t>(to, from, bytes);
-  if (bytes > 2) return copy_ends<uint16_t>(to, from, bytes);
-  copy_ends<std::byte>(to, from, bytes);
-}
-template <size_t kBytes>
-inline void copy_short(std::byte* to, const std::byte* from,
-                       std::integral_constant<size_t, kBytes>) {
-  std::memcpy(to, from, kBytes);
-}
 
 // Writes a range of a stream of bytes that is offered from its start: skips, then fills out.
 class Filler {
@@ -74,7 +19,7 @@ class Filler {
 
   void rows(const std::byte* from, uint64_t bytes) {
     if (!clip(bytes)) return;
-    put(next_, from + skipped_, clipped_, loans_);
+    copy_row(next_, from + skipped_, clipped_, loans_);
     step();
   }
   void zero(uint64_t bytes) {
@@ -106,105 +51,6 @@ class Filler {
   uint64_t skipped_ = 0, clipped_ = 0;
 };
 
-// The rows of traced items, as a window shows them.
-struct Traced {
-  const uint32_t* anchors;
-  const uint32_t* lengths;
-  int64_t n, horizon;
-  bool shifts, zeros;
-
-  const uint32_t* slots(int64_t step) const { return anchors + step * n; }
-  // kNoSlot: zeros stand there.
-  uint32_t slot(size_t i, int64_t step) const {
-    const auto length = static_cast<int64_t>(lengths[i]);
-    const int64_t at = shifts ? step - (horizon - length) : step;
-    const uint32_t slot = slots(at)[i];
-    // Before the item's first row stands that row again.
-    return zeros && (at > length || (at < 0 && slots(at + 1)[i] == slot)) ? kNoSlot : slot;
-  }
-};
-
-// Any part of a window, row by row; rows that lie together go together.
-void put_rows(const Traced& traced, const Window& window, const RingColumn& column, uint64_t offset,
-              std::span<std::byte> out, Loans* loans) {
-  if (out.empty()) return;
-  const uint64_t row_bytes = window.row_bytes, rows = window.rows();
-  const uint64_t last = (offset + out.size() - 1) / row_bytes;
-  uint64_t row = offset / row_bytes, skip = offset % row_bytes;
-  const auto slot_of = [&](uint64_t at) {
-    return traced.slot(at / rows, window.lo + static_cast<int64_t>(at % rows));
-  };
-  const auto fetch = [&](uint64_t at) {
-    const uint32_t slot = at > last ? kNoSlot : slot_of(at);
-    if (slot != kNoSlot) __builtin_prefetch(column.at(slot));
-  };
-  const auto next_slot = [&] {
-    fetch(row + kAhead);
-    return slot_of(row++);
-  };
-  for (uint64_t at = row; at <= std::min(last, row + kAhead - 1); ++at) fetch(at);
-  uint32_t slot = next_slot();
-  while (!out.empty()) {
-    const uint32_t first = slot;
-    uint64_t bytes = row_bytes - skip;
-    for (uint32_t count = 1; bytes < out.size(); ++count, bytes += row_bytes) {
-      slot = next_slot();
-      if (first == kNoSlot || slot != first + count || !column.together()) break;
-    }
-    bytes = std::min<uint64_t>(bytes, out.size());
-    if (first == kNoSlot) {
-      std::memset(out.data(), 0, bytes);
-    } else {
-      put(out.data(), column.at(first) + skip, bytes, loans);
-    }
-    out = out.subspan(bytes);
-    skip = 0;
-  }
-}
-
-// Whole items of a short column: the k-th row of all of them, then the next one, so that each loop
-// is a few instructions.
-void put_items(const Traced& traced, const Window& window, const RingColumn& column, size_t first,
-               size_t items, std::byte* to) {
-  const auto copy = [&](auto bytes) {
-    const uint64_t item_bytes = window.rows() * bytes;
-    const size_t to_come = static_cast<size_t>(traced.n) - first;
-    for (int64_t step = window.lo; step <= window.hi; ++step, to += bytes) {
-      std::byte* row = to;
-      if (!traced.shifts && !traced.zeros) {
-        const uint32_t* slots = traced.slots(step) + first;
-        for (size_t i = 0; i < items; ++i, row += item_bytes) {
-          // Those of the next frame, too.
-          const std::byte* const ahead = column.at(slots[std::min(i + kAhead, to_come - 1)]);
-          __builtin_prefetch(ahead);
-          if (bytes > 16) __builtin_prefetch(ahead + bytes - 1);  // they begin anywhere in a line
-          copy_short(row, column.at(slots[i]), bytes);
-        }
-        continue;
-      }
-      for (size_t i = first; i < first + items; ++i, row += item_bytes) {
-        if (const uint32_t slot = traced.slot(i, step); slot == kNoSlot) {
-          std::memset(row, 0, bytes);
-        } else {
-          copy_short(row, column.at(slot), bytes);
-        }
-      }
-    }
-  };
-  switch (window.row_bytes) {
-    case 1:
-      return copy(std::integral_constant<size_t, 1>{});
-    case 4:
-      return copy(std::integral_constant<size_t, 4>{});
-    case 8:
-      return copy(std::integral_constant<size_t, 8>{});
-    case 16:
-      return copy(std::integral_constant<size_t, 16>{});
-    default:
-      return copy(size_t{window.row_bytes});
-  }
-}
-
 }  // namespace
 
 bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
@@ -228,7 +74,7 @@ bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte
   };
   const auto flat = [&](uint64_t begin, const void* bytes, uint64_t size) {
     section(begin, size, [&](uint64_t from, std::span<std::byte> to) {
-      put(to.data(), static_cast<const std::byte*>(bytes) + from, to.size(), loans);
+      copy_row(to.data(), static_cast<const std::byte*>(bytes) + from, to.size(), loans);
       return true;
     });
   };
@@ -260,11 +106,11 @@ bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_
   size_t i = offset / item_bytes;
   uint64_t skip = offset % item_bytes;
   const size_t last = (offset + out.size() - 1) / item_bytes;
-  for (size_t next = i; next <= std::min(last, i + kAhead - 1); ++next) {
+  for (size_t next = i; next <= std::min(last, i + kRowsAhead - 1); ++next) {
     prefetch(window, drawn.keys[next]);
   }
   while (!out.empty()) {
-    if (i + kAhead <= last) prefetch(window, drawn.keys[i + kAhead]);
+    if (i + kRowsAhead <= last) prefetch(window, drawn.keys[i + kRowsAhead]);
     const size_t bytes = std::min<uint64_t>(item_bytes - skip, out.size());
     if (!gather_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes), loans)) {
       return false;
@@ -274,67 +120,6 @@ bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_
     ++i;
   }
   return true;
-}
-
-// The items' anchors, to be filled in. Their number is that of the keys.
-std::span<uint32_t> Table::begin_trace(DrawnBatch& drawn) const {
-  const size_t n = drawn.keys.size();
-  drawn.traced = false;
-  drawn.slots.resize(traced_ ? (back_ + 1 + horizon_) * n : n);
-  return std::span(drawn.slots).subspan(traced_ ? back_ * n : 0, n);
-}
-
-// Finds the items' other rows, once for all windows: one step of all items after another, so that
-// their cache misses overlap. Anchors, lengths and the oldest anchor's number are there.
-void Table::trace(DrawnBatch& drawn) const {
-  if (!traced_) return;
-  const size_t n = drawn.keys.size();
-  const uint32_t* lengths = drawn.lengths.data();
-  uint32_t* anchors = drawn.slots.data() + back_ * n;
-  for (uint32_t step = 1; step <= horizon_; ++step) {
-    const uint32_t* from = anchors + (step - 1) * n;
-    uint32_t* to = anchors + step * n;
-    for (size_t i = 0; i < n; ++i) {
-      to[i] = lengths[i] >= step ? ring_.row(from[i]).next : from[i];
-      __builtin_prefetch(&ring_.row(to[i]));
-    }
-  }
-  for (uint32_t step = back_; step > 0; --step) {
-    const uint32_t* from = drawn.slots.data() + step * n;
-    uint32_t* to = drawn.slots.data() + (step - 1) * n;
-    for (size_t i = 0; i < n; ++i) {
-      const Row& row = ring_.row(from[i]);
-      to[i] = (stop_ ? row.since_first : row.step) > 0 ? row.previous : from[i];
-      __builtin_prefetch(&ring_.row(to[i]));
-      drawn.oldest = std::min(drawn.oldest, ring_.number_at(to[i]));
-    }
-  }
-  drawn.traced = true;
-}
-
-// Whole items of a short column go together, the parts of items before and behind them row by row.
-void Table::gather_traced(const DrawnBatch& drawn, const Window& window, uint64_t offset,
-                          std::span<std::byte> out, Loans* loans) const {
-  const uint64_t item_bytes = window.item_bytes();
-  const Traced traced{
-      .anchors = drawn.slots.data() + back_ * drawn.keys.size(),
-      .lengths = drawn.lengths.data(),
-      .n = static_cast<int64_t>(drawn.keys.size()),
-      .horizon = horizon_,
-      // With a horizon of one step every item has its full length.
-      .shifts = window.align == Align::end && horizon_ > 1,
-      .zeros = window.pad == Pad::zero && (window.lo < 0 || horizon_ > 1),
-  };
-  const RingColumn column = ring_.column(window.column);
-  const uint64_t before = (item_bytes - offset % item_bytes) % item_bytes;
-  if (window.row_bytes <= kShortBytes && out.size() >= before + item_bytes) {
-    const size_t items = (out.size() - before) / item_bytes;
-    put_rows(traced, window, column, offset, out.first(before), loans);
-    put_items(traced, window, column, (offset + before) / item_bytes, items, out.data() + before);
-    offset += before + items * item_bytes;
-    out = out.subspan(before + items * item_bytes);
-  }
-  put_rows(traced, window, column, offset, out, loans);
 }
 
 // Where the item's bytes most likely are: its rows mostly lie together.
@@ -368,7 +153,7 @@ bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uin
   const int64_t shift = window.align == Align::end ? int64_t{horizon_} - length : 0;
   const int64_t lo = window.lo - shift, hi = window.hi - shift;
   if (lo == 0 && hi == 0) {  // the anchor alone: no need to look at links
-    put(out.data(), column.at(place.slot) + offset, out.size(), loans);
+    copy_row(out.data(), column.at(place.slot) + offset, out.size(), loans);
     return true;
   }
   const auto end = static_cast<int64_t>(length);

@@ -1,0 +1,174 @@
+// Where the rows of drawn items lie, found once for all windows of a reply, and the bytes out of
+// them.
+#include <algorithm>
+#include <cstring>
+
+#include "replay/row_copy.h"
+#include "replay/table.h"
+
+namespace drlnet {
+namespace {
+
+// The rows of traced items, as a window shows them.
+struct Traced {
+  const uint32_t* anchors;
+  const uint32_t* lengths;
+  int64_t n, horizon;
+  bool shifts, zeros;
+
+  const uint32_t* slots(int64_t step) const { return anchors + step * n; }
+  // kNoSlot: zeros stand there.
+  uint32_t slot(size_t i, int64_t step) const {
+    const auto length = static_cast<int64_t>(lengths[i]);
+    const int64_t at = shifts ? step - (horizon - length) : step;
+    const uint32_t slot = slots(at)[i];
+    // Before the item's first row stands that row again.
+    return zeros && (at > length || (at < 0 && slots(at + 1)[i] == slot)) ? kNoSlot : slot;
+  }
+};
+
+// Any part of a window, row by row; rows that lie together go together.
+void put_rows(const Traced& traced, const Window& window, const RingColumn& column, uint64_t offset,
+              std::span<std::byte> out, Loans* loans) {
+  if (out.empty()) return;
+  const uint64_t row_bytes = window.row_bytes, rows = window.rows();
+  const uint64_t last = (offset + out.size() - 1) / row_bytes;
+  uint64_t row = offset / row_bytes, skip = offset % row_bytes;
+  const auto slot_of = [&](uint64_t at) {
+    return traced.slot(at / rows, window.lo + static_cast<int64_t>(at % rows));
+  };
+  const auto fetch = [&](uint64_t at) {
+    const uint32_t slot = at > last ? kNoSlot : slot_of(at);
+    if (slot != kNoSlot) __builtin_prefetch(column.at(slot));
+  };
+  const auto next_slot = [&] {
+    fetch(row + kRowsAhead);
+    return slot_of(row++);
+  };
+  for (uint64_t at = row; at <= std::min(last, row + kRowsAhead - 1); ++at) fetch(at);
+  uint32_t slot = next_slot();
+  while (!out.empty()) {
+    const uint32_t first = slot;
+    uint64_t bytes = row_bytes - skip;
+    for (uint32_t count = 1; bytes < out.size(); ++count, bytes += row_bytes) {
+      slot = next_slot();
+      if (first == kNoSlot || slot != first + count || !column.together()) break;
+    }
+    bytes = std::min<uint64_t>(bytes, out.size());
+    if (first == kNoSlot) {
+      std::memset(out.data(), 0, bytes);
+    } else {
+      copy_row(out.data(), column.at(first) + skip, bytes, loans);
+    }
+    out = out.subspan(bytes);
+    skip = 0;
+  }
+}
+
+// Whole items of a short column: the k-th row of all of them, then the next one, so that each loop
+// is a few instructions.
+void put_items(const Traced& traced, const Window& window, const RingColumn& column, size_t first,
+               size_t items, std::byte* to) {
+  const auto copy = [&](auto bytes) {
+    const uint64_t item_bytes = window.rows() * bytes;
+    const size_t to_come = static_cast<size_t>(traced.n) - first;
+    for (int64_t step = window.lo; step <= window.hi; ++step, to += bytes) {
+      std::byte* row = to;
+      if (!traced.shifts && !traced.zeros) {
+        const uint32_t* slots = traced.slots(step) + first;
+        for (size_t i = 0; i < items; ++i, row += item_bytes) {
+          // Those of the next frame, too.
+          const std::byte* const ahead = column.at(slots[std::min(i + kRowsAhead, to_come - 1)]);
+          __builtin_prefetch(ahead);
+          if (bytes > 16) __builtin_prefetch(ahead + bytes - 1);  // they begin anywhere in a line
+          copy_short_row(row, column.at(slots[i]), bytes);
+        }
+        continue;
+      }
+      for (size_t i = first; i < first + items; ++i, row += item_bytes) {
+        if (const uint32_t slot = traced.slot(i, step); slot == kNoSlot) {
+          std::memset(row, 0, bytes);
+        } else {
+          copy_short_row(row, column.at(slot), bytes);
+        }
+      }
+    }
+  };
+  switch (window.row_bytes) {
+    case 1:
+      return copy(std::integral_constant<size_t, 1>{});
+    case 4:
+      return copy(std::integral_constant<size_t, 4>{});
+    case 8:
+      return copy(std::integral_constant<size_t, 8>{});
+    case 16:
+      return copy(std::integral_constant<size_t, 16>{});
+    default:
+      return copy(size_t{window.row_bytes});
+  }
+}
+
+}  // namespace
+
+// The items' anchors, to be filled in. Their number is that of the keys.
+std::span<uint32_t> Table::begin_trace(DrawnBatch& drawn) const {
+  const size_t n = drawn.keys.size();
+  drawn.traced = false;
+  drawn.slots.resize(traced_ ? (back_ + 1 + horizon_) * n : n);
+  return std::span(drawn.slots).subspan(traced_ ? back_ * n : 0, n);
+}
+
+// Finds the items' other rows, once for all windows: one step of all items after another, so that
+// their cache misses overlap. Anchors, lengths and the oldest anchor's number are there.
+void Table::trace(DrawnBatch& drawn) const {
+  if (!traced_) return;
+  const size_t n = drawn.keys.size();
+  const uint32_t* lengths = drawn.lengths.data();
+  uint32_t* anchors = drawn.slots.data() + back_ * n;
+  for (uint32_t step = 1; step <= horizon_; ++step) {
+    const uint32_t* from = anchors + (step - 1) * n;
+    uint32_t* to = anchors + step * n;
+    for (size_t i = 0; i < n; ++i) {
+      to[i] = lengths[i] >= step ? ring_.row(from[i]).next : from[i];
+      __builtin_prefetch(&ring_.row(to[i]));
+    }
+  }
+  for (uint32_t step = back_; step > 0; --step) {
+    const uint32_t* from = drawn.slots.data() + step * n;
+    uint32_t* to = drawn.slots.data() + (step - 1) * n;
+    for (size_t i = 0; i < n; ++i) {
+      const Row& row = ring_.row(from[i]);
+      to[i] = (stop_ ? row.since_first : row.step) > 0 ? row.previous : from[i];
+      __builtin_prefetch(&ring_.row(to[i]));
+      drawn.oldest = std::min(drawn.oldest, ring_.number_at(to[i]));
+    }
+  }
+  drawn.traced = true;
+}
+
+// Whole items of a short column go together, the parts of items before and behind them row by row.
+void Table::gather_traced(const DrawnBatch& drawn, const Window& window, uint64_t offset,
+                          std::span<std::byte> out, Loans* loans) const {
+  const uint64_t item_bytes = window.item_bytes();
+  const Traced traced{
+      .anchors = drawn.slots.data() + back_ * drawn.keys.size(),
+      .lengths = drawn.lengths.data(),
+      .n = static_cast<int64_t>(drawn.keys.size()),
+      .horizon = horizon_,
+      // With a horizon of one step every item has its full length.
+      .shifts = window.align == Align::end && horizon_ > 1,
+      .zeros = window.pad == Pad::zero && (window.lo < 0 || horizon_ > 1),
+  };
+  const RingColumn column = ring_.column(window.column);
+  const uint64_t before = (item_bytes - offset % item_bytes) % item_bytes;
+  if (window.row_bytes <= kShortRowBytes && out.size() >= before + item_bytes) {
+    const size_t items = (out.size() - before) / item_bytes;
+    put_rows(traced, window, column, offset, out.first(before), loans);
+    put_items(traced, window, column, (offset + before) / item_bytes, items, out.data() + before);
+    offset += before + items * item_bytes;
+    out = out.subspan(before + items * item_bytes);
+  }
+  put_rows(traced, window, column, offset, out, loans);
+}
+
+}  // namespace drlnet
