@@ -31,8 +31,8 @@ void let_driver_notice(Interface& interface, LocalDriver driver);
 // looking into memory that memif's interrupt thread will take away.
 void wait_until_let_go(int connection, LocalDriver driver);
 
-// Attaches the device of one end and makes it a host. The server's end wakes its reader when the
-// ends have agreed, for frames that were sent before. Throws Error(transport).
+// Attaches the device of one end and makes it a host. The server's end of virtio-user wakes its
+// reader when the ends have agreed, for frames that were sent before. Throws Error(transport).
 std::unique_ptr<Interface> open_local(int end, LocalDriver driver, const std::string& path,
                                       uint32_t number, uint16_t slot, uint32_t generation,
                                       Pool& pool, const std::string& shown, WakeFd* reader);

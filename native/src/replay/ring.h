@@ -72,7 +72,7 @@ class Ring {
   uint64_t oldest() const { return head_ > capacity_ ? head_ - capacity_ : 0; }  // that is held
 
   // Whether the row's bytes are still there: held, or in the reserve.
-  bool stored(uint64_t number) const { return head_ - 1 - number < size_; }
+  bool stored(uint64_t number) const { return (number < head_) & (head_ - number <= size_); }
   RowPlace place(uint64_t number) const {  // stored(number)
     const auto age = static_cast<uint32_t>(head_ - number);
     return {number, head_slot_ - age + turn_if(age > head_slot_)};

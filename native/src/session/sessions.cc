@@ -29,7 +29,7 @@ Sessions::Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard, uint3
   peers_.resize(kMaxPeers);
   waiting_.reserve(kMaxPeers * kLanes);
   acks_.reserve(256);
-  held_.reserve(kMaxPeers);
+  held_answers_.reserve(kMaxPeers);
 }
 
 void Sessions::add_listener(std::unique_ptr<Transport> transport) {

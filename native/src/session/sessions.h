@@ -118,7 +118,7 @@ class Sessions {
   size_t peers_end_ = 0;                            // one past the highest index in use
   std::vector<std::pair<uint32_t, Lane>> waiting_;  // lanes whose head waits
   std::vector<std::pair<uint32_t, Slot*>> acks_;    // slots that owe an ack
-  std::vector<uint32_t> held_;                      // sessions whose answers are held back
+  std::vector<uint32_t> held_answers_;              // sessions with answers that are held back
   size_t turn_ = 0;                                 // whose turn it is
   uint32_t turn_count_ = 0;
   uint64_t clock_ns_ = 0;

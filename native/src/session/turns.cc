@@ -1,5 +1,5 @@
 // Bulk replies: sent in turns of kTurnBytes between peers, so that a 25 MB reply never holds up
-// another client's small one.
+// another client's small one; and appends, whose answers wait meanwhile.
 #include <algorithm>
 #include <utility>
 
@@ -13,35 +13,37 @@ namespace drlnet {
 // cores that they share with whoever waits for the reply that goes out.
 bool Sessions::hold_answer(Peer& peer, Lane which, const Slot& slot) {
   if (which != Lane::append) return false;
-  if (!pulls_ || clock_ns_ - peer.append_answered_ns >= kAppendPauseNs) {
+  const bool rested = !pulls_ || clock_ns_ - peer.append_answered_ns >= kAppendPauseNs;
+  if (rested && peer.first_held == 0) {
     peer.append_answered_ns = clock_ns_;
     return false;
   }
   if (peer.first_held == 0) {
     peer.first_held = slot.request;
-    held_.push_back(peer.connection);
+    held_answers_.push_back(peer.connection);
   }
   return true;
 }
 
 // All together: who shares a core is then woken once. turned: a reply is still going out; else
-// nobody waits for us.
+// nobody waits for us, or the device takes no more: then they are kept for when it does.
 void Sessions::answer_held(bool turned) {
-  if (held_.empty()) return;
+  if (held_answers_.empty()) return;
   const uint64_t now = now_ns();
-  const Peer* first = find(held_.front());
+  const Peer* first = find(held_answers_.front());
   if (turned && first != nullptr && now - first->append_answered_ns < kAppendPauseNs) return;
-  for (const uint32_t connection : held_) {
+  std::erase_if(held_answers_, [&](uint32_t connection) {
     Peer* peer = find(connection);
-    if (peer == nullptr) continue;
+    if (peer == nullptr) return true;
+    if (!outboxes_[peer->listener].flush()) return false;
     peer->append_answered_ns = now;
     LaneState& lane = peer->lane(Lane::append);
     for (uint64_t request = std::exchange(peer->first_held, 0); request < lane.next; ++request) {
       Slot& slot = lane.slot(request);
       if (slot.request == request) answer(*peer, Lane::append, slot);
     }
-  }
-  held_.clear();
+    return true;
+  });
 }
 
 void Sessions::on_pull(Peer& peer, const FrameHeader& header) {

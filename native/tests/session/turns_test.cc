@@ -85,4 +85,96 @@ TEST_CASE("while a long reply goes out, who appends again at once is answered af
   bench.run_until([&] { return reader.done(bulk) && writer.done(last); });
 }
 
+namespace {
+
+// A device that takes frames only while it is told to.
+class Closable final : public ForwardingTransport {
+ public:
+  explicit Closable(std::unique_ptr<Transport> inner) : ForwardingTransport(std::move(inner)) {}
+  bool takes = true;
+
+  size_t send_burst(std::span<const TxFrame> frames) override {
+    return takes ? ForwardingTransport::send_burst(frames) : 0;
+  }
+};
+
+// A long reply is on its way to one client, and another one's appends come: the first of them is
+// answered at once, the others are held back.
+struct BesideALongReply {
+  TestHandler handler;
+  Sessions sessions{handler, 77};
+  Closable* device = nullptr;
+  std::unique_ptr<Connection> reader, writer;
+  std::vector<std::byte> reply = std::vector<std::byte>(64 << 20);
+  std::vector<CallId> calls;
+
+  BesideALongReply() {
+    auto transport = std::make_unique<Closable>(listen("memory:"));
+    const std::string address = transport->local_address();
+    device = transport.get();
+    sessions.add_listener(std::move(transport));
+    reader = std::make_unique<Connection>(connect(address), "reader");
+    writer = std::make_unique<Connection>(connect(address), "writer");
+    run_until([&] {
+      return reader->state() == Connection::State::open &&
+             writer->state() == Connection::State::open;
+    });
+    const CallId bulk = order(*reader, 9, reply);
+    run_until([&] { return reader->call(bulk).got > 0; });
+  }
+  template <typename Condition>
+  void run_until(Condition condition) {
+    const uint64_t deadline = now_ns() + 60'000'000'000;
+    while (!condition()) {
+      for (auto* client : {reader.get(), writer.get()}) client->progress();
+      sessions.poll();
+      REQUIRE(now_ns() < deadline);
+    }
+  }
+  void append_more(size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      calls.push_back(append(*writer, calls.size() + 1, 40));
+    }
+    writer->progress();
+  }
+  // The writer asks again for nothing meanwhile: it is not run.
+  void serve(uint64_t for_ns) {
+    const uint64_t until = now_ns() + for_ns;
+    do {
+      reader->progress();
+      sessions.poll();
+    } while (now_ns() < until);
+  }
+  size_t answered() {
+    writer->progress();
+    return static_cast<size_t>(
+        std::ranges::count_if(calls, [&](CallId id) { return writer->done(id); }));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("answers that were held back wait for a device that is full, and are not lost") {
+  BesideALongReply beside;
+  beside.device->takes = false;
+  beside.append_more(4);
+  beside.serve(5 * Sessions::kAppendPauseNs);
+  beside.device->takes = true;
+  beside.serve(5 * Sessions::kAppendPauseNs);
+  CHECK(beside.answered() == 4);
+  CHECK(beside.handler.appended == std::vector<uint64_t>{1, 2, 3, 4});
+}
+
+TEST_CASE("an append does not overtake those whose answers are held back") {
+  BesideALongReply beside;
+  beside.append_more(2);
+  beside.sessions.poll();
+  CHECK(beside.answered() == 1);
+  for (const uint64_t until = now_ns() + Sessions::kAppendPauseNs; now_ns() < until;) {
+  }
+  beside.append_more(1);
+  beside.sessions.poll();
+  CHECK(beside.answered() == 3);
+}
+
 }  // namespace drlnet::test

@@ -173,6 +173,7 @@ void send_one(Transport& transport, const Endpoint& to, uint64_t tag, size_t len
   REQUIRE(frame.size() == 1);
   frame[0].to = to;
   frame[0].length = static_cast<uint32_t>(length);
+  frame[0].loans.clear();
   fill({frame[0].data, length}, tag);
   REQUIRE(transport.send_burst(frame) == 1);
 }
