@@ -62,7 +62,9 @@ void Sessions::on_pull(Peer& peer, const FrameHeader& header) {
   }
 }
 
-// One turn for one peer; peers take turns, samples go before params but for every eighth turn.
+// One turn for one peer; peers take turns, samples go before params but for every eighth turn. Of
+// one pull: who asks for little at a time has few buffers, and puts it in place while the next part
+// is gathered. All that he asked for in one turn would let the two wait for each other.
 bool Sessions::serve_turn() {
   if (!pulls_) return false;  // the usual case of an idle round, however many clients there are
   const size_t favoured = ++turn_count_ % 8 == 0 ? 1 : 0;
@@ -74,10 +76,8 @@ bool Sessions::serve_turn() {
       PullQueue& pulls = peer.pulls[level];
       turn_ = index + 1;
       uint32_t budget = kTurnBytes;
-      while (budget > 0 && !pulls.empty()) {
-        if (!serve_pull(peer, pulls.front(), budget)) return false;  // the device is full
-        if (pulls.front().offset >= pulls.front().end) pulls.pop();
-      }
+      if (!serve_pull(peer, pulls.front(), budget)) return false;  // the device is full
+      if (pulls.front().offset >= pulls.front().end) pulls.pop();
       return true;
     }
   }
