@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import TracebackType
 
 
 class RunDelay:
@@ -27,12 +26,7 @@ class RunDelay:
     def __enter__(self) -> RunDelay:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for file in self._files:
             os.close(file)
 

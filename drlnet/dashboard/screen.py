@@ -13,7 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, TextIO
 
 from rich.console import Group
@@ -82,12 +82,7 @@ class Screen:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._post(None)
         self._thread.join()
         self.give_back()

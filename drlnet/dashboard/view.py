@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TextIO, TypeVar
 
 from rich.console import Console, RenderableType
@@ -24,12 +23,7 @@ class View:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._live is not None:
             self._live.stop()  # brings the cursor back
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from drlnet.launch.guard import child_environment
@@ -59,12 +58,7 @@ class Probes:
     def __enter__(self) -> Probes:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for process in self._running.values():
             process.kill()
             process.communicate()

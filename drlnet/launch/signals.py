@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -45,12 +45,7 @@ class Stop:
         self._saved_wakeup_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         signal.set_wakeup_fd(self._saved_wakeup_fd)
         for number, handler in self._saved:
             signal.signal(number, handler)

@@ -130,7 +130,7 @@ class LosingClient(OracleClient):
     def __enter__(self) -> LosingClient:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         pass
 
     def report(self, values: Any) -> None:

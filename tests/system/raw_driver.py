@@ -8,7 +8,6 @@ import os
 import socket
 import struct
 from pathlib import Path
-from types import TracebackType
 
 GET_FEATURES, SET_FEATURES, SET_OWNER, SET_MEM_TABLE = 1, 2, 3, 5
 SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE, GET_VRING_BASE = 8, 9, 10, 11
@@ -84,12 +83,7 @@ class RawDriver:
     def __enter__(self) -> RawDriver:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.socket.close()
         self.invitation.close()
         self.memory.close()

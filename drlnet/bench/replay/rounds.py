@@ -136,7 +136,7 @@ class _Turns:
     def __enter__(self) -> _Turns:
         return self
 
-    def __exit__(self, *ended: object) -> None:
+    def __exit__(self, *raised: object) -> None:
         for learner in self._learners.values():
             learner.close()
 

@@ -10,7 +10,6 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from kernel import Kernel, build_initramfs, fetch_kernel
@@ -174,12 +173,7 @@ class Guest:
     def __enter__(self) -> Guest:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._qmp):

@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from frames import (
     HEADER_BYTES,
@@ -234,12 +233,7 @@ class Bridge:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._stop.send(b"x")
         self._thread.join()
         for connection in (self._link, *self._locals, self._stop, self._stopped):
