@@ -128,6 +128,13 @@ struct VhostPort::Callbacks {
     });
     return 0;
   }
+  static void stops(int device) {
+    tell(device, [](VhostPort& port) {
+      port.close_rings();
+      port.running_ = false;
+      return true;
+    });
+  }
   static const rte_vhost_device_ops& operations() {
     static const rte_vhost_device_ops instance = [] {
       rte_vhost_device_ops operations{};
@@ -139,13 +146,6 @@ struct VhostPort::Callbacks {
       return operations;
     }();
     return instance;
-  }
-  static void stops(int device) {
-    tell(device, [](VhostPort& port) {
-      port.close_rings();
-      port.running_ = false;
-      return true;
-    });
   }
 };
 
