@@ -30,7 +30,6 @@ class Row:
 @dataclass
 class Stream:
     rows: list[Row] = field(default_factory=list)
-    broken_at: set[int] = field(default_factory=set)  # steps that do not go on from the one before
 
 
 @dataclass

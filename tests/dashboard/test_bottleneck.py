@@ -23,12 +23,8 @@ def found(before: dict[str, Any] | None, after: dict[str, Any]) -> Finding:
     return find_bottleneck(Figures(Window(before, after, SECONDS)))
 
 
-def growing(**per_second: float) -> Finding:
-    """Of a training in which these counters grow so fast; "__" stands for a dot, "0" for 0_."""
-    return growing_by({name.replace("__", "."): rate for name, rate in per_second.items()})
-
-
 def growing_by(per_second: dict[str, float], **latest: Any) -> Finding:
+    """Of a training in which these counters grow so fast; in names of latest "__" is a dot."""
     before, after = training(T), training(T + SECONDS)
     for name, rate in per_second.items():
         before[name], after[name] = 10.0, 10.0 + rate * SECONDS

@@ -107,7 +107,6 @@ class Ours(Memory):
             server = group.start("server", ["serve", "--json", "--poll", self._poll, *places])
             ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
             self._addresses: list[str] = ready["addresses"]
-            self.server_pid = server.pid
             pin_process(server.pid, cores.server)
             self._polled_core = cores.server if self._poll == "busy" else None
             if cores.client is not None:

@@ -11,7 +11,7 @@ constexpr uint8_t kProtocolIcmp = 1, kProtocolUdp = 17, kProtocolIcmpv6 = 58;
 constexpr uint8_t kHopLimit = 64;
 // Of neighbour discovery: what has passed a router has another (RFC 4861, section 7.1).
 constexpr uint8_t kHopLimitOfLink = 255;
-constexpr size_t kArpBytes = 28, kIcmpBytes = 8;
+constexpr size_t kIcmpBytes = 8;
 constexpr uint8_t kIcmpEchoReply = 0, kIcmpEcho = 8, kIcmpv6Echo = 128, kIcmpv6EchoReply = 129;
 constexpr uint8_t kNeighbourSolicitation = 135, kNeighbourAdvertisement = 136;
 

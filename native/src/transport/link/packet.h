@@ -16,7 +16,6 @@ constexpr size_t kIpv4Bytes = 20, kIpv6Bytes = 40;  // as we write them: no opti
 constexpr size_t udp_header_bytes(bool v4) {
   return kEthernetBytes + (v4 ? kIpv4Bytes : kIpv6Bytes) + kUdpBytes;
 }
-constexpr size_t kMaxHeaderBytes = udp_header_bytes(false);
 // An answer or a question is never longer than this; a longer ping is not answered.
 constexpr size_t kMaxAnswerBytes = 1514;
 
