@@ -62,7 +62,7 @@ app.command("eval")(evaluate.evaluate)
 app.command("plot")(plot.plot)
 app.command("doctor")(doctor.doctor)
 app.command("doctor-trial", hidden=True)(doctor.doctor_trial)
-app.add_typer(bench.bench, name="bench")
+app.add_typer(bench.commands, name="bench")
 
 
 def main() -> None:

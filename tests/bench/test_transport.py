@@ -28,7 +28,7 @@ from drlnet.bench.transport.ring import measure_ring
 from drlnet.bench.transport.rounds import Results
 from drlnet.bench.transport.subjects import RING, Subject
 from drlnet.bench.transport.table import caption, show
-from drlnet.cli.bench_report import require_writable, write
+from drlnet.cli.bench.report import require_writable, write
 from drlnet.cli.output import Output
 from drlnet.errors import ConfigError, TransportError
 from drlnet.launch.signals import Stop

@@ -1,4 +1,4 @@
-"""What `drlnet bench transport` does between its options and its output."""
+"""`drlnet bench transport`: operations over each transport."""
 
 from __future__ import annotations
 
@@ -8,27 +8,66 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drlnet.cli.bench_report import (
+from drlnet.cli.bench.report import (
+    OUT,
+    OutOption,
+    QuickOption,
+    RoundsOption,
+    TransportsOption,
     effort_of,
     end_without_results_if,
     names_in,
     require_writable,
     write,
 )
+from drlnet.cli.options import DebugOption, EalOption, JsonOption
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
     from drlnet.bench.transport import Results
 
-TransportsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--transports",
-        metavar="NAME,...",
-        help="which of udp, dpdk:local, dpdk:memif, dpdk:virtio-user to compare with kernel UDP "
-        "[dim](default all that can be had)[/dim]",
-    ),
-]
+
+def transport(
+    transports: TransportsOption = None,
+    rounds: RoundsOption = 5,
+    quick: QuickOption = False,
+    netns: Annotated[
+        bool,
+        typer.Option(
+            "--netns",
+            help="DPDK and the kernel over one veth pair between two network namespaces (root)",
+        ),
+    ] = False,
+    mtu: Annotated[
+        int,
+        typer.Option(
+            "--mtu", min=1280, max=9000, help="of that veth pair; AF_XDP takes 3498 at most"
+        ),
+    ] = 9000,
+    out: OutOption = OUT,
+    eal: EalOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Latency of every operation over each transport, against kernel UDP blocking and polled.
+
+    The same server program and payloads each time; a bare shared-memory ring
+    stands beside them as the floor. Measure on an idle machine with two cores or
+    more.
+
+    [bold]Examples[/bold]
+
+    drlnet bench transport
+
+    drlnet bench transport --transports udp,dpdk:local --rounds 9
+
+    sudo drlnet bench transport --netns
+    """
+    output = Output(json)
+    if netns:
+        output.result(measure_veth(output, transports, mtu, rounds, quick, out))
+    else:
+        output.result(measure_transports(output, transports, rounds, quick, out))
 
 
 def measure_transports(
@@ -109,3 +148,31 @@ def _report(
     )
     write(output, path, measured, plot_bars("Latency of each operation", records))
     return measured.to_json()
+
+
+def transport_client(
+    address: str,
+    poll: Annotated[str, typer.Option("--poll")] = "busy",
+    calls: Annotated[int, typer.Option("--calls", min=1)] = 5000,
+    budget_s: Annotated[float, typer.Option("--budget-s")] = 0.5,
+    warm_up: Annotated[int, typer.Option("--warm-up", min=1)] = 200,
+    core: Annotated[int | None, typer.Option("--core")] = None,
+) -> None:
+    """The measuring side of `transport --netns`."""
+    from drlnet.bench.rounds import Effort
+    from drlnet.bench.transport.client import measure
+
+    output = Output(as_json=True)
+    for measured in measure(address, poll, Effort(calls, budget_s, warm_up), core=core):
+        output.event("measured", **measured.to_json())
+
+
+def ring_echo(path: str) -> None:
+    """The other side of the ring that `transport` measures."""
+    from drlnet.bench.transport.ring import echo
+    from drlnet.launch.signals import Stop
+
+    output = Output(as_json=True)
+    with Stop() as stop:
+        count = echo(path, stop, lambda: output.event("ready"))
+    output.event("echoed", messages=count)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from drlnet.cli.bench_report import end_if
+from drlnet.cli.bench.report import end_if
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:

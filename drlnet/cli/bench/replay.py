@@ -1,18 +1,79 @@
-"""What `drlnet bench replay` does between its options and its output."""
+"""`drlnet bench replay`: what learner and actors do with a replay memory, on ours and on peers."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drlnet.cli.bench_report import effort_of, names_in, require_writable, some_in, write
+from drlnet.cli.bench.report import (
+    OUT,
+    OutOption,
+    QuickOption,
+    RoundsOption,
+    effort_of,
+    names_in,
+    require_writable,
+    some_in,
+    write,
+)
+from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
     from drlnet.bench.replay import Results
+
+
+def replay(
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="NAME,...",
+            help="cpprb, torchrl, tianshou, redis, reverb, ray, numpy "
+            "[dim](default all that can be had; none)[/dim]",
+        ),
+    ] = None,
+    works: Annotated[
+        str | None,
+        typer.Option("--works", metavar="NAME,...", help="small, atari [dim](default both)[/dim]"),
+    ] = None,
+    transports: Annotated[
+        str | None,
+        typer.Option(
+            "--transports",
+            metavar="NAME,...",
+            help="of ours [dim](default dpdk:local,udp; none)[/dim]",
+        ),
+    ] = None,
+    clients: Annotated[
+        str, typer.Option("--clients", metavar="N,...", help="that insert beside the learner")
+    ] = "0,1,2",
+    rounds: RoundsOption = 3,
+    quick: QuickOption = False,
+    out: OutOption = OUT,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """What learner and actors do with a replay memory: on ours, from another process, and on peers.
+
+    Insert one by one and by 50, sample, update, a learner's cycle; alone and
+    beside clients that insert. Peers come by pip install 'drlnet\\[peers]',
+    redis-server by the system; what is absent or broken is skipped, with a line.
+
+    [bold]Examples[/bold]
+
+    drlnet bench replay
+
+    drlnet bench replay --against cpprb,redis --works small --quick
+
+    drlnet bench replay --against none --transports udp --clients 0
+    """
+    output = Output(json)
+    names = Names(works, against, transports, clients)
+    output.result(measure(output, names, rounds, quick, out))
 
 
 @dataclass(frozen=True)
@@ -91,3 +152,10 @@ def _report(output: Output, results: Results, baseline: str, path: Path) -> str:
     )
     write(output, path, measured, plot(records))
     return measured.to_json()
+
+
+def worker(descriptor: int) -> None:
+    """A process of `replay`."""
+    from drlnet.bench.worker import serve_calls
+
+    serve_calls(descriptor)

@@ -1,12 +1,18 @@
-"""What `drlnet bench sampler` does between its options and its output."""
+"""`drlnet bench sampler`: drawing by priority and updating, beside what others do."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from drlnet.cli.bench_report import (
+import typer
+
+from drlnet.cli.bench.report import (
+    OUT,
+    OutOption,
+    QuickOption,
+    RoundsOption,
     effort_of,
     end_without_results_if,
     names_in,
@@ -14,12 +20,76 @@ from drlnet.cli.bench_report import (
     some_in,
     write,
 )
+from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
     from drlnet.bench.sampler import Results
 
 _MOST_DRAWS = 65536  # of one request to a server
+
+
+def sampler(
+    sizes: Annotated[
+        str,
+        typer.Option(
+            "--sizes", metavar="N,...", help="leaves: 1000, 2^20, or 2^10..2^27 for all between"
+        ),
+    ] = "2^10,2^14,2^17,2^20",
+    batch: Annotated[int, typer.Option("--batch", help="draws, or updates, in a call")] = 512,
+    samplers: Annotated[
+        str | None,
+        typer.Option(
+            "--samplers",
+            metavar="NAME,...",
+            help="ours, the first the baseline [dim](default all; none)[/dim]",
+        ),
+    ] = None,
+    peers: Annotated[
+        str | None,
+        typer.Option(
+            "--peers",
+            metavar="NAME,...",
+            help="numpy, numpy-tree, cpprb, torchrl, tianshou; torch-cuda and torchrl-cuda on a "
+            "GPU [dim](default all that can be had; none)[/dim]",
+        ),
+    ] = None,
+    kernels: Annotated[
+        str | None,
+        typer.Option(
+            "--kernels",
+            metavar="NAME,...",
+            help="instruction sets for prioritized's tree: avx512, avx2, portable "
+            "[dim](default all that run here)[/dim]",
+        ),
+    ] = None,
+    priorities: Annotated[
+        str,
+        typer.Option("--priorities", help="exponential, uniform, equal, or wide (12 magnitudes)"),
+    ] = "exponential",
+    rounds: RoundsOption = 5,
+    quick: QuickOption = False,
+    out: OutOption = OUT,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Drawing a batch by priority and updating one, over sizes, beside what others do.
+
+    The server's samplers by themselves, on one core; then its whole answer to a
+    sample request, without a network, against memcpy. Peers come by pip install
+    'drlnet\\[peers]'.
+
+    [bold]Examples[/bold]
+
+    drlnet bench sampler
+
+    drlnet bench sampler --sizes 2^10..2^27 --peers none --rounds 3
+
+    drlnet bench sampler --sizes 2^20 --samplers prioritized --peers cpprb
+    """
+    output = Output(json)
+    names = Names(samplers, peers, kernels)
+    output.result(measure(output, names, sizes, batch, priorities, rounds, quick, out))
 
 
 @dataclass(frozen=True)

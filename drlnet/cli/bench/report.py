@@ -21,6 +21,18 @@ OutOption = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="where JSON and plot are written")
 ]
 OUT = Path("runs/bench")
+OutFileOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="where the JSON is written, too")
+]
+TransportsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--transports",
+        metavar="NAME,...",
+        help="which of udp, dpdk:local, dpdk:memif, dpdk:virtio-user to compare with kernel UDP "
+        "[dim](default all that can be had)[/dim]",
+    ),
+]
 _USUAL_BYTES = 1 << 18  # of results
 
 

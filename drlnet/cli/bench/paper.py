@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from drlnet.cli.bench_report import (
+from drlnet.cli.bench.report import (
     OUT,
     OutOption,
+    TransportsOption,
     end_if,
     names_in,
     require_writable,
@@ -18,7 +19,6 @@ from drlnet.cli.bench_report import (
 )
 from drlnet.cli.options import DebugOption, EalOption, JsonOption
 from drlnet.cli.output import Output
-from drlnet.cli.transports import TransportsOption
 
 if TYPE_CHECKING:
     from drlnet.bench.paper import Results
@@ -156,7 +156,7 @@ def paper(
         require_loopback(server)
     from drlnet.bench.paper.workloads import Workload
     from drlnet.bench.rounds import Effort
-    from drlnet.cli.paper_roles import RoleOptions, play
+    from drlnet.cli.bench.paper_roles import RoleOptions, play
 
     play(
         output,

@@ -1,0 +1,50 @@
+"""`drlnet bench turns`: a client's pings beside another's long replies."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from drlnet.cli.bench.report import RoundsOption
+from drlnet.cli.options import DebugOption, JsonOption
+from drlnet.cli.output import Output
+
+
+def turns(
+    rounds: RoundsOption = 7,
+    pings: Annotated[int, typer.Option("--pings", min=100, help="pings in each round")] = 5000,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Ping latency alone, and beside a client that samples 25 MB batches without a pause.
+
+    Three processes that each want a core. "On a core" leaves out what the kernel
+    counts as waiting for one; the rest is the server's turns and the network.
+    """
+    from drlnet.bench import ALONE, BESIDE, measure_turns
+    from drlnet.launch.signals import Stop
+
+    output = Output(json)
+    with Stop() as stop:
+        measured = measure_turns(stop, rounds=rounds, pings=pings)
+    found = {(record.subject, record.op, record.workload): record for record in measured.records}
+    for subject, op in dict.fromkeys((subject, op) for subject, op, _ in found):
+        alone, beside = found[subject, op, ALONE], found[subject, op, BESIDE]
+        output.note(
+            f"{subject}, {op}: p50 {alone.p50_us:.1f} us {ALONE}, {beside.p50_us:.1f} {BESIDE}; "
+            f"p99 {alone.p99_us:.1f} and {beside.p99_us:.1f}, "
+            f"ratio {beside.p99_us / alone.p99_us:.2f}"
+        )
+    output.result(measured.to_json())
+
+
+def bulk_reader(address: str) -> None:
+    """The client that `turns` measures against."""
+    from drlnet.bench import read_in_bulk
+    from drlnet.launch.signals import Stop
+
+    output = Output(as_json=True)
+    with Stop() as stop:
+        rate = read_in_bulk(address, stop, lambda: output.event("ready"))
+    output.event("read", bytes_per_second=rate)
