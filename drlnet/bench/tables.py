@@ -24,15 +24,18 @@ def show(
 ) -> None:
     """Prints a row per record under its operation and workload, and the caption.
 
-    In colour on a terminal, plain elsewhere. derived: further columns, by heading. without:
-    headings to leave out.
+    derived: further columns, by heading. without: headings to leave out.
     """
-    console = Console(file=file, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=file, highlight=False, width=_WIDTH)
+    console = console_on(file)
     console.print(_table(records, derived, without))
     for line in caption:
         console.print(line, style="dim")
+
+
+def console_on(file: TextIO) -> Console:
+    """In colour and as wide as it is on a terminal, plain and of 80 columns elsewhere."""
+    console = Console(file=file, highlight=False)
+    return console if console.is_terminal else Console(file=file, highlight=False, width=_WIDTH)
 
 
 def _table(

@@ -14,6 +14,14 @@ def require_known(kind: str, name: str, names: Sequence[str]) -> None:
         raise ConfigError(f"no {kind} is called '{name}'", remedy_for(name, names))
 
 
+def chosen(kind: str, wanted: Sequence[str] | None, names: Sequence[str]) -> list[str]:
+    """Those wanted, each once; None: all. Raises ConfigError for one that is no `kind`."""
+    found = list(dict.fromkeys(names if wanted is None else wanted))
+    for name in found:
+        require_known(kind, name, names)
+    return found
+
+
 def remedy_for(name: str, names: Sequence[str]) -> str:
     """The nearest of the names, or all."""
     near = difflib.get_close_matches(name, names, 1)

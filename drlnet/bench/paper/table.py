@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,9 +12,8 @@ from drlnet.bench.paper.comparisons import COMPARISONS, Comparison, Floor, Reduc
 from drlnet.bench.paper.results import TRAINED, Cell, Results
 from drlnet.bench.paper.workloads import Layout
 from drlnet.bench.records import Record
-from drlnet.bench.tables import figure, times
+from drlnet.bench.tables import console_on, figure, times
 
-_WIDTH = 80
 _COLUMNS = {"p50 us": 7, "of rounds": 13, "p99 us": 7}  # widths
 _THAN_KERNEL = {"than block": 10, "than busy": 10}
 _THAN_LAYOUTS = {"than (b)": 8, "than (a)": 8, "floor": 6}
@@ -40,9 +38,7 @@ def show(
 
     network: the links are interfaces, not shared memory and loopback.
     """
-    console = Console(file=file, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=file, highlight=False, width=_WIDTH)
+    console = console_on(file)
     for comparison in COMPARISONS:
         chosen = [(cell, record) for cell, record in rows if cell.comparison == comparison.number]
         if not chosen:

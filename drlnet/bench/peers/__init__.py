@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from drlnet.bench.peers.peer import ALPHA, FLOOR, Floats, Peer
-from drlnet.config.names import require_known
+from drlnet.config.names import chosen
 
 # name: module of this package, class in it
 PEERS = {
@@ -35,10 +35,7 @@ class PeerUnavailable(Exception):
 
 def named(names: Sequence[str] | None) -> list[str]:
     """Those names, each once; None: all. Raises ConfigError for one that is none."""
-    wanted = list(PEERS) if names is None else list(dict.fromkeys(names))
-    for name in wanted:
-        require_known("peer", name, list(PEERS))
-    return wanted
+    return chosen("peer", names, list(PEERS))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from drlnet.bench import peers
 from drlnet.bench.rounds import timed_calls
 from drlnet.bench.sampler.priorities import Floats
 from drlnet.client import Sampler
-from drlnet.config.names import require_known
+from drlnet.config.names import chosen
 from drlnet.errors import ConfigError
 
 Latencies = NDArray[np.uint64]
@@ -118,14 +118,11 @@ def subjects_of(
 
     None: all there are. Raises ConfigError for an unknown name.
     """
-    here = native.kernel_names()
-    chosen = here if kernels is None else list(dict.fromkeys(kernels))
-    for kernel in chosen:
-        require_known("kernel of this CPU", kernel, here)
+    of_tree = chosen("kernel of this CPU", kernels, native.kernel_names())
     ours = native.sampler_names() if samplers is None else list(dict.fromkeys(samplers))
     if kernels is not None and TREE not in ours:
         raise ConfigError(f"no sampler that is measured has kernels: {TREE} has", f"add {TREE}")
     found = []
     for name in ours:
-        found += [_ours(name, kernel) for kernel in (chosen if name == TREE else [None])]
+        found += [_ours(name, kernel) for kernel in (of_tree if name == TREE else [None])]
     return found + [_peer(name) for name in peers.named(others)]

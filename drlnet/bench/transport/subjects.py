@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from drlnet.config.names import require_known
+from drlnet.config.names import chosen
 from drlnet.config.transports import LISTEN
 
 Poll = Literal["block", "busy"]
@@ -40,9 +40,7 @@ def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
 
     Raises ConfigError for a name that is no transport.
     """
-    wanted = list(ADDRESSES) if transports is None else list(dict.fromkeys(transports))
-    for name in wanted:
-        require_known("transport", name, list(ADDRESSES))
+    wanted = chosen("transport", transports, list(ADDRESSES))
     baseline = ADDRESSES[BASELINE]
     polls: tuple[Poll, ...] = ("block", "busy")
     subjects = [Subject(f"{BASELINE} {poll}", baseline, poll) for poll in polls]

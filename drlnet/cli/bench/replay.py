@@ -89,13 +89,11 @@ class Names:
 def measure(output: Output, names: Names, rounds: int, quick: bool, out: Path) -> str:
     """Measures, reports, and returns the JSON object. What an interruption left is kept, too."""
     from drlnet.bench.replay import WORKS, measure_replays, subjects_of
-    from drlnet.config.names import require_known
+    from drlnet.config.names import chosen
     from drlnet.errors import ConfigError
     from drlnet.launch.signals import Stop
 
-    wanted = names_in(names.works) or list(WORKS)
-    for name in wanted:
-        require_known("work", name, list(WORKS))
+    wanted = chosen("work", names_in(names.works), list(WORKS))
     try:
         clients = sorted({0, *map(int, names.clients.split(","))})
     except ValueError:

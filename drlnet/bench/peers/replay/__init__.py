@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from drlnet.bench.peers import peer_failures
 from drlnet.bench.replay.memory import Memory
 from drlnet.bench.shapes import Shape
-from drlnet.config.names import require_known
+from drlnet.config.names import chosen
 
 # name: module of this package, class in it
 PEERS = {
@@ -29,10 +29,7 @@ PEERS = {
 
 def named(names: Sequence[str] | None) -> list[str]:
     """Those names, each once; None: all. Raises ConfigError for one that is none."""
-    wanted = list(PEERS) if names is None else list(dict.fromkeys(names))
-    for name in wanted:
-        require_known("peer", name, list(PEERS))
-    return wanted
+    return chosen("peer", names, list(PEERS))
 
 
 def load(name: str, shape: Shape) -> Memory:
