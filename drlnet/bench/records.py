@@ -14,6 +14,22 @@ import numpy as np
 from drlnet.errors import ConfigError
 from drlnet.metrics.host import host_facts
 
+Key = tuple[str, str, str]  # subject, operation, workload
+
+
+class _OfAKey(Protocol):
+    @property
+    def subject(self) -> str: ...
+    @property
+    def op(self) -> str: ...
+    @property
+    def workload(self) -> str: ...
+
+
+def key_of(one: _OfAKey) -> Key:
+    """What a record, or what is derived from it, is about: one of a suite's is alone under it."""
+    return one.subject, one.op, one.workload
+
 
 @dataclass(frozen=True)
 class Record:

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from drlnet.bench.records import Key
+
 COPY = "memcpy (floor)"
 
-Key = tuple[str, str, str]  # subject, operation, workload
 Timed = Callable[[NDArray[np.uint64], float], int]
 """A timed loop: fills latencies in nanoseconds for at most so many seconds, returns how many."""
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from drlnet.bench.records import Record
+from drlnet.bench.records import Key, Record, key_of
 
 _WIDTH = 80
 
@@ -30,6 +30,11 @@ def show(
     console.print(_table(records, derived, without))
     for line in caption:
         console.print(line, style="dim")
+
+
+def column(words: Mapping[Key, str]) -> Callable[[Record], str]:
+    """What stands in a column of these words: nothing for a record that has none."""
+    return lambda record: words.get(key_of(record), "")
 
 
 def console_on(file: TextIO) -> Console:

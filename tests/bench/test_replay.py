@@ -22,6 +22,7 @@ from drlnet.bench import Record
 from drlnet.bench.paper.groups import redis_missing
 from drlnet.bench.peers import replay as peers
 from drlnet.bench.peers.replay.numpy import Numpy
+from drlnet.bench.records import key_of
 from drlnet.bench.replay import Results, Subject, Work, measure_replays, subjects_of
 from drlnet.bench.replay.learner import ALONE, BESIDE, CYCLE, PREFETCHED
 from drlnet.bench.replay.memory import BY, Block, blocks_of, first_of
@@ -64,7 +65,7 @@ def test_ours_and_an_in_process_memory_do_the_same_work() -> None:
     numpy = Subject("numpy", partial(peers.load, "numpy"), VECTORS, resident=True)
     results = measured([ours, numpy], [0, 2], [])
     assert not results.unavailable
-    records = {(r.subject, r.op, r.workload): r for r in results.records()}
+    records = {key_of(r): r for r in results.records()}
     for name in ("udp block", "numpy"):
         for op in ALONE:
             assert records[name, op, "tiny"].rounds == 1

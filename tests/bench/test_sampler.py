@@ -15,6 +15,7 @@ from system.command import finished
 from drlnet import native
 from drlnet.bench import Record
 from drlnet.bench.peers import PeerUnavailable
+from drlnet.bench.records import key_of
 from drlnet.bench.rounds import COPY, Effort, orders
 from drlnet.bench.sampler import (
     DISTRIBUTIONS,
@@ -107,7 +108,7 @@ def test_priorities_are_usable_and_the_same_each_time() -> None:
 def test_every_sampler_is_measured_over_every_size() -> None:
     notes: list[str] = []
     results = measured(subjects_of(None, ["numpy"]), [100, 1024], notes)
-    records = {(r.subject, r.op, r.workload): r for r in results.records()}
+    records = {key_of(r): r for r in results.records()}
     kernels = [f"prioritized, {kernel}" for kernel in native.kernel_names()[1:]]
     for name in [*native.sampler_names(), *kernels, "numpy"]:
         for op in ("draw", "update"):

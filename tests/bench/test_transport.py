@@ -19,7 +19,7 @@ from drlnet import native
 from drlnet.bench import Record
 from drlnet.bench.bars import plot_bars
 from drlnet.bench.cores import Cores
-from drlnet.bench.records import Records
+from drlnet.bench.records import Records, key_of
 from drlnet.bench.rounds import COPY, Effort
 from drlnet.bench.transport import measure_transports, reductions, subjects_of
 from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Measured
@@ -73,7 +73,7 @@ def test_udp_block_and_busy_produce_every_cell() -> None:
         results = measure_transports(
             stop, subjects_of(["udp"]), rounds=1, effort=TINY, note=lambda line: None
         )
-    found = {(r.subject, r.op, r.workload): r for r in results.records()}
+    found = {key_of(r): r for r in results.records()}
     for subject in ("udp block", "udp busy"):
         assert {(op, payload) for name, op, payload in found if name == subject} == set(CELLS)
     assert {payload for name, _, payload in found if name == RING}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drlnet.bench.paper.results import Cell, Results
 from drlnet.bench.paper.workloads import Layout
@@ -54,26 +54,15 @@ def reductions(rows: Sequence[tuple[Cell, Record]], block: str, busy: str) -> li
         baselines: list[Cell] = []
         if cell.comparison == 1:
             others = (name for name in (block, busy) if name != cell.transport)
-            baselines = [_with(cell, transport=name) for name in others]
+            baselines = [replace(cell, transport=name) for name in others]
             if cell.transport == block:
                 baselines = []
         elif cell.comparison in {2, 3} and cell.layout is Layout.NETWORK:
-            baselines = [_with(cell, layout=one) for one in (Layout.STORE, Layout.LEARNER)]
+            baselines = [replace(cell, layout=one) for one in (Layout.STORE, Layout.LEARNER)]
         for baseline in baselines:
             if baseline in records:
                 found.append(_reduction(cell, record, records[baseline]))
     return found
-
-
-def _with(cell: Cell, *, transport: str | None = None, layout: Layout | None = None) -> Cell:
-    return Cell(
-        cell.comparison,
-        cell.op,
-        transport or cell.transport,
-        cell.workload,
-        cell.batch,
-        layout or cell.layout,
-    )
 
 
 def _reduction(cell: Cell, ours: Record, baseline: Record) -> Reduction:

@@ -11,7 +11,7 @@ from rich.text import Text
 from drlnet.bench.paper.comparisons import COMPARISONS, Comparison, Floor, Reduction
 from drlnet.bench.paper.results import TRAINED, Cell, Results
 from drlnet.bench.paper.workloads import Layout
-from drlnet.bench.records import Record
+from drlnet.bench.records import Record, key_of
 from drlnet.bench.tables import console_on, figure, times
 
 _COLUMNS = {"p50 us": 7, "of rounds": 13, "p99 us": 7}  # widths
@@ -80,8 +80,8 @@ def _table(
     titled: bool,
 ) -> Table:
     first = comparison.number == 1
-    shares = {(one.subject, one.op, one.workload, one.than): one.share for one in reductions}
-    ratios = {(one.subject, one.op, one.workload): one.ratio for one in floors}
+    shares = {(*key_of(one), one.than): one.share for one in reductions}
+    ratios = {key_of(one): one.ratio for one in floors}
     table = Table(
         box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False, show_header=titled
     )
@@ -90,7 +90,7 @@ def _table(
     for heading, width in {**_COLUMNS, **than}.items():
         table.add_column(heading, justify="right", no_wrap=True, width=width)
     for cell, record in rows:
-        key = (record.subject, record.op, record.workload)
+        key = key_of(record)
         if first:
             baselines = [f"{cell.layout.value}, udp {poll}" for poll in ("block", "busy")]
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drlnet.bench.ratios import Ratio
-from drlnet.bench.records import Record
+from drlnet.bench.records import Record, key_of
 from drlnet.bench.replay.floors import bare, without_rows
 from drlnet.bench.replay.learner import CYCLE, INSERT, PREFETCHED, SAMPLE
 from drlnet.bench.replay.rounds import BULK, is_floor
@@ -19,7 +19,7 @@ def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
     A peer cannot draw ahead of the update before (Reverb does so anyway): both are a learner's
     step as it is usually taken.
     """
-    rates = {(r.subject, r.op, r.workload): r.per_second for r in records}
+    rates = {key_of(r): r.per_second for r in records}
     found = []
     for record in records:
         op = PREFETCHED if record.op == CYCLE else record.op
@@ -27,7 +27,7 @@ def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
         own = record.subject == baseline and record.op == op
         if rate is not None and not own and not is_floor(record.subject):
             ratio = rate / record.per_second
-            found.append(Ratio(record.subject, record.op, record.workload, baseline, ratio))
+            found.append(Ratio(*key_of(record), baseline, ratio))
     return found
 
 
@@ -38,7 +38,7 @@ def shares(records: Sequence[Record]) -> list[Ratio]:
     which one delay of a few large transfers does not bend; of insertions, whose work waits behind
     the calls, by the mean.
     """
-    found_at = {(r.subject, r.op, r.workload): r for r in records}
+    found_at = {key_of(r): r for r in records}
     found = []
     for record in records:
         subject, op = _floor_of(record) or ("", "")
@@ -48,7 +48,7 @@ def shares(records: Sequence[Record]) -> list[Ratio]:
         share = floor.p50_us / record.p50_us
         if op == INSERT:
             share = record.per_second / floor.per_second
-        found.append(Ratio(record.subject, record.op, record.workload, subject, share))
+        found.append(Ratio(*key_of(record), subject, share))
     return found
 
 

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from drlnet.bench.cores import Cores
-from drlnet.bench.records import Record
+from drlnet.bench.records import Key, Record
 from drlnet.bench.replay.floors import measure_floors
 from drlnet.bench.replay.learner import (
     ALONE,
@@ -31,7 +31,7 @@ from drlnet.bench.replay.learner import (
 )
 from drlnet.bench.replay.memory import BY
 from drlnet.bench.replay.subjects import Subject, Work, named
-from drlnet.bench.rounds import Effort, Key, orders
+from drlnet.bench.rounds import Effort, orders
 from drlnet.bench.rounds import Results as Rounds
 from drlnet.bench.worker import Stopped, Worker, WorkerFailed
 from drlnet.launch.signals import Stop

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from drlnet.bench import tables
 from drlnet.bench.ratios import Ratio
-from drlnet.bench.records import Record
+from drlnet.bench.records import Record, key_of
 from drlnet.bench.replay.learner import CYCLE, INSERT, SLICE_S
 from drlnet.bench.replay.memory import BY
 from drlnet.bench.replay.ours import DEPTH
@@ -24,18 +24,15 @@ def show(
     file: TextIO,
 ) -> None:
     """Prints it: in colour on a terminal, plain elsewhere. includes: what each peer is."""
-    slower = {(r.subject, r.op, r.workload): tables.times(r.ratio) for r in ratios}
-    of_floor = {(r.subject, r.op, r.workload): f"{100 * r.ratio:.0f}%" for r in shares}
-
-    def ratio(record: Record) -> str:
-        return slower.get((record.subject, record.op, record.workload), "")
-
-    def share(record: Record) -> str:
-        return of_floor.get((record.subject, record.op, record.workload), "")
-
+    slower = {key_of(r): tables.times(r.ratio) for r in ratios}
+    of_floor = {key_of(r): f"{100 * r.ratio:.0f}%" for r in shares}
     tables.show(
         records,
-        {"per s": _per_second, "ratio": ratio, "of floor": share},
+        {
+            "per s": _per_second,
+            "ratio": tables.column(slower),
+            "of floor": tables.column(of_floor),
+        },
         caption(records, ratios, includes),
         file=file,
         without=("p99.9 us", "GB/s"),

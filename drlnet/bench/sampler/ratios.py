@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drlnet.bench.ratios import Ratio
-from drlnet.bench.records import Record
+from drlnet.bench.records import Record, key_of
 from drlnet.bench.rounds import COPY
 from drlnet.bench.sampler.rounds import REPLY
 
@@ -15,12 +15,12 @@ def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
 
     The baseline of replies is memcpy, of all else the first subject.
     """
-    p50 = {(r.subject, r.op, r.workload): r.p50_us for r in records}
+    p50 = {key_of(r): r.p50_us for r in records}
     found = []
     for record in records:
         against = COPY if record.op == REPLY else baseline
         base_us = p50.get((against, record.op, record.workload))
         if record.subject != against and base_us:
             ratio = record.p50_us / base_us
-            found.append(Ratio(record.subject, record.op, record.workload, against, ratio))
+            found.append(Ratio(*key_of(record), against, ratio))
     return found

@@ -14,8 +14,8 @@ from functools import partial
 
 from drlnet.bench.cores import Cores, pinned
 from drlnet.bench.peers import PeerUnavailable
-from drlnet.bench.records import Record
-from drlnet.bench.rounds import COPY, Effort, Key, orders
+from drlnet.bench.records import Key, Record
+from drlnet.bench.rounds import COPY, Effort, orders
 from drlnet.bench.rounds import Results as Rounds
 from drlnet.bench.sampler.priorities import Floats, priorities_of
 from drlnet.bench.sampler.replies import SHAPES, measure_replies

@@ -8,7 +8,7 @@ from typing import TextIO
 from drlnet import native
 from drlnet.bench import tables
 from drlnet.bench.ratios import Ratio
-from drlnet.bench.records import Record
+from drlnet.bench.records import Record, key_of
 from drlnet.bench.rounds import COPY
 
 
@@ -20,12 +20,9 @@ def show(
     file: TextIO,
 ) -> None:
     """Prints it: in colour on a terminal, plain elsewhere. includes: what a peer's calls do."""
-    by_cell = {(r.subject, r.op, r.workload): tables.times(r.ratio) for r in found}
-
-    def ratio(record: Record) -> str:
-        return by_cell.get((record.subject, record.op, record.workload), "")
-
-    tables.show(records, {"ratio": ratio}, caption(records, found, includes), file=file)
+    ratios = {key_of(r): tables.times(r.ratio) for r in found}
+    columns = {"ratio": tables.column(ratios)}
+    tables.show(records, columns, caption(records, found, includes), file=file)
 
 
 def caption(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drlnet.bench.records import Record
+from drlnet.bench.records import Record, key_of
 
 # Furukawa and Matsutani, arXiv 2110.13506: DPDK against kernel sockets, access latency to a
 # shared-memory replay server.
@@ -34,7 +34,7 @@ def reductions(
     records: Sequence[Record], *, block: str = BLOCK, busy: str = BUSY
 ) -> list[Reduction]:
     """Of every record that is not one of the two baselines."""
-    p50 = {(record.subject, record.op, record.workload): record.p50_us for record in records}
+    p50 = {key_of(record): record.p50_us for record in records}
     found = []
     for record in records:
         if record.subject in {block, busy}:

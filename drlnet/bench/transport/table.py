@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import TextIO
 
 from drlnet.bench import tables
-from drlnet.bench.records import Record
+from drlnet.bench.records import Record, key_of
 from drlnet.bench.transport.reductions import BLOCK, BUSY, PAPER_RANGE, Reduction, lower_than
 
 _SMALL_BYTES = ("64 B", "1 KiB", "7 KB frame", "8 KiB")  # above, bytes per second are the measure
@@ -26,20 +26,11 @@ def show(
 
     block, busy: the baselines' names. mtu: of the interfaces that links are, if they are.
     """
-    lower = {(r.subject, r.op, r.workload): r for r in reductions}
-
-    def than(baseline: Callable[[Reduction], float | None]) -> Callable[[Record], str]:
-        def share(record: Record) -> str:
-            found = lower.get((record.subject, record.op, record.workload))
-            return "" if found is None else _share(baseline(found))
-
-        return share
-
     tables.show(
         records,
         {
-            "than block": than(lambda found: found.than_block),
-            "than busy": than(lambda found: found.than_busy),
+            "than block": tables.column({key_of(r): _share(r.than_block) for r in reductions}),
+            "than busy": tables.column({key_of(r): _share(r.than_busy) for r in reductions}),
         },
         caption(records, reductions, block=block, busy=busy, mtu=mtu),
         file=file,
@@ -83,7 +74,7 @@ def _wake_up(
     records: Sequence[Record], reductions: Sequence[Reduction], block: str, busy: str
 ) -> list[str]:
     """How much of what is gained against blocking sockets is time in which nobody was awake."""
-    p50 = {(record.subject, record.op, record.workload): record.p50_us for record in records}
+    p50 = {key_of(record): record.p50_us for record in records}
     udp = [
         share
         for (subject, op, payload), polled in p50.items()

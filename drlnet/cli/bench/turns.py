@@ -23,12 +23,13 @@ def turns(
     counts as waiting for one; the rest is the server's turns and the network.
     """
     from drlnet.bench import ALONE, BESIDE, measure_turns
+    from drlnet.bench.records import key_of
     from drlnet.launch.signals import Stop
 
     output = Output(json)
     with Stop() as stop:
         measured = measure_turns(stop, rounds=rounds, pings=pings)
-    found = {(record.subject, record.op, record.workload): record for record in measured.records}
+    found = {key_of(record): record for record in measured.records}
     for subject, op in dict.fromkeys((subject, op) for subject, op, _ in found):
         alone, beside = found[subject, op, ALONE], found[subject, op, BESIDE]
         output.note(
