@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-from system.command import DEADLINE_S, SMALL, command
+from system.command import SMALL, command
 from system.joined import (
     DRIVERS,
     serve,
@@ -20,25 +16,13 @@ from system.joined import (
     stats,
     within,
 )
+from system.using import use
 
 from drlnet.bench.transport.netns import Side
 
 __all__ = ["sides"]
 
 skip_where_there_are_none()
-
-
-def use(side: Side, address: str) -> dict[str, Any]:
-    """The server's figures when a process on that side has used it."""
-    script = str(Path(__file__).with_name("using.py"))
-    done = subprocess.run(
-        [*within(side), sys.executable, script, address],
-        stdout=subprocess.PIPE,
-        timeout=DEADLINE_S,
-        check=True,
-    )
-    figures: dict[str, Any] = json.loads(done.stdout)
-    return figures
 
 
 @pytest.mark.parametrize("client", ["kernel", "dpdk"])
@@ -54,7 +38,7 @@ def test_two_shards_of_one_interface(
         address = f"dpdk:{driver}:{there.interface},ip=10.7.0.3,to={here.ip}"
     listen = f"dpdk:{driver}:{here.interface},ip={here.ip}{settings}"
     with serving(tmp_path, here, listen, shards=2):
-        figures = use(there, address)
+        figures = use(address, within(there))
         assert figures["table.t.items_created"] == 15
         assert figures["table.t.rows"] == 15
         told = stats(tmp_path, there, address)

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 from system.command import DEADLINE_S, SMALL, command, finished
 from system.local_link import meeting_place
+from system.using import use
 
 __all__ = ["meeting_place"]
 
 TWO = ["serve", "--shards", "2", "--listen", "udp://127.0.0.1:0", "--json"]
-
-
-def use(address: str) -> dict[str, Any]:
-    """The server's figures when a process has used it."""
-    script = str(Path(__file__).with_name("using.py"))
-    done = subprocess.run(
-        [sys.executable, script, address], stdout=subprocess.PIPE, timeout=DEADLINE_S, check=True
-    )
-    figures: dict[str, Any] = json.loads(done.stdout)
-    return figures
 
 
 def test_a_server_of_two_shards_over_udp(tmp_path: Path) -> None:

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from drlnet import Client, Column, Item, View
 
+_DEADLINE_S = 60.0
 
-def use(address: str) -> None:
-    """Every part of the client once; the last line of standard output is the server's figures."""
+
+def use(address: str, within: Sequence[str] = ()) -> dict[str, Any]:
+    """The server's figures when a process has used it; within: what executes it elsewhere."""
+    used = subprocess.run(
+        [*within, sys.executable, __file__, address],
+        stdout=subprocess.PIPE,
+        timeout=_DEADLINE_S,
+        check=True,
+    )
+    figures: dict[str, Any] = json.loads(used.stdout)
+    return figures
+
+
+def main(address: str) -> None:
+    """Every part of the client once; standard output is the server's figures."""
     with Client(address, name="using") as client:
         table = client.table(
             "t", columns={"x": Column("float32")}, item=Item({"x": View("x")}), capacity=100
@@ -33,4 +50,4 @@ def use(address: str) -> None:
 
 
 if __name__ == "__main__":
-    use(sys.argv[1])
+    main(sys.argv[1])
