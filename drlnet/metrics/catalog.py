@@ -1,6 +1,6 @@
 """Every metric there is, once: what a name in a reading means, its unit, where it is measured.
 
-A reading is one flat dict from dotted names to numbers, texts and histograms. The README's table,
+A reading is one flat dict from dotted names to numbers, texts and histograms. METRICS.md's table,
 the names for Prometheus and for TensorBoard, and what the plots read all come from this list.
 """
 
@@ -238,7 +238,7 @@ def find(name: str) -> tuple[Metric, dict[str, str]] | None:
 
 
 def as_table() -> str:
-    """The catalog in Markdown, as it stands in the README."""
+    """The catalog in Markdown, as it stands in METRICS.md."""
     rows = ["| name | kind | unit | meaning | measured by |", "| --- | --- | --- | --- | --- |"]
     rows += [
         f"| `{one.pattern}` | {one.kind} | {one.unit} | {one.meaning} | {one.where} |"

@@ -1,4 +1,4 @@
-"""The catalog: one pattern for every name, and the README's table from it."""
+"""The catalog: one pattern for every name, and the table of METRICS.md from it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from drlnet.metrics.catalog import CATALOG, as_table, find, matches
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+METRICS = Path(__file__).resolve().parents[2] / "drlnet" / "metrics" / "METRICS.md"
 
 
 def test_patterns_are_unique() -> None:
@@ -16,8 +16,8 @@ def test_patterns_are_unique() -> None:
     assert len(set(patterns)) == len(patterns)
 
 
-def test_the_readme_holds_the_table() -> None:
-    assert as_table() in README.read_text(encoding="utf-8"), "put catalog.as_table() there"
+def test_the_document_holds_the_table() -> None:
+    assert as_table() in METRICS.read_text(encoding="utf-8"), "put catalog.as_table() there"
 
 
 @pytest.mark.parametrize(
