@@ -7,10 +7,21 @@ from typing import Annotated
 
 import typer
 
+from drlnet.cli import bench_processes
 from drlnet.cli import paper as paper_bench
 from drlnet.cli import replays as replay_bench
 from drlnet.cli import samplers as sampler_bench
-from drlnet.cli.bench_report import OUT, OutOption, QuickOption, RoundsOption, names_in
+from drlnet.cli import transports as transport_bench
+from drlnet.cli.bench_report import (
+    OUT,
+    OutOption,
+    QuickOption,
+    RoundsOption,
+    end,
+    names_in,
+    require_writable_file,
+    write_file,
+)
 from drlnet.cli.options import (
     ConfigOption,
     DebugOption,
@@ -21,7 +32,7 @@ from drlnet.cli.options import (
 )
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
-from drlnet.cli.transports import TransportsOption, measure_transports, measure_veth
+from drlnet.cli.transports import TransportsOption
 
 OutFileOption = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="where the JSON is written, too")
@@ -31,8 +42,15 @@ bench = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure
 
 
 bench.command("paper")(paper_bench.paper)
-bench.command("frame-sender", hidden=True)(paper_bench.frame_sender)
-bench.command("frame-receiver", hidden=True)(paper_bench.frame_receiver)
+for process in (
+    bench_processes.transport_client,
+    bench_processes.ring_echo,
+    bench_processes.worker,
+    bench_processes.bulk_reader,
+    bench_processes.frame_sender,
+    bench_processes.frame_receiver,
+):
+    bench.command(hidden=True)(process)
 
 
 @bench.command("turns")
@@ -54,14 +72,14 @@ def turns(
     with Stop() as stop:
         measured = measure_turns(stop, rounds=rounds, pings=pings)
     found = {(record.subject, record.op, record.workload): record for record in measured.records}
-    for subject, op in dict.fromkeys((subject, op) for subject, op, _ in found):
+    for subject, op in (key[:2] for key in found if key[2] == BESIDE):
         alone, beside = found[subject, op, ALONE], found[subject, op, BESIDE]
         output.note(
             f"{subject}, {op}: p50 {alone.p50_us:.1f} us {ALONE}, {beside.p50_us:.1f} {BESIDE}; "
             f"p99 {alone.p99_us:.1f} and {beside.p99_us:.1f}, "
             f"ratio {beside.p99_us / alone.p99_us:.2f}"
         )
-    output.result(measured.to_json())
+    output.result(end(output, stop, measured.to_json()))
 
 
 @bench.command("watch")
@@ -91,14 +109,14 @@ def watch(
             f"ratio {pair.ratio:.4f}"
         )
 
+    require_writable_file(out)
     with until_stopped() as stop:
         measured = measure_watching(
             stop, pairs=pairs, seconds=seconds, interval_s=interval, report=report
         )
         if measured.more.get("ratio") is not None:
             output.note(f"median ratio {measured.more['ratio']:.4f}")
-        if out is not None:
-            measured.write(out)
+        write_file(output, out, measured)
         output.result(measured.to_json())
 
 
@@ -115,11 +133,14 @@ def transport(
         ),
     ] = False,
     mtu: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--mtu", min=1280, max=9000, help="of that veth pair; AF_XDP takes 3498 at most"
+            "--mtu",
+            min=1280,
+            max=9000,
+            help="of that veth pair; AF_XDP takes 3498 at most [dim](default 9000)[/dim]",
         ),
-    ] = 9000,
+    ] = None,
     out: OutOption = OUT,
     eal: EalOption = None,
     json: JsonOption = False,
@@ -140,10 +161,7 @@ def transport(
     sudo drlnet bench transport --netns
     """
     output = Output(json)
-    if netns:
-        output.result(measure_veth(output, transports, mtu, rounds, quick, out))
-    else:
-        output.result(measure_transports(output, transports, rounds, quick, out))
+    output.result(transport_bench.measure(output, transports, netns, mtu, rounds, quick, out))
 
 
 @bench.command("sampler")
@@ -308,13 +326,13 @@ def learning(
             f"{run.eval_return_mean:.1f} +- {run.eval_return_std:.1f} ({run.wall_clock_s:.0f} s)"
         )
 
+    require_writable_file(out)
     with until_stopped() as stop:
         measured = measure_learning(
             env, names_in(samplers) or [], seeds, stop, report,
             file=config, sets=set_ or (), max_learner_steps=max_learner_steps,
         )  # fmt: skip
-        if out is not None:
-            measured.write(out)
+        write_file(output, out, measured)
         output.result(measured.to_json())
 
 
@@ -344,57 +362,8 @@ def distribution(
             f"frequencies {found.least_frequency:.3f} to {found.most_frequency:.3f} of PER's"
         )
 
-    measured = measure_distances(report, items=items, batches=batches)
-    if out is not None:
-        measured.write(out)
-    output.result(measured.to_json())
-
-
-@bench.command("transport-client", hidden=True)
-def transport_client(
-    address: str,
-    poll: Annotated[str, typer.Option("--poll")] = "busy",
-    calls: Annotated[int, typer.Option("--calls", min=1)] = 5000,
-    budget_s: Annotated[float, typer.Option("--budget-s")] = 0.5,
-    warm_up: Annotated[int, typer.Option("--warm-up", min=1)] = 200,
-    core: Annotated[int | None, typer.Option("--core")] = None,
-) -> None:
-    """The measuring side of `transport --netns`."""
-    from drlnet.bench.rounds import Effort
-    from drlnet.bench.transport.client import measure
-
-    output = Output(as_json=True)
-    for measured in measure(address, poll, Effort(calls, budget_s, warm_up), core=core):
-        output.event("measured", **measured.to_json())
-
-
-@bench.command("ring-echo", hidden=True)
-def ring_echo(path: str) -> None:
-    """The other side of the ring that `transport` measures."""
-    from drlnet.bench.transport.ring import echo
-    from drlnet.launch.signals import Stop
-
-    output = Output(as_json=True)
-    with Stop() as stop:
-        count = echo(path, stop, lambda: output.event("ready"))
-    output.event("echoed", messages=count)
-
-
-@bench.command("worker", hidden=True)
-def worker(descriptor: int) -> None:
-    """A process of `replay`."""
-    from drlnet.bench.worker import serve_calls
-
-    serve_calls(descriptor)
-
-
-@bench.command("bulk-reader", hidden=True)
-def bulk_reader(address: str) -> None:
-    """The client that `turns` measures against."""
-    from drlnet.bench import read_in_bulk
-    from drlnet.launch.signals import Stop
-
-    output = Output(as_json=True)
-    with Stop() as stop:
-        rate = read_in_bulk(address, stop, lambda: output.event("ready"))
-    output.event("read", bytes_per_second=rate)
+    require_writable_file(out)
+    with until_stopped() as stop:
+        measured = measure_distances(stop, report, items=items, batches=batches)
+        write_file(output, out, measured)
+        output.result(measured.to_json())

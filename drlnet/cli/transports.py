@@ -10,15 +10,17 @@ import typer
 
 from drlnet.cli.bench_report import (
     effort_of,
-    end_without_results_if,
+    end,
     names_in,
-    require_writable,
+    note_gaps,
     write,
 )
-from drlnet.cli.output import Output
+from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
     from drlnet.bench.transport import Results
+
+_MTU = 9000  # of the veth pair
 
 TransportsOption = Annotated[
     str | None,
@@ -31,41 +33,54 @@ TransportsOption = Annotated[
 ]
 
 
-def measure_transports(
-    output: Output, transports: str | None, rounds: int, quick: bool, out: Path
+def measure(
+    output: Output,
+    transports: str | None,
+    netns: bool,
+    mtu: int | None,
+    rounds: int,
+    quick: bool,
+    out: Path,
 ) -> str:
-    """Measures transports of this machine, reports, and returns the JSON object."""
-    from drlnet.bench.transport import measure_transports as run
-    from drlnet.bench.transport import subjects_of
-    from drlnet.launch.signals import Stop
-
-    subjects = subjects_of(names_in(transports))
-    require_writable(out)
-    with Stop() as stop:
-        results = run(stop, subjects, rounds=rounds, effort=effort_of(quick), note=output.note)
-        end_without_results_if(stop, output)
-    return _report(output, results, out / "transport")
-
-
-def measure_veth(
-    output: Output, transports: str | None, mtu: int, rounds: int, quick: bool, out: Path
-) -> str:
-    """The same over a veth pair between two network namespaces."""
-    from drlnet.bench.cores import Cores
-    from drlnet.bench.transport import measure_transports as run
-    from drlnet.bench.transport.netns import BLOCK, BUSY, joined, measure_joined, veth_subjects
+    """Measures transports of this machine, or over veth; reports, and returns the JSON object."""
     from drlnet.errors import ConfigError
-    from drlnet.launch.signals import Stop
 
-    if transports is not None:
+    if netns and transports is not None:
         raise ConfigError(
             "--netns compares drivers of its own, --transports those of one machine",
             "give one of the two",
         )
+    if mtu is not None and not netns:
+        raise ConfigError("--mtu is of the veth pair, which --netns makes", "add --netns")
+    if netns:
+        return _measure_veth(output, mtu or _MTU, rounds, quick, out)
+    return _measure_transports(output, transports, rounds, quick, out)
+
+
+def _measure_transports(
+    output: Output, transports: str | None, rounds: int, quick: bool, out: Path
+) -> str:
+    from drlnet.bench.transport import measure_transports, subjects_of
+    from drlnet.launch.signals import Stop
+
+    subjects, effort = subjects_of(names_in(transports)), effort_of(quick)
+    require_writable(out)
+    with Stop() as stop:
+        results = measure_transports(stop, subjects, rounds=rounds, effort=effort, note=output.note)
+        said = _report(output, results, out / "transport")
+    return end(output, stop, said)
+
+
+def _measure_veth(output: Output, mtu: int, rounds: int, quick: bool, out: Path) -> str:
+    from drlnet.bench.cores import Cores
+    from drlnet.bench.transport import measure_transports
+    from drlnet.bench.transport.netns import BLOCK, BUSY, joined, measure_joined, veth_subjects
+    from drlnet.launch.signals import Stop
+
     effort = effort_of(quick)
     require_writable(out)
     with Stop() as stop, joined(mtu) as sides:
-        results = run(
+        results = measure_transports(
             stop,
             veth_subjects(*sides),
             rounds=rounds,
@@ -74,8 +89,8 @@ def measure_veth(
             turn=lambda subject: measure_joined(stop, subject, effort, Cores.usable(), sides),
             floors=False,
         )
-        end_without_results_if(stop, output)
-    return _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, mtu=mtu)
+        said = _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, mtu=mtu)
+    return end(output, stop, said)
 
 
 def _report(
@@ -97,14 +112,14 @@ def _report(
     records = results.records()
     found = reductions(records, block=block, busy=busy)
     show(records, found, file=output.notes, block=block, busy=busy, mtu=mtu)
-    for subject, cause in results.unavailable.items():
-        output.note(f"{subject}: not available: {cause}")
+    note_gaps(output, results)
     measured = Records(
         records,
         {
             "reductions": [asdict(reduction) for reduction in found],
             "paper_range": PAPER_RANGE,
             "unavailable": results.unavailable,
+            "interrupted": results.interrupted,
         },
     )
     write(output, path, measured, plot_bars("Latency of each operation", records))
