@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from drlnet import native
 from drlnet.bench.records import Records
 from drlnet.client import Client, Column, Item, Sampler, Table, View
+from drlnet.launch.signals import Stop
 
 Floats = npt.NDArray[np.float64]
 _BINS, _BATCH, _EXPONENT = 64, 512, 0.6
@@ -90,10 +92,10 @@ def distance(
             counts += np.bincount(drawn, minlength=_BINS)
             weights += np.bincount(drawn, 1 / batch.probabilities.astype(float), _BINS)
     draws = batches * _BATCH
-    frequency = counts / draws
-    seen = frequency > 0
-    relative = frequency / per
     size = np.bincount(bin_of, minlength=_BINS)
+    held = size > 0  # a few items leave bins empty
+    frequency, relative = counts[held] / draws, counts[held] / draws / per[held]
+    seen = frequency > 0
     with np.errstate(divide="ignore"):
         ratio = float(np.maximum(relative, 1 / relative).max())
     return Distance(
@@ -106,11 +108,12 @@ def distance(
         largest_ratio=ratio,
         least_frequency=float(relative.min()),
         most_frequency=float(relative.max()),
-        weight_error=float(np.abs(weights / draws / size - 1).max()),
+        weight_error=float(np.abs(weights[held] / draws / size[held] - 1).max()),
     )
 
 
 def measure_distances(
+    stop: Stop,
     report: Callable[[Distance], None],
     *,
     samplers: Sequence[str] = ("amper-k", "amper-fr", "amper-fr-prefix"),
@@ -119,17 +122,19 @@ def measure_distances(
     items: int = 4096,
     batches: int = 2000,
 ) -> Records[Distance]:
-    """Every sampler with every setting over every distribution; report() is told of each."""
-    found: list[Distance] = []
+    """Every sampler with every setting over every distribution; report() is told of each.
 
-    def add(sampler: str, options: Mapping[str, float], workload: str) -> None:
+    Stops early, with what there is, when `stop` is set.
+    """
+    found: list[Distance] = []
+    settings: list[tuple[str, Mapping[str, float]]] = [("prioritized", {})]
+    settings += [
+        (sampler, {"groups": group_count, "scale": scale})
+        for sampler, group_count, scale in product(samplers, groups, scales)
+    ]
+    for workload, (sampler, options) in product(PRIORITIES, settings):
+        if stop.is_set():
+            break
         found.append(distance(sampler, options, workload, items, batches))
         report(found[-1])
-
-    for workload in PRIORITIES:
-        add("prioritized", {}, workload)
-        for sampler in samplers:
-            for group_count in groups:
-                for scale in scales:
-                    add(sampler, {"groups": group_count, "scale": scale}, workload)
-    return Records(found)
+    return Records(found, {"interrupted": stop.is_set()})

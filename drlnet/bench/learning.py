@@ -95,7 +95,7 @@ def measure_learning(
             )
         )
         report(runs[-1])
-    return Records(runs, {"summary": summarise(runs)})
+    return Records(runs, {"summary": summarise(runs), "interrupted": stop.is_set()})
 
 
 def summarise(runs: Sequence[Learned]) -> dict[str, Mapping[str, Any]]:

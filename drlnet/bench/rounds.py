@@ -72,6 +72,7 @@ class Results:
 
     rounds: dict[Key, list[list[float]]] = field(default_factory=dict)  # latencies, us
     unavailable: dict[str, str] = field(default_factory=dict)  # subject: cause
+    interrupted: bool = False
 
     def keep(self, subject: str, op: str, workload: str, latencies_us: Iterable[float]) -> None:
         """Adds one round of one operation."""

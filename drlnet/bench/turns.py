@@ -95,10 +95,13 @@ class _Pinger:
         ]
 
 
-def _start_pinger(poll: Poll, group: Supervisor, stack: ExitStack) -> _Pinger:
+def _start_pinger(poll: Poll, group: Supervisor, stack: ExitStack) -> _Pinger | None:
+    """None when stopped before."""
     listen = ("--poll", poll, "--listen", "udp://127.0.0.1:0")
     server = group.start(f"server-{poll}", ["serve", "--json", *listen])
     ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
+    if not ready:
+        return None
     client = stack.enter_context(Client(ready["addresses"][0], name="ping", poll=poll))
     fill(client)
     delays = [stack.enter_context(RunDelay(pid)) for pid in (None, server.pid)]
@@ -110,18 +113,22 @@ def measure_turns(
 ) -> Records[Record]:
     """Ping latency alone and beside a bulk reader, in alternation, for each way to poll.
 
-    Server and pinging client poll in the same way; the reader always adaptively.
+    Server and pinging client poll in the same way; the reader always adaptively. When stopped,
+    returns what there is, marked as interrupted.
     """
     records: list[Record] = []
     for poll in polls:  # one server at a time: a busy one would take a core from the next
         with Supervisor(stop) as group, ExitStack() as stack:
             pinger = _start_pinger(poll, group, stack)
+            if pinger is None:
+                break
             for _ in range(rounds):
                 pinger.ping(ALONE, pings)
                 address = pinger.client.address
                 reader = group.start("reader", ["bench", "bulk-reader", address])
-                group.wait_for_line(reader, "ready", _READY_DEADLINE_S)
+                if not group.wait_for_line(reader, "ready", _READY_DEADLINE_S):
+                    break
                 pinger.ping(BESIDE, pings)
                 group.end([reader])
             records += pinger.records()
-    return Records(records)
+    return Records(records, {"interrupted": stop.is_set()})

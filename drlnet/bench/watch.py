@@ -135,7 +135,7 @@ def measure_watching(
         server = group.start("server", ["serve", "--json", "--listen", "udp://127.0.0.1:0"])
         ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
         if not ready:
-            return Records()
+            return Records(more={"interrupted": True})
         load = _Load(ready["addresses"][0])
         with _watcher(group, ready["addresses"][0], interval_s) as watcher:
             for turn in range(pairs):
@@ -152,7 +152,11 @@ def measure_watching(
     records = [Record.of("watch", side, _workload(interval_s), "cycle", of)
                for side, of in rounds.items() if of]  # fmt: skip
     ratios = [pair.ratio for pair in measured]
-    more = {"ratios": ratios, "ratio": median(ratios) if ratios else None}
+    more = {
+        "ratios": ratios,
+        "ratio": median(ratios) if ratios else None,
+        "interrupted": stop.is_set(),
+    }
     return Records(records, more)
 
 

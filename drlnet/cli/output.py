@@ -7,10 +7,12 @@ import json
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from drlnet.errors import ConfigError, DrlnetError
 
+_USUAL_BYTES = 1 << 18  # of results
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -34,6 +36,20 @@ class Output:
         """The JSON object that ends the command; nothing without --json."""
         if self.as_json:
             print(line, flush=True)
+
+
+def require_writable(out: Path, option: str = "--out") -> None:
+    """Raises ConfigError where results cannot be written: before they are measured, not after."""
+    from tempfile import TemporaryFile
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out) as tried:
+            tried.write(bytes(_USUAL_BYTES))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to {out}: {error.strerror}", f"choose another folder with {option}"
+        ) from error
 
 
 def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drlnet.cli import options
-from drlnet.cli.output import Output
+from drlnet.cli.output import Output, require_writable
 from drlnet.cli.pictures import Pictures
 from drlnet.cli.stopping import until_stopped
 
@@ -111,6 +111,8 @@ def run(
 
     find_spaces(settings.env.id, settings.env.kwargs)
     output = Output(json)
+    if pictures is not None:
+        require_writable(pictures, "--pictures")
     with until_stopped() as stop:
         folder = RunFolder.create(settings)
         settings = folder.read_config()

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from system.command import finished
+
 from drlnet.bench.learning import Learned, measure_learning, summarise
+from drlnet.errors import ConfigError
 from drlnet.launch.signals import Stop
 
 
@@ -55,3 +61,12 @@ def test_a_stop_keeps_what_there_is() -> None:
         stop.set()
         records = measure_learning("CartPole-v1", ["uniform"], 2, stop, lambda _: None)
     assert records.records == []
+    assert records.more["interrupted"]
+
+
+@pytest.mark.parametrize("words", [["watch"], ["learning", "CartPole-v1"], ["distribution"]])
+def test_a_file_that_cannot_be_written_is_said_first(tmp_path: Path, words: list[str]) -> None:
+    ended = finished(tmp_path, "bench", *words, "--out", "/proc/none/x.json", "--json")
+    assert ended.popen.returncode == ConfigError.exit_code, ended.text()
+    assert "cannot write to /proc/none" in ended.last_json()["error"]["cause"]
+    assert len(ended.out.splitlines()) == 1

@@ -167,7 +167,6 @@ def test_what_is_lower_than_what_and_how_near_the_floor() -> None:
 def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     results = results_of_all()
     results.failed["(b), redis"] = "it died"
-    results.interrupted = True
     training = Group("learner", BLOCK, SMALL, (32,), training=True, crowded=True)
     busy = Heard([phase("train", Layout.LEARNER, [1e4])], [Appends(0.1, 0.2, [50.0])])
     results.add(training, busy)
@@ -176,7 +175,7 @@ def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     show(rows, reductions(rows, "udp block", "udp busy"), floors(results, rows), results, file=file)
     text = file.getvalue()
     assert max(len(line) for line in text.splitlines()) <= 80
-    for words in ("Comparison 1", "Comparison 2", "Comparison 3", "it died", "Interrupted"):
+    for words in ("Comparison 1", "Comparison 2", "Comparison 3", "it died"):
         assert words in text
     (line,) = [line for line in text.splitlines() if "shared core" in line]
     assert line.split()[-3:] == ["100.0", "50.00", "50.00"]
@@ -247,6 +246,7 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) ->
     written = json.loads((tmp_path / "paper.json").read_text(encoding="utf-8"))
     assert written["interrupted"]
     assert running.last_json() == written
+    assert "interrupted: what is shown" in running.err.decode()
     subjects = {record["subject"] for record in written["records"]}
     assert "(c) in-network, udp block" in subjects
 

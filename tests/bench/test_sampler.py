@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
+import threading
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -169,6 +171,27 @@ def test_a_peer_that_fails_in_the_middle_is_left_out_and_what_it_did_is_kept() -
     assert "failing: skipped: MemoryError: no more" in notes
     kept = [(r.op, r.workload, r.rounds) for r in results.records() if r.subject == "failing"]
     assert kept == [("draw", "16 of 10", 1)]
+
+
+class _Hanging(_Failing):
+    """A peer that comes back only when it is interrupted."""
+
+    def updates(self, batch: int, latencies_ns: np.ndarray, budget_s: float) -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait()
+        raise AssertionError
+
+
+def test_a_peer_that_hangs_is_left_by_ctrl_c_and_what_was_measured_is_kept() -> None:
+    hanging = Subject("hanging", lambda priorities: _Hanging())
+    results = measured([*subjects_of(["uniform"], []), hanging], [10, 20], [])
+    assert results.interrupted
+    kept = [(r.subject, r.op, r.workload) for r in results.records()]
+    assert kept == [
+        ("uniform", "draw", "16 of 10"),
+        ("hanging", "draw", "16 of 10"),
+        ("uniform", "update", "16 of 10"),
+    ]
 
 
 def record(subject: str, op: str, workload: str, p50_us: float) -> Record:

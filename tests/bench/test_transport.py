@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from system.command import finished
+from system.command import command, finished
 
 from drlnet import native
 from drlnet.bench import Record
@@ -28,8 +29,8 @@ from drlnet.bench.transport.ring import measure_ring
 from drlnet.bench.transport.rounds import Results
 from drlnet.bench.transport.subjects import RING, Subject
 from drlnet.bench.transport.table import caption, show
-from drlnet.cli.bench.report import require_writable, write
-from drlnet.cli.output import Output
+from drlnet.cli.bench.report import write
+from drlnet.cli.output import Output, require_writable
 from drlnet.errors import ConfigError, TransportError
 from drlnet.launch.signals import Stop
 
@@ -114,7 +115,7 @@ def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
         )
         assert results.unavailable == {"absent busy": "no such thing"}
         assert [r.subject for r in results.records()] == ["udp busy"]
-        assert any("not available: no such thing" in line for line in notes)
+        assert any("absent busy: skipped: no such thing" in line for line in notes)
         with pytest.raises(TransportError, match="no such thing"):
             measure_transports(
                 stop, [absent], rounds=1, effort=TINY, note=notes.append, turn=turn, floors=False
@@ -125,6 +126,40 @@ def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
     assert oversubscribed.oversubscribed
     assert any(line.startswith("*") for line in caption([oversubscribed], []))
     assert "MTU 3498" in " ".join(caption([], [], mtu=3498))
+
+
+def test_a_transport_that_fails_later_and_a_stop_keep_what_was_measured() -> None:
+    failing, good = (Subject(name, "udp://127.0.0.1:0", "block") for name in ("failing", "good"))
+    turns: list[str] = []
+
+    def turn(subject: Subject) -> list[Measured]:
+        turns.append(subject.name)
+        if turns.count("failing") == 2 and subject is failing:
+            raise TransportError("its server died", "")
+        if turns.count("good") == 3:
+            stop.set()
+        return [Measured("ping", "64 B", np.array([1.0, 2.0]))]
+
+    with Stop() as stop:
+        results = measure_transports(
+            stop, [failing, good], rounds=9, effort=TINY, note=lambda line: None, turn=turn,
+            floors=False,
+        )  # fmt: skip
+    assert results.unavailable == {"failing": "its server died"}
+    assert [(r.subject, r.rounds) for r in results.records()] == [("failing", 1), ("good", 3)]
+    assert results.interrupted
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    args = ("bench", "transport", "--json", "--quick", "--transports", "udp", "--rounds", "50")
+    with command(tmp_path, *args) as running:
+        running.wait_for("round 1 of 50: udp busy")
+        assert running.end(signal.SIGINT) == 128 + signal.SIGINT, running.text()
+    assert "interrupted: what is shown is what was measured until then" in running.err.decode()
+    said = running.last_json()
+    assert said["interrupted"]
+    assert {r["subject"] for r in said["records"] if r["op"] == "ping"} >= {"udp block"}
+    assert json.loads((tmp_path / "runs" / "bench" / "transport.json").read_text()) == said
 
 
 def test_the_ring_answers_from_another_process() -> None:
@@ -214,10 +249,14 @@ def test_what_cannot_be_written_is_said_all_the_same(
     with pytest.raises(ConfigError, match="cannot write to"):
         require_writable(Path("/proc/none"))
     require_writable(tmp_path / "new" / "folder")
+    before = tmp_path / "sampler.json"
+    before.write_text("measured before")
+    write(Output(as_json=True), tmp_path / "sampler", Records(), plot_bars("Latency", []))
+    assert before.read_text() == "measured before"
 
 
 def test_the_command_refuses_what_it_cannot_measure(tmp_path: Path) -> None:
-    for args in (["--transports", "tcp"], ["--netns", "--transports", "udp"]):
+    for args in (["--transports", "tcp"], ["--netns", "--transports", "udp"], ["--mtu", "1500"]):
         ended = finished(tmp_path, "bench", "transport", "--json", *args)
         assert ended.popen.returncode == ConfigError.exit_code, ended.text()
         assert ended.last_json()["error"]["remedy"]

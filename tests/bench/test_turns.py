@@ -6,8 +6,10 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
+from system.command import all_ended, command, descendants
 
 from drlnet.bench import ALONE, BESIDE, Record, measure_turns
 from drlnet.bench.run_delay import RunDelay
@@ -63,3 +65,22 @@ def test_turns_records_each_ping_as_seen_and_on_a_core() -> None:
         assert 0 <= on_core.p50_us <= seen.p50_us
         assert on_core.p99_us <= seen.p99_us
         assert seen.p50_us <= seen.p99_us
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    with command(tmp_path, "bench", "turns", "--json", "--rounds", "500") as running:
+        while "bulk-reader" not in " ".join(descendants(running.popen.pid).values()):
+            assert running.popen.poll() is None, running.text()
+        below = list(descendants(running.popen.pid))
+        assert running.end(signal.SIGINT) == 128 + signal.SIGINT, running.text()
+    assert all_ended(below)
+    said = running.last_json()
+    assert said["interrupted"]
+    assert ALONE in {record["workload"] for record in said["records"]}
+
+
+def test_a_stop_before_anything_is_measured() -> None:
+    with Stop() as stop:
+        stop.set()
+        measured = measure_turns(stop, rounds=1, pings=100)
+    assert (measured.records, measured.more) == ([], {"interrupted": True})

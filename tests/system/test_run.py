@@ -104,6 +104,13 @@ def test_unknown_key_suggests(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_for_pictures_that_cannot_be_written_is_said_first(tmp_path: Path) -> None:
+    ended = finished(tmp_path, "run", ENV, "--pictures", "/proc/none")
+    assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+    assert "choose another folder with --pictures" in ended.err.decode()
+    assert not list(tmp_path.iterdir())
+
+
 def test_settings_that_can_deadlock(tmp_path: Path) -> None:
     limiter = ("--set", "replay.samples_per_insert=8", "--set", "replay.error_buffer=1")
     ended = finished(tmp_path, "run", ENV, *limiter)

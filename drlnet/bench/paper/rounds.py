@@ -98,6 +98,7 @@ def measure_paper(
                 return results
         if floors:
             _measure_rates(stop, left, effort, places, results, note)
+    results.interrupted = stop.is_set()
     return results
 
 

@@ -57,8 +57,6 @@ def show(
         console.print(_TRAINING, style="dim")
     for subject, cause in results.failed.items():
         console.print(f"{subject}: not (wholly) measured: {cause}")
-    if results.interrupted:
-        console.print("Interrupted: what is shown is what was measured until then.")
 
 
 def _blocks(rows: Rows, comparison: Comparison) -> Iterator[tuple[str, Rows]]:

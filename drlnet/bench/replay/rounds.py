@@ -53,7 +53,6 @@ class Results(Rounds):
     bytes: dict[Key, int] = field(default_factory=dict)  # that one call moves
     inserted: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     """(subject, workload): transitions per second that clients inserted beside the learner."""
-    interrupted: bool = False
 
     def inserted_per_second(self) -> dict[str, dict[str, float]]:
         """By workload and subject: what clients inserted beside the learner, median of rounds."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -72,32 +73,31 @@ def measure_samplers(
     """Measures all subjects in turns over every size, then the replies of a server.
 
     A peer that fails is left out from there on and its cause kept, with what was measured before.
-    Replies are drawn by the first sampler of ours, if there is one. When stopped, returns early.
+    Replies are drawn by the first sampler of ours, if there is one. When stopped, returns what
+    there is, marked as interrupted: even out of a peer that hangs, as far as it runs in Python.
     """
     results = Results()
     gc.freeze()  # what is there before is not looked through behind each turn
     core = Cores.usable().client
     left = list(subjects)
-    for size in sizes:
-        priorities = priorities_of(distribution, size)
-        for number, order in enumerate(orders(left, rounds), 1):
-            note(f"{words_of(size)} leaves, round {number} of {rounds}")
-            for subject in order:
-                if stop.is_set():
-                    return results
-                try:
-                    _turn(results, subject, priorities, batch, effort, core)
-                except PeerUnavailable as error:
-                    results.unavailable[subject.name] = str(error)
-                    left.remove(subject)
-                    note(f"{subject.name}: skipped: {error}")
-    ours = [subject for subject in subjects if subject.sampler is not None]
-    for shape in shapes if ours else ():
-        for number in range(rounds):
-            if stop.is_set():
-                return results
-            note(f"replies, {shape.name}, round {number + 1} of {rounds}")
-            _reply(results, shape, ours[0], batch, effort, core, copy_first=number % 2 == 1)
+    with suppress(KeyboardInterrupt), stop.interrupts():
+        for size in sizes:
+            priorities = priorities_of(distribution, size)
+            for number, order in enumerate(orders(left, rounds), 1):
+                note(f"{words_of(size)} leaves, round {number} of {rounds}")
+                for subject in order:
+                    try:
+                        _turn(results, subject, priorities, batch, effort, core)
+                    except PeerUnavailable as error:
+                        results.unavailable[subject.name] = str(error)
+                        left.remove(subject)
+                        note(f"{subject.name}: skipped: {error}")
+        ours = [subject for subject in subjects if subject.sampler is not None]
+        for shape in shapes if ours else ():
+            for number in range(rounds):
+                note(f"replies, {shape.name}, round {number + 1} of {rounds}")
+                _reply(results, shape, ours[0], batch, effort, core, copy_first=number % 2 == 1)
+    results.interrupted = stop.is_set()
     return results
 
 

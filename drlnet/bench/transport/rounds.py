@@ -76,8 +76,9 @@ def measure_transports(
     """Measures all subjects in turns, and the floors behind each round.
 
     turn: how one subject is measured once, by default with this process as the client. A subject
-    whose first turn fails is left out and its cause kept; a later failure is raised.
-    Raises TransportError when no subject can be measured.
+    that fails is left out from there on and its cause kept, with what was measured before. When
+    stopped, returns what there is, marked as interrupted. Raises TransportError when no subject
+    can be measured.
     """
     results = Results()
 
@@ -87,25 +88,27 @@ def measure_transports(
     left = list(subjects)
     for number, order in enumerate(orders(left, rounds), 1):
         for subject in order:
-            if stop.is_set():
-                return results
             note(f"round {number} of {rounds}: {subject.name}")
             try:
                 measured = (turn or here)(subject)
             except DrlnetError as error:
-                if subject.name in results.polling:
-                    raise
                 results.unavailable[subject.name] = error.cause
                 left.remove(subject)
-                note(f"{subject.name}: not available: {error.cause}")
-                continue
-            results.add(subject.name, subject.polling_threads, measured)
+                note(f"{subject.name}: skipped: {error.cause}")
+            else:
+                results.add(subject.name, subject.polling_threads, measured)
+            if stop.is_set():
+                results.interrupted = True
+                return results
         if not left:
-            cause = next(iter(results.unavailable.values()))
-            raise TransportError(f"no transport can be measured: {cause}", "name others")
-        if floors and not stop.is_set():
+            break
+        if floors:
             results.add(RING, 2, measure_ring(stop, effort, results.cores))
             results.add(COPY, 1, [measure_copy(effort, results.cores)])
+    if not results.rounds:
+        cause = next(iter(results.unavailable.values()))
+        raise TransportError(f"no transport can be measured: {cause}", "name others")
+    results.interrupted = stop.is_set()
     return results
 
 

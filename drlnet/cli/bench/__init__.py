@@ -8,6 +8,7 @@ from drlnet.cli.bench import (
     distribution,
     learning,
     paper,
+    processes,
     replay,
     sampler,
     transport,
@@ -26,10 +27,12 @@ commands.command("replay")(replay.replay)
 commands.command("learning")(learning.learning)
 commands.command("distribution")(distribution.distribution)
 
-# Processes of theirs.
-commands.command("frame-sender", hidden=True)(paper.frame_sender)
-commands.command("frame-receiver", hidden=True)(paper.frame_receiver)
-commands.command("transport-client", hidden=True)(transport.transport_client)
-commands.command("ring-echo", hidden=True)(transport.ring_echo)
-commands.command("worker", hidden=True)(replay.worker)
-commands.command("bulk-reader", hidden=True)(turns.bulk_reader)
+for process in (
+    processes.transport_client,
+    processes.ring_echo,
+    processes.worker,
+    processes.bulk_reader,
+    processes.frame_sender,
+    processes.frame_receiver,
+):
+    commands.command(hidden=True)(process)

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from drlnet.cli.bench.report import OutFileOption
+from drlnet.cli.bench.report import OutFileOption, require_writable_file, write_file
 from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output
+from drlnet.cli.stopping import until_stopped
 
 
 def distribution(
@@ -36,7 +37,8 @@ def distribution(
             f"frequencies {found.least_frequency:.3f} to {found.most_frequency:.3f} of PER's"
         )
 
-    measured = measure_distances(report, items=items, batches=batches)
-    if out is not None:
-        measured.write(out)
-    output.result(measured.to_json())
+    require_writable_file(out)
+    with until_stopped() as stop:
+        measured = measure_distances(stop, report, items=items, batches=batches)
+        write_file(output, out, measured)
+        output.result(measured.to_json())

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drlnet.cli.bench.report import OutFileOption, names_in
+from drlnet.cli.bench.report import OutFileOption, names_in, require_writable_file, write_file
 from drlnet.cli.options import ConfigOption, DebugOption, EnvArgument, JsonOption, SetOption
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
@@ -56,11 +56,11 @@ def learning(
             f"{run.eval_return_mean:.1f} +- {run.eval_return_std:.1f} ({run.wall_clock_s:.0f} s)"
         )
 
+    require_writable_file(out)
     with until_stopped() as stop:
         measured = measure_learning(
             env, names_in(samplers) or [], seeds, stop, report,
             file=config, sets=set_ or (), max_learner_steps=max_learner_steps,
         )  # fmt: skip
-        if out is not None:
-            measured.write(out)
+        write_file(output, out, measured)
         output.result(measured.to_json())

@@ -12,13 +12,12 @@ from drlnet.cli.bench.report import (
     OUT,
     OutOption,
     TransportsOption,
-    end_if,
+    end,
     names_in,
-    require_writable,
     write,
 )
 from drlnet.cli.options import DebugOption, EalOption, JsonOption
-from drlnet.cli.output import Output
+from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
     from drlnet.bench.paper import Results
@@ -190,43 +189,6 @@ def _require_fitting(context: typer.Context, *, alone: bool) -> None:
             )
 
 
-def frame_sender(listen: str, poll: Annotated[str, typer.Option("--poll")] = "busy") -> None:
-    """Hands out bytes without a session: the other side of `frame-receiver`."""
-    from drlnet import native
-    from drlnet.launch.signals import Stop
-
-    output = Output(as_json=True)
-    with Stop() as stop:
-        sender = native.FrameSender(listen, poll)
-        output.event("ready", address=sender.address)
-        while not stop.is_set():
-            sender.serve(0.05)
-
-
-def frame_receiver(
-    address: str,
-    poll: Annotated[str, typer.Option("--poll")] = "busy",
-    sizes: Annotated[str, typer.Option("--bytes", metavar="N,...")] = "1048576",
-    frame_bytes: Annotated[int, typer.Option("--frame-bytes")] = 8968,
-    calls: Annotated[int, typer.Option("--calls", min=1)] = 1000,
-    budget_s: Annotated[float, typer.Option("--budget-s")] = 0.5,
-    core: Annotated[int | None, typer.Option("--core")] = None,
-) -> None:
-    """What a transport alone takes for so many bytes."""
-    from functools import partial
-
-    from drlnet import native
-    from drlnet.bench.paper.access import pin_this_thread
-    from drlnet.bench.rounds import Effort
-
-    pin_this_thread(core)
-    output, receiver = Output(as_json=True), native.FrameReceiver(address, poll)
-    for size in map(int, sizes.split(",")):
-        transfers = partial(receiver.transfers, size, frame_bytes)
-        latencies = Effort(calls, budget_s, 3).latencies_us(transfers)
-        output.event(f"{size} bytes", us=latencies.tolist())
-
-
 def measure(
     output: Output,
     transports: str | None,
@@ -247,6 +209,11 @@ def measure(
     from drlnet.launch.signals import Stop
 
     names = names_in(transports)
+    if netns and names is not None:
+        raise ConfigError(
+            "--netns compares drivers of its own, --transports those of one machine",
+            "give one of the two",
+        )
     subjects = transports_of(subjects_of(names))
     if quick and names is None:
         subjects = subjects[:3]
@@ -254,11 +221,6 @@ def measure(
     with Stop() as stop, ExitStack() as stack:
         places = Places(Cores.usable())
         if netns:
-            if names is not None:
-                raise ConfigError(
-                    "--netns compares drivers of its own, --transports those of one machine",
-                    "give one of the two",
-                )
             from drlnet.bench.paper.netns import through_server
 
             places, subjects = stack.enter_context(through_server(places.cores))
@@ -273,11 +235,9 @@ def measure(
             places=places,
             floors=not netns,
         )
-    line = _report(output, results, subjects, out / ("paper-netns" if netns else "paper"), netns)
-    if stop.is_set():
-        output.result(line)
-        end_if(stop)
-    return line
+        path = out / ("paper-netns" if netns else "paper")
+        line = _report(output, results, subjects, path, netns)
+    return end(output, stop, line)
 
 
 def _report(
@@ -307,6 +267,5 @@ def _report(
             "interrupted": results.interrupted,
         },
     )
-    if rows:
-        write(output, path, measured, plot(rows))
+    write(output, path, measured, plot(rows))
     return measured.to_json()

@@ -14,13 +14,14 @@ from drlnet.cli.bench.report import (
     QuickOption,
     RoundsOption,
     effort_of,
+    end,
     names_in,
-    require_writable,
+    note_gaps,
     some_in,
     write,
 )
 from drlnet.cli.options import DebugOption, JsonOption
-from drlnet.cli.output import Output
+from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
     from drlnet.bench.replay import Results
@@ -116,11 +117,8 @@ def measure(output: Output, names: Names, rounds: int, quick: bool, out: Path) -
             note=output.note,
             clients=clients,
         )
-    said = _report(output, results, works[0][1][0].name, out / "replay")
-    if results.interrupted:
-        output.result(said)
-        raise typer.Exit(stop.exit_code)
-    return said
+        said = _report(output, results, works[0][1][0].name, out / "replay")
+    return end(output, stop, said)
 
 
 def _report(output: Output, results: Results, baseline: str, path: Path) -> str:
@@ -133,10 +131,7 @@ def _report(output: Output, results: Results, baseline: str, path: Path) -> str:
     records = results.records()
     slower, of_floor = ratios(records, baseline), shares(records)
     show(records, slower, of_floor, results.includes, file=output.notes)
-    for subject, cause in results.unavailable.items():
-        output.note(f"{subject}: skipped: {cause}")
-    if results.interrupted:
-        output.note("interrupted: the rounds that were finished are kept")
+    note_gaps(output, results)
     measured = Records(
         records,
         {
@@ -150,10 +145,3 @@ def _report(output: Output, results: Results, baseline: str, path: Path) -> str:
     )
     write(output, path, measured, plot(records))
     return measured.to_json()
-
-
-def worker(descriptor: int) -> None:
-    """A process of `replay`."""
-    from drlnet.bench.worker import serve_calls
-
-    serve_calls(descriptor)

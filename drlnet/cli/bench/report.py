@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drlnet.cli.output import Output
+from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
     from drlnet.bench.records import Records
-    from drlnet.bench.rounds import Effort
+    from drlnet.bench.rounds import Effort, Results
     from drlnet.launch.signals import Stop
     from drlnet.plots import Figure
 
@@ -33,7 +35,6 @@ TransportsOption = Annotated[
         "[dim](default all that can be had)[/dim]",
     ),
 ]
-_USUAL_BYTES = 1 << 18  # of results
 
 
 def names_in(words: str | None) -> list[str] | None:
@@ -59,38 +60,52 @@ def end_if(stop: Stop) -> None:
         raise typer.Exit(stop.exit_code)
 
 
-def end_without_results_if(stop: Stop, output: Output) -> None:
-    """The same for one that keeps whole comparisons only, and says so."""
+def end(output: Output, stop: Stop, line: str) -> str:
+    """The JSON object that ends the command; when it was told to stop, ends it here."""
     if stop.is_set():
-        output.note("interrupted: nothing is kept, for half a comparison is none")
+        output.note("interrupted: what is shown is what was measured until then")
+        output.result(line)
     end_if(stop)
+    return line
 
 
-def require_writable(out: Path) -> None:
-    """Raises ConfigError where results cannot be written: before they are measured, not after."""
-    from tempfile import TemporaryFile
+def note_gaps(output: Output, results: Results) -> None:
+    """What is not in the tables, or not wholly, and why."""
+    for subject, cause in results.unavailable.items():
+        output.note(f"{subject}: skipped: {cause}")
 
-    from drlnet.errors import ConfigError
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=out) as tried:
-            tried.write(bytes(_USUAL_BYTES))
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write to {out}: {error.strerror}", "choose another folder with --out"
-        ) from error
+def require_writable_file(out: Path | None) -> None:
+    """As require_writable, of a file, if one is named."""
+    if out is not None:
+        require_writable(out.parent)
 
 
 def write(output: Output, path: Path, records: Records[Any], picture: Figure) -> None:
-    """path.json and path.svg, and a line for each."""
+    """path.json and path.svg, and a line for each; nothing where nothing was measured."""
+    if not records.records:  # it was interrupted before: an older result stays
+        return
+    with _said_if_lost(output, records):
+        records.write(path.with_suffix(".json"))
+        picture.save(path.with_suffix(".svg"))
+    for suffix in (".json", ".svg"):
+        output.note(f"written: {path.with_suffix(suffix)}")
+
+
+def write_file(output: Output, out: Path | None, records: Records[Any]) -> None:
+    """The file that was named, if one was."""
+    if out is not None:
+        with _said_if_lost(output, records):
+            records.write(out)
+
+
+@contextmanager
+def _said_if_lost(output: Output, records: Records[Any]) -> Iterator[None]:
+    """What was measured is not lost with the disk."""
     from drlnet.errors import ConfigError
 
     try:
-        records.write(path.with_suffix(".json"))
-        picture.save(path.with_suffix(".svg"))
+        yield
     except ConfigError:
-        output.result(records.to_json())  # what was measured is not lost with the disk
+        output.result(records.to_json())
         raise
-    for suffix in (".json", ".svg"):
-        output.note(f"written: {path.with_suffix(suffix)}")

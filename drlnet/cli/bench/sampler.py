@@ -14,14 +14,14 @@ from drlnet.cli.bench.report import (
     QuickOption,
     RoundsOption,
     effort_of,
-    end_without_results_if,
+    end,
     names_in,
-    require_writable,
+    note_gaps,
     some_in,
     write,
 )
 from drlnet.cli.options import DebugOption, JsonOption
-from drlnet.cli.output import Output
+from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
     from drlnet.bench.sampler import Results
@@ -138,9 +138,9 @@ def measure(
             effort=effort_of(quick),
             note=output.note,
         )
-        end_without_results_if(stop, output)
-    by_workload = {workload_of(size, batch): size for size in wanted}
-    return _report(output, results, subjects[0].name, by_workload, out / "sampler")
+        by_workload = {workload_of(size, batch): size for size in wanted}
+        said = _report(output, results, subjects[0].name, by_workload, out / "sampler")
+    return end(output, stop, said)
 
 
 def _report(
@@ -157,8 +157,7 @@ def _report(
     records = results.records()
     found = ratios(records, baseline)
     show(records, found, results.includes, file=output.notes)
-    for subject, cause in results.unavailable.items():
-        output.note(f"{subject}: skipped: {cause}")
+    note_gaps(output, results)
     measured = Records(
         records,
         {
@@ -166,6 +165,7 @@ def _report(
             "kernels": native.kernel_names(),
             "includes": results.includes,
             "unavailable": results.unavailable,
+            "interrupted": results.interrupted,
         },
     )
     write(output, path, measured, plot(records, sizes, cache_bytes()))

@@ -15,16 +15,18 @@ from drlnet.cli.bench.report import (
     RoundsOption,
     TransportsOption,
     effort_of,
-    end_without_results_if,
+    end,
     names_in,
-    require_writable,
+    note_gaps,
     write,
 )
 from drlnet.cli.options import DebugOption, EalOption, JsonOption
-from drlnet.cli.output import Output
+from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
     from drlnet.bench.transport import Results
+
+_MTU = 9000  # of the veth pair
 
 
 def transport(
@@ -39,11 +41,14 @@ def transport(
         ),
     ] = False,
     mtu: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--mtu", min=1280, max=9000, help="of that veth pair; AF_XDP takes 3498 at most"
+            "--mtu",
+            min=1280,
+            max=9000,
+            help="of that veth pair; AF_XDP takes 3498 at most [dim](default 9000)[/dim]",
         ),
-    ] = 9000,
+    ] = None,
     out: OutOption = OUT,
     eal: EalOption = None,
     json: JsonOption = False,
@@ -64,47 +69,57 @@ def transport(
     sudo drlnet bench transport --netns
     """
     output = Output(json)
-    if netns:
-        output.result(measure_veth(output, transports, mtu, rounds, quick, out))
-    else:
-        output.result(measure_transports(output, transports, rounds, quick, out))
+    output.result(measure(output, transports, netns, mtu, rounds, quick, out))
 
 
-def measure_transports(
-    output: Output, transports: str | None, rounds: int, quick: bool, out: Path
+def measure(
+    output: Output,
+    transports: str | None,
+    netns: bool,
+    mtu: int | None,
+    rounds: int,
+    quick: bool,
+    out: Path,
 ) -> str:
-    """Measures transports of this machine, reports, and returns the JSON object."""
-    from drlnet.bench.transport import measure_transports as run
-    from drlnet.bench.transport import subjects_of
-    from drlnet.launch.signals import Stop
-
-    subjects = subjects_of(names_in(transports))
-    require_writable(out)
-    with Stop() as stop:
-        results = run(stop, subjects, rounds=rounds, effort=effort_of(quick), note=output.note)
-        end_without_results_if(stop, output)
-    return _report(output, results, out / "transport")
-
-
-def measure_veth(
-    output: Output, transports: str | None, mtu: int, rounds: int, quick: bool, out: Path
-) -> str:
-    """The same over a veth pair between two network namespaces."""
-    from drlnet.bench.cores import Cores
-    from drlnet.bench.transport import measure_transports as run
-    from drlnet.bench.transport.netns import BLOCK, BUSY, joined, measure_joined, veth_subjects
+    """Measures transports of this machine, or over veth; reports, and returns the JSON object."""
     from drlnet.errors import ConfigError
-    from drlnet.launch.signals import Stop
 
-    if transports is not None:
+    if netns and transports is not None:
         raise ConfigError(
             "--netns compares drivers of its own, --transports those of one machine",
             "give one of the two",
         )
+    if mtu is not None and not netns:
+        raise ConfigError("--mtu is of the veth pair, which --netns makes", "add --netns")
+    if netns:
+        return _measure_veth(output, mtu or _MTU, rounds, quick, out)
+    return _measure_transports(output, transports, rounds, quick, out)
+
+
+def _measure_transports(
+    output: Output, transports: str | None, rounds: int, quick: bool, out: Path
+) -> str:
+    from drlnet.bench.transport import measure_transports, subjects_of
+    from drlnet.launch.signals import Stop
+
+    subjects, effort = subjects_of(names_in(transports)), effort_of(quick)
+    require_writable(out)
+    with Stop() as stop:
+        results = measure_transports(stop, subjects, rounds=rounds, effort=effort, note=output.note)
+        said = _report(output, results, out / "transport")
+    return end(output, stop, said)
+
+
+def _measure_veth(output: Output, mtu: int, rounds: int, quick: bool, out: Path) -> str:
+    from drlnet.bench.cores import Cores
+    from drlnet.bench.transport import measure_transports
+    from drlnet.bench.transport.netns import BLOCK, BUSY, joined, measure_joined, veth_subjects
+    from drlnet.launch.signals import Stop
+
     effort = effort_of(quick)
     require_writable(out)
     with Stop() as stop, joined(mtu) as sides:
-        results = run(
+        results = measure_transports(
             stop,
             veth_subjects(*sides),
             rounds=rounds,
@@ -113,8 +128,8 @@ def measure_veth(
             turn=lambda subject: measure_joined(stop, subject, effort, Cores.usable(), sides),
             floors=False,
         )
-        end_without_results_if(stop, output)
-    return _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, mtu=mtu)
+        said = _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, mtu=mtu)
+    return end(output, stop, said)
 
 
 def _report(
@@ -136,43 +151,15 @@ def _report(
     records = results.records()
     found = reductions(records, block=block, busy=busy)
     show(records, found, file=output.notes, block=block, busy=busy, mtu=mtu)
-    for subject, cause in results.unavailable.items():
-        output.note(f"{subject}: not available: {cause}")
+    note_gaps(output, results)
     measured = Records(
         records,
         {
             "reductions": [asdict(reduction) for reduction in found],
             "paper_range": PAPER_RANGE,
             "unavailable": results.unavailable,
+            "interrupted": results.interrupted,
         },
     )
     write(output, path, measured, plot_bars("Latency of each operation", records))
     return measured.to_json()
-
-
-def transport_client(
-    address: str,
-    poll: Annotated[str, typer.Option("--poll")] = "busy",
-    calls: Annotated[int, typer.Option("--calls", min=1)] = 5000,
-    budget_s: Annotated[float, typer.Option("--budget-s")] = 0.5,
-    warm_up: Annotated[int, typer.Option("--warm-up", min=1)] = 200,
-    core: Annotated[int | None, typer.Option("--core")] = None,
-) -> None:
-    """The measuring side of `transport --netns`."""
-    from drlnet.bench.rounds import Effort
-    from drlnet.bench.transport.client import measure
-
-    output = Output(as_json=True)
-    for measured in measure(address, poll, Effort(calls, budget_s, warm_up), core=core):
-        output.event("measured", **measured.to_json())
-
-
-def ring_echo(path: str) -> None:
-    """The other side of the ring that `transport` measures."""
-    from drlnet.bench.transport.ring import echo
-    from drlnet.launch.signals import Stop
-
-    output = Output(as_json=True)
-    with Stop() as stop:
-        count = echo(path, stop, lambda: output.event("ready"))
-    output.event("echoed", messages=count)

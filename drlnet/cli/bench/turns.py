@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drlnet.cli.bench.report import RoundsOption
+from drlnet.cli.bench.report import RoundsOption, end
 from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output
 
@@ -30,22 +30,11 @@ def turns(
     with Stop() as stop:
         measured = measure_turns(stop, rounds=rounds, pings=pings)
     found = {key_of(record): record for record in measured.records}
-    for subject, op in dict.fromkeys((subject, op) for subject, op, _ in found):
+    for subject, op in (key[:2] for key in found if key[2] == BESIDE):
         alone, beside = found[subject, op, ALONE], found[subject, op, BESIDE]
         output.note(
             f"{subject}, {op}: p50 {alone.p50_us:.1f} us {ALONE}, {beside.p50_us:.1f} {BESIDE}; "
             f"p99 {alone.p99_us:.1f} and {beside.p99_us:.1f}, "
             f"ratio {beside.p99_us / alone.p99_us:.2f}"
         )
-    output.result(measured.to_json())
-
-
-def bulk_reader(address: str) -> None:
-    """The client that `turns` measures against."""
-    from drlnet.bench import read_in_bulk
-    from drlnet.launch.signals import Stop
-
-    output = Output(as_json=True)
-    with Stop() as stop:
-        rate = read_in_bulk(address, stop, lambda: output.event("ready"))
-    output.event("read", bytes_per_second=rate)
+    output.result(end(output, stop, measured.to_json()))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drlnet.cli.bench.report import OutFileOption
+from drlnet.cli.bench.report import OutFileOption, require_writable_file, write_file
 from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
@@ -38,12 +38,12 @@ def watch(
             f"ratio {pair.ratio:.4f}"
         )
 
+    require_writable_file(out)
     with until_stopped() as stop:
         measured = measure_watching(
             stop, pairs=pairs, seconds=seconds, interval_s=interval, report=report
         )
         if measured.more.get("ratio") is not None:
             output.note(f"median ratio {measured.more['ratio']:.4f}")
-        if out is not None:
-            measured.write(out)
+        write_file(output, out, measured)
         output.result(measured.to_json())
