@@ -1,4 +1,4 @@
-"""What a run leaves behind: its folder, the facts of its host, its result."""
+"""What is measured, by which names, and what a run leaves: its folder, its host, its result."""
 
 from drlnet.metrics.host import host_facts, seconds_since_start
 from drlnet.metrics.records import RunRecords
