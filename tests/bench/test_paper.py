@@ -257,6 +257,7 @@ def test_roles_by_hand(tmp_path: Path) -> None:
     with command(tmp_path, *paper, *listen, "--json") as serving:
         (address,) = json.loads(serving.wait_for("ready"))["addresses"]
         with command(tmp_path, *paper, "--role", "actor", "--server", address) as acting:
+            acting.wait_for(f"storing at {address}; Ctrl-C stops it")
             learner = ("--role", "learner", "--server", address, "--budget-s", "0.05")
             ended = finished(tmp_path, *paper, *learner)
             assert ended.popen.returncode == 0, ended.text()

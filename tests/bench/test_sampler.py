@@ -173,6 +173,20 @@ def test_a_peer_that_fails_in_the_middle_is_left_out_and_what_it_did_is_kept() -
     assert kept == [("draw", "16 of 10", 1)]
 
 
+class _Ending(_Failing):
+    def updates(self, batch: int, latencies_ns: np.ndarray, budget_s: float) -> int:
+        raise SystemExit(3)
+
+
+def test_a_peer_that_ends_its_program_does_not_end_ours() -> None:
+    ending = Subject("ending", lambda priorities: _Ending())
+    results = measured([ending, *subjects_of(["uniform"], [])], [10], [])
+    assert results.unavailable == {"ending": "it ends its program: 3"}
+    assert [(r.subject, r.op) for r in results.records() if r.op == "update"] == [
+        ("uniform", "update")
+    ]
+
+
 class _Hanging(_Failing):
     """A peer that comes back only when it is interrupted."""
 

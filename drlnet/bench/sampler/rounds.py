@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -80,24 +79,28 @@ def measure_samplers(
     gc.freeze()  # what is there before is not looked through behind each turn
     core = Cores.usable().client
     left = list(subjects)
-    with suppress(KeyboardInterrupt), stop.interrupts():
-        for size in sizes:
-            priorities = priorities_of(distribution, size)
-            for number, order in enumerate(orders(left, rounds), 1):
-                note(f"{words_of(size)} leaves, round {number} of {rounds}")
-                for subject in order:
-                    try:
-                        _turn(results, subject, priorities, batch, effort, core)
-                    except PeerUnavailable as error:
-                        results.unavailable[subject.name] = str(error)
-                        left.remove(subject)
-                        note(f"{subject.name}: skipped: {error}")
-        ours = [subject for subject in subjects if subject.sampler is not None]
-        for shape in shapes if ours else ():
-            for number in range(rounds):
-                note(f"replies, {shape.name}, round {number + 1} of {rounds}")
-                _reply(results, shape, ours[0], batch, effort, core, copy_first=number % 2 == 1)
-    results.interrupted = stop.is_set()
+    try:
+        with stop.interrupts():
+            for size in sizes:
+                priorities = priorities_of(distribution, size)
+                for number, order in enumerate(orders(left, rounds), 1):
+                    note(f"{words_of(size)} leaves, round {number} of {rounds}")
+                    for subject in order:
+                        try:
+                            _turn(results, subject, priorities, batch, effort, core)
+                        except (PeerUnavailable, SystemExit) as error:
+                            ends = isinstance(error, SystemExit)  # one that would end us, too
+                            cause = f"it ends its program: {error}" if ends else str(error)
+                            results.unavailable[subject.name] = cause
+                            left.remove(subject)
+                            note(f"{subject.name}: skipped: {cause}")
+            ours = [subject for subject in subjects if subject.sampler is not None]
+            for shape in shapes if ours else ():
+                for number in range(rounds):
+                    note(f"replies, {shape.name}, round {number + 1} of {rounds}")
+                    _reply(results, shape, ours[0], batch, effort, core, copy_first=number % 2 == 1)
+    except KeyboardInterrupt:
+        results.interrupted = True
     return results
 
 

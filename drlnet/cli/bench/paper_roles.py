@@ -53,6 +53,8 @@ def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
     def say(chunks: Sequence[Appends]) -> None:
         output.event("appends", chunks=[vars(chunk) for chunk in chunks])
 
+    if not output.as_json:
+        output.note(f"storing at {options.address}; Ctrl-C stops it")
     with suppress(KeyboardInterrupt), stop.interrupts():
         if options.address.startswith(SCHEME):
             act_on_redis(options.address, options.workload, stop, say)

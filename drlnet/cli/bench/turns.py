@@ -35,6 +35,6 @@ def turns(
         output.note(
             f"{subject}, {op}: p50 {alone.p50_us:.1f} us {ALONE}, {beside.p50_us:.1f} {BESIDE}; "
             f"p99 {alone.p99_us:.1f} and {beside.p99_us:.1f}, "
-            f"ratio {beside.p99_us / alone.p99_us:.2f}"
+            f"{beside.p99_us / alone.p99_us:.2f} times that alone"
         )
     output.result(end(output, stop, measured.to_json()))
