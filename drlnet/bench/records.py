@@ -13,6 +13,7 @@ import numpy as np
 
 from drlnet.errors import ConfigError
 from drlnet.metrics.host import host_facts
+from drlnet.metrics.whole import write_whole
 
 Key = tuple[str, str, str]  # subject, operation, workload
 
@@ -120,10 +121,10 @@ class Records(Generic[M]):
         )
 
     def write(self, path: Path) -> None:
-        """The same as a file. ConfigError when it cannot be written."""
+        """The same as a file. ConfigError when it cannot be written; one that was there stays."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self.to_json(indent=1) + "\n", encoding="utf-8")
+            write_whole(path, f"{self.to_json(indent=1)}\n".encode())
         except OSError as error:
             raise ConfigError(
                 f"cannot write {path}: {error.strerror}", "choose another path"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import safetensors.torch
@@ -14,6 +13,7 @@ import torch
 from safetensors import SafetensorError
 
 from drlnet.errors import CheckpointMismatch, RunFolderError
+from drlnet.metrics.whole import write_whole
 
 _HEADER_BYTES_MAX = 1 << 20
 _METADATA_KEY = "drlnet"
@@ -69,13 +69,9 @@ def save(path: Path, blob: bytes) -> None:
 
     Raises RunFolderError when it cannot be written; nothing of it is left then.
     """
-    part = path.with_suffix(path.suffix + ".part")
     try:
-        part.write_bytes(blob)
-        part.replace(path)
+        write_whole(path, blob)
     except OSError as error:
-        with suppress(OSError):  # it may never have come into being
-            part.unlink()
         raise RunFolderError(
             f"cannot write {path}: {error.strerror}", "make room or check rights"
         ) from error

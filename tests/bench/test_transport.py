@@ -249,10 +249,19 @@ def test_what_cannot_be_written_is_said_all_the_same(
     with pytest.raises(ConfigError, match="cannot write to"):
         require_writable(Path("/proc/none"))
     require_writable(tmp_path / "new" / "folder")
+
+
+def test_an_older_result_stays_where_no_new_one_comes_to_be(tmp_path: Path) -> None:
     before = tmp_path / "sampler.json"
     before.write_text("measured before")
     write(Output(as_json=True), tmp_path / "sampler", Records(), plot_bars("Latency", []))
     assert before.read_text() == "measured before"
+    (tmp_path / "sampler.json.part").mkdir()  # where the bytes of a new one would go first
+    with pytest.raises(ConfigError, match="cannot write"):
+        Records([record("udp block", 60.0)]).write(before)
+    assert before.read_text() == "measured before"
+    Records([record("udp block", 60.0)]).write(Path("/dev/null"))
+    assert Path("/dev/null").is_char_device()
 
 
 def test_the_command_refuses_what_it_cannot_measure(tmp_path: Path) -> None:

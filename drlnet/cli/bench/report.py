@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,7 +78,7 @@ def note_gaps(output: Output, results: Results) -> None:
 
 def require_writable_file(out: Path | None) -> None:
     """As require_writable, of a file, if one is named."""
-    if out is not None:
+    if out is not None and not (out.exists() and os.access(out, os.W_OK)):
         require_writable(out.parent)
 
 
