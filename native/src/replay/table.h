@@ -108,7 +108,8 @@ class Table {
   void look_up(std::span<const uint64_t> keys, DrawnBatch& found) const;
 
   // What changed after the change numbered `since`, for who draws for himself (wire/messages.h,
-  // new_priorities). Kept from the first call on: O(slots) then, O(changes since) later.
+  // new_priorities). Kept from the first call on: O(slots) then, and for who is behind by more
+  // changes than two for each slot; else O(what is named).
   ChangesHeader changes(uint64_t since, uint32_t most, std::vector<uint64_t>& keys,
                         std::vector<float>& priorities);
   // Bytes that the next call of changes() adds to the table's memory.
