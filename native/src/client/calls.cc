@@ -115,23 +115,26 @@ void Client::release(uint32_t table, std::span<const StreamName> names) {
 
 void Client::sample(uint32_t table, uint32_t batch, const Destination& destination,
                     Deadline deadline) {
+  Lock lock = take_lock();
   const auto late = take_late_sample(table, batch);
   const CallId id =
       late ? *late
            : start(
-                 Operation::sample, deadline,
+                 lock, now_ns(), Operation::sample, deadline,
                  [&](auto& body) { Writer(body).put(SampleRequest{table, batch}); }, destination);
   try {
-    wait(id, deadline);
+    wait(lock, id, deadline);
   } catch (...) {
+    if (!lock) lock.lock();  // the interruption comes without it
     keep_late_sample(table, batch, id);
     throw;
   }
-  collect_items(id, destination, deadline);
+  collect_items(lock, id, destination, deadline);
 }
 
-void Client::collect_items(CallId id, const Destination& destination, Deadline deadline) {
-  collect(id, deadline, [&](Status status, auto reply) {
+void Client::collect_items(Lock& lock, CallId id, const Destination& destination,
+                           Deadline deadline) {
+  collect(lock, id, deadline, [&](Status status, auto reply) {
     throw_if_refused(status, reply);
     if (reply.data() == destination.memory().data()) return;
     if (reply.size() != destination.reply_bytes()) {
@@ -151,20 +154,20 @@ void Client::read_items(uint32_t table, std::span<const uint64_t> keys,
     throw Error(Status::config, std::to_string(keys.size()) + " keys in one request",
                 "read from 1 to " + std::to_string(kMaxReadKeys) + " items at once");
   }
+  Lock lock = take_lock();
   const CallId id = start(
-      Operation::read_items, deadline,
+      lock, now_ns(), Operation::read_items, deadline,
       [&](auto& body) {
         Writer writer(body);
         writer.put(ReadHeader{table, static_cast<uint32_t>(keys.size())});
         writer.raw(std::as_bytes(keys));
       },
       destination);
-  collect_items(id, destination, deadline);
+  collect_items(lock, id, destination, deadline);
 }
 
 void Client::keep_late_sample(uint32_t table, uint32_t batch, CallId id) {
   constexpr size_t kMost = 8;  // kinds of samples that somebody may still come back for
-  const Lock lock = take_lock();
   connection_.detach(id);
   late_samples_.push_back({table, batch, id});
   if (late_samples_.size() <= kMost) return;
@@ -173,7 +176,6 @@ void Client::keep_late_sample(uint32_t table, uint32_t batch, CallId id) {
 }
 
 std::optional<CallId> Client::take_late_sample(uint32_t table, uint32_t batch) {
-  const Lock lock = take_lock();
   const auto late = std::ranges::find_if(late_samples_, [&](const LateSample& sample) {
     return sample.table == table && sample.batch == batch;
   });

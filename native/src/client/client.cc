@@ -257,6 +257,10 @@ bool Client::finished(CallId id) {
 
 void Client::wait(CallId id, Deadline deadline) {
   Lock lock = take_lock();
+  wait(lock, id, deadline);
+}
+
+void Client::wait(Lock& lock, CallId id, Deadline deadline) {
   run_until(
       lock, deadline, [&] { return connection_.done(id); },
       [&] { return explain(connection_.call(id)); });
@@ -269,9 +273,7 @@ void Client::collect(CallId id, Deadline deadline, Visit visit) {
 
 void Client::collect(Lock& lock, CallId id, Deadline deadline, Visit visit) {
   try {
-    run_until(
-        lock, deadline, [&] { return connection_.done(id); },
-        [&] { return explain(connection_.call(id)); });
+    wait(lock, id, deadline);
   } catch (...) {
     if (!lock) lock.lock();  // the interruption comes without it
     connection_.abandon(id);

@@ -128,14 +128,15 @@ class Client {
   void wake_watcher();
   CallId start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
                const Destination& destination);
+  void wait(Lock& lock, CallId id, Deadline deadline);
   void collect(Lock& lock, CallId id, Deadline deadline, Visit visit);
   void call(Operation operation, Fill fill, FunctionRef<void(std::span<const std::byte>)> visit);
   std::string explain(const Call& call) const;
-  void collect_items(CallId id, const Destination& destination, Deadline deadline);
+  void collect_items(Lock& lock, CallId id, const Destination& destination, Deadline deadline);
+  // From and to the bookkeeping below.
   void keep_late_sample(uint32_t table, uint32_t batch, CallId id);
-  // From the bookkeeping below, under the lock.
   std::optional<CallId> take_late_sample(uint32_t table, uint32_t batch);
-  std::optional<CallId> take_update(bool even_unfinished);
+  std::optional<CallId> take_update(bool even_unfinished);  // takes the lock
   void background();
 
   ClientOptions options_;

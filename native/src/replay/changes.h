@@ -1,9 +1,12 @@
-// Slots in the order in which their items last changed, each once: what is new to somebody who
-// keeps priorities of his own. A list through one array, so that it never overflows and a slot that
-// changes again just moves to the end. Threading: one thread. Nothing allocates after construction.
+// The slots of items that changed, one change after another: what is new to somebody who keeps
+// priorities of his own. A log in a ring: who updates priorities only writes on, and who asks finds
+// what he has not heard of at once. Threading: one thread. Nothing allocates after construction.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "base/mapping.h"
@@ -13,64 +16,45 @@ namespace drlnet {
 class Changes {
  public:
   explicit Changes(uint32_t slots)
-      : memory_(memory_bytes(slots)), links_(reinterpret_cast<Link*>(memory_.data())) {}
+      : memory_(memory_bytes(slots)),
+        log_(reinterpret_cast<uint32_t*>(memory_.data())),
+        size_(memory_bytes(slots) / sizeof(uint32_t)) {}
 
-  static uint64_t memory_bytes(uint32_t slots) { return uint64_t{slots} * sizeof(Link); }
+  // Each slot twice: who was told of all has as many changes to go on reading.
+  static uint64_t memory_bytes(uint32_t slots) {
+    return std::bit_ceil(2 * uint64_t{slots}) * sizeof(uint32_t);
+  }
 
-  // These changed, in this order. O(1) each.
+  // These changed, in this order.
   void add(std::span<const uint32_t> slots) {
-    for (size_t i = 0; i < slots.size(); ++i) {
-      // Slots and their neighbours in the list lie anywhere: they are on their way meanwhile.
-      if (i + 2 * kAhead < slots.size()) __builtin_prefetch(&links_[slots[i + 2 * kAhead]], 1);
-      if (i + kAhead < slots.size()) {
-        const Link& soon = links_[slots[i + kAhead]];
-        __builtin_prefetch(&links_[soon.before], 1);
-        __builtin_prefetch(&links_[soon.after], 1);
-      }
-      const uint32_t slot = slots[i];
-      if (links_[slot].number != 0) unlink(slot);
-      links_[slot] = {newest_, kNone, ++count_};
-      if (newest_ != kNone) links_[newest_].after = slot;
-      newest_ = slot;
+    while (!slots.empty()) {
+      const uint64_t at = count_ & (size_ - 1);
+      const auto part = slots.first(std::min<uint64_t>(slots.size(), size_ - at));
+      std::memcpy(log_ + at, part.data(), part.size_bytes());
+      count_ += part.size();
+      slots = slots.subspan(part.size());
     }
   }
 
-  // Calls visit(slot) for what changed after the change numbered `since`, oldest first, `most` at
-  // most. Returns the number of the last change that it visited (`since`, or the newest change if
-  // that is older, when there is none). O(slots that changed since).
+  // Whether all that changed after the change numbered `since` is here still.
+  bool reaches(uint64_t since) const { return count_ <= size_ || since >= count_ - size_; }
+
+  // Calls visit(slot) for each change after the one numbered `since`, oldest first, `most` at most.
+  // Returns the number of the last one that it visited (`since`, or the newest change if that is
+  // older, when there is none). reaches(since) must hold.
   template <typename Visit>
   uint64_t visit(uint64_t since, uint32_t most, Visit visit) const {
-    uint32_t slot = kNone;
-    for (uint32_t at = newest_; at != kNone && links_[at].number > since; at = links_[at].before) {
-      slot = at;
-    }
-    uint64_t last = since < count_ ? since : count_;
-    for (; slot != kNone && most > 0; --most, slot = links_[slot].after) {
-      visit(slot);
-      last = links_[slot].number;
-    }
-    return last;
+    const uint64_t from = std::min(since, count_), to = std::min(count_, from + most);
+    for (uint64_t at = from; at < to; ++at) visit(log_[at & (size_ - 1)]);
+    return to;
   }
 
   uint64_t count() const { return count_; }  // changes ever; the newest one's number
 
  private:
-  static constexpr uint32_t kNone = 0xFFFFFFFF;
-  static constexpr size_t kAhead = 8;  // slots
-  struct Link {
-    uint32_t before, after;  // slots
-    uint64_t number;         // of its last change; 0: never changed
-  };
-
-  void unlink(uint32_t slot) {
-    const auto [before, after, number] = links_[slot];
-    if (before != kNone) links_[before].after = after;
-    (after == kNone ? newest_ : links_[after].before) = before;
-  }
-
   Mapping memory_;
-  Link* links_;
-  uint32_t newest_ = kNone;
+  uint32_t* log_;
+  uint64_t size_;  // a power of two
   uint64_t count_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -135,17 +136,26 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
     }
   }
   trace(drawn);
+  seen_ = {skew_of(drawn), drawn.keys[0] - key_base_};
 }
 
-void Table::look_at(const DrawnBatch& drawn, uint64_t now) {
-  constexpr size_t kLook = 8;  // of a shuffled batch: the mean over many batches is as good
+// How skewed a batch's probabilities are. Of some of its items: a batch is shuffled, and the mean
+// over many batches is as good.
+double Table::skew_of(const DrawnBatch& drawn) {
+  constexpr size_t kLook = 8;
   const size_t n = std::min(drawn.keys.size(), kLook);
-  if (n == 0) return;
   float sum = 0;
   for (size_t i = 0; i < n; ++i) sum += drawn.probabilities[i];
-  skew_.add(static_cast<double>(sum) / static_cast<double>(n) *
-            static_cast<double>(drawn.header.item_count));
-  freshness_.drawn(drawn.keys[0] - key_base_, ring_.head(), now);
+  return static_cast<double>(sum) / static_cast<double>(n) *
+         static_cast<double>(drawn.header.item_count);
+}
+
+bool Table::settle(uint64_t now) {
+  if (const auto seen = std::exchange(seen_, std::nullopt)) {
+    skew_.add(seen->skew);
+    freshness_.drawn(seen->number, ring_.head(), now);
+  }
+  return sampler_->settle(random_);
 }
 
 void Table::read_metrics(const std::string& prefix, Metrics& metrics, uint64_t now) const {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -100,15 +101,16 @@ class Table {
   Status update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities,
                            uint64_t& applied, uint64_t& stale);
 
-  // Nobody waits now: see Sampler::settle().
-  bool settle() { return sampler_->settle(random_); }
+  // Nobody waits now: see Sampler::settle(). What the last draw showed goes into the statistics.
+  bool settle(uint64_t now_ns);
 
   // The items of these keys as a reply of their own, in place of a draw: stored priorities for
   // probabilities, and kNoKey for what is not held. Counts as no draw. O(keys).
   void look_up(std::span<const uint64_t> keys, DrawnBatch& found) const;
 
   // What changed after the change numbered `since`, for who draws for himself (wire/messages.h,
-  // new_priorities). Kept from the first call on: O(slots) then, O(changes since) later.
+  // new_priorities). Kept from the first call on: O(slots) then, and for who is behind by more
+  // changes than two for each slot; else O(what is named).
   ChangesHeader changes(uint64_t since, uint32_t most, std::vector<uint64_t>& keys,
                         std::vector<float>& priorities);
   // Bytes that the next call of changes() adds to the table's memory.
@@ -125,8 +127,6 @@ class Table {
   void mark(uint64_t now_ns, uint64_t params_version) {
     freshness_.mark({ring_.head(), now_ns, params_version}, ring_.oldest());
   }
-  // Looks at a batch that was drawn just now: how old it is, how skewed its probabilities.
-  void look_at(const DrawnBatch& drawn, uint64_t now_ns);
   void read_metrics(const std::string& prefix, Metrics& metrics, uint64_t now_ns) const;
   // Recomputes every invariant from scratch: states, links, masses, counts. For tests. O(capacity).
   bool consistent() const;
@@ -149,6 +149,7 @@ class Table {
   void evict(RowPlace place);
   bool add_item(const AppendItem& item, ItemPlace& latest);
   SampleHeader header_of(uint32_t batch, uint64_t draws) const;
+  static double skew_of(const DrawnBatch& drawn);
   void settle_stream(const Stream& stream, uint64_t new_rows, bool broken);
   uint64_t back_of(const Row& row) const;
   void go_live(uint32_t slot, float priority, uint32_t length);
@@ -191,6 +192,12 @@ class Table {
   uint64_t applied_updates_ = 0, stale_updates_ = 0;
   WaitTimes waits_;
   Freshness freshness_;
+  // Of the last batch that was drawn, until settle() has taken note of it.
+  struct Seen {
+    double skew;
+    uint64_t number;  // of one of its items
+  };
+  std::optional<Seen> seen_;
   RecentMean skew_;  // of drawn items: their probability, times the number of live ones
 };
 

@@ -30,11 +30,14 @@ void Table::look_up(std::span<const uint64_t> keys, DrawnBatch& found) const {
 
 ChangesHeader Table::changes(uint64_t since, uint32_t most, std::vector<uint64_t>& keys,
                              std::vector<float>& priorities) {
-  if (!changes_) {
-    changes_ = std::make_unique<Changes>(ring_.size());
+  const bool first = !changes_;
+  if (first) changes_ = std::make_unique<Changes>(ring_.size());
+  if (first || !changes_->reaches(since)) {  // all that there is, then, and what is no more
+    since = changes_->count();
     for (uint64_t number = ring_.oldest(); number < ring_.head(); ++number) {
       const uint32_t slot = ring_.place(number).slot;
-      if (ring_.row(slot).state == ItemState::live) changes_->add({&slot, 1});
+      const ItemState state = ring_.row(slot).state;
+      if (state == ItemState::live || state == ItemState::retired) changes_->add({&slot, 1});
     }
   }
   keys.clear();

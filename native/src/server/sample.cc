@@ -10,11 +10,10 @@ namespace {
 class SampleReply final : public ReplySource {
  public:
   const Table* table = nullptr;
+  uint32_t bytes = 0;
   DrawnBatch drawn;
 
-  uint32_t total_bytes() const override {
-    return static_cast<uint32_t>(table->layout().total_bytes(drawn.keys.size()));
-  }
+  uint32_t total_bytes() const override { return bytes; }
   bool gather(uint64_t offset, std::span<std::byte> out, Loans& loans) const override {
     return table->gather(drawn, offset, out, &loans);
   }
@@ -22,10 +21,11 @@ class SampleReply final : public ReplySource {
 
 }  // namespace
 
-DrawnBatch& reply_with_items(const Table& table, Slot& slot) {
+DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot) {
   if (!slot.source) slot.source = std::make_unique<SampleReply>();
   auto& reply = static_cast<SampleReply&>(*slot.source);  // the sample lane has no other kind
   reply.table = &table;
+  reply.bytes = static_cast<uint32_t>(table.layout().total_bytes(items));
   slot.use_source = true;
   return reply.drawn;
 }
@@ -41,7 +41,7 @@ uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot) {
     encode_error("what this shard held has been overwritten since", "sample again", slot.bytes);
     return 0;
   }
-  table.draw(batch, reply_with_items(table, slot));
+  table.draw(batch, reply_with_items(table, batch, slot));
   return 0;
 }
 
@@ -60,11 +60,7 @@ uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body)
   Table* table = table_for(request.table, slot);
   if (table == nullptr || refused_as_too_large(*table, request.batch, slot)) return 0;
   const uint16_t wait = answer_sample(*table, request.batch, slot);
-  if (wait == 0 && slot.status == Status::ok) {
-    table->look_at(static_cast<SampleReply&>(*slot.source).drawn, sessions_.clock_ns());
-  } else if (wait != 0) {
-    peer.lane(Lane::sample).waits = &table->waits();
-  }
+  if (wait != 0) peer.lane(Lane::sample).waits = &table->waits();
   return wait;
 }
 

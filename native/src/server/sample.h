@@ -12,7 +12,8 @@ namespace drlnet {
 // the request has to wait.
 uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot);
 
-// Makes rows of the table the source of the slot's reply: of the items that the caller fills in.
-DrawnBatch& reply_with_items(const Table& table, Slot& slot);
+// Makes rows of the table the source of the slot's reply: of so many items, which the caller fills
+// in.
+DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot);
 
 }  // namespace drlnet

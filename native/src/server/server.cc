@@ -71,7 +71,7 @@ bool Server::poll_once() {
   // Once the replies are on their way, what is left to do is done between looks for frames.
   if (!sessions_.poll() && !unsettled_) return false;
   unsettled_ = false;
-  for (const auto& table : tables_) unsettled_ |= table->settle();
+  for (const auto& table : tables_) unsettled_ |= table->settle(sessions_.clock_ns());
   return true;
 }
 

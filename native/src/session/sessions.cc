@@ -263,9 +263,12 @@ void Sessions::answer(Peer& peer, Lane which, Slot& slot) {
     return send(peer, header, slot.bytes);
   }
   // At least the first frame goes unasked: it tells the client how much there is to pull.
+  Pull pull{which, slot.request, 0, std::min(total, std::max(slot.eager_bytes, room))};
+  uint32_t budget = room;
+  const bool at_once = total <= room && outboxes_[peer.listener].transport().bursts_are_cheap();
+  if (at_once && serve_pull(peer, pull, budget)) return;
   pulls_ = true;
-  const uint32_t eager = std::min(total, std::max(slot.eager_bytes, room));
-  peer.pulls[which == Lane::sample ? 0 : 1].push({which, slot.request, 0, eager});
+  peer.pulls[which == Lane::sample ? 0 : 1].push(pull);
 }
 
 void Sessions::retry_waiting() {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <set>
 
 #include "replay/request.h"
 
@@ -161,7 +162,8 @@ TEST_CASE("who follows the changes knows every live item and its stored priority
   }
 }
 
-TEST_CASE("an item that changes again is named once, last; a number from nowhere names nothing") {
+TEST_CASE(
+    "an item is named as it stands, by its last change too; a number from nowhere names nothing") {
   Fixture f;
   f.append(5);
   std::vector<uint64_t> keys;
@@ -170,19 +172,39 @@ TEST_CASE("an item that changes again is named once, last; a number from nowhere
   REQUIRE(keys.size() == 4);  // the fifth waits for its next row
   const uint64_t again = keys[1];
   uint64_t applied = 0, stale = 0;
-  const float priority = 7;
-  f.table.update_priorities({&again, 1}, {&priority, 1}, applied, stale);
-  f.table.update_priorities({&again, 1}, {&priority, 1}, applied, stale);
+  for (const float priority : {6.0f, 7.0f}) {
+    f.table.update_priorities({&again, 1}, {&priority, 1}, applied, stale);
+  }
   const ChangesHeader then = f.table.changes(first.next, 100, keys, priorities);
-  CHECK(keys == std::vector<uint64_t>{again});
-  CHECK(priorities == std::vector<float>{7});
+  CHECK(keys == std::vector<uint64_t>(2, again));
+  CHECK(priorities == std::vector<float>(2, 7.0f));
   CHECK(then.more == 0);
   CHECK(f.table.changes(0, 100, keys, priorities).next == then.next);
-  CHECK(keys.size() == 4);
+  CHECK(std::set(keys.begin(), keys.end()).size() == 4);
   CHECK(keys.back() == again);
   CHECK(f.table.changes(1'000'000, 100, keys, priorities).next == then.next);
   CHECK(keys.empty());
   CHECK(f.table.changes(0, 0, keys, priorities).more == 1);
+}
+
+TEST_CASE("who has missed more changes than are remembered is told of all items") {
+  Fixture f;
+  f.append(5);
+  Follower often, seldom;
+  often.ask(f.table, 100);
+  seldom.ask(f.table, 100);
+  f.append(30);
+  for (int i = 0; i < 200; ++i) {  // of one item: more than two for each slot
+    uint64_t applied = 0, stale = 0;
+    const auto priority = static_cast<float>(i + 1);
+    const uint64_t key = often.items.rbegin()->first;
+    f.table.update_priorities({&key, 1}, {&priority, 1}, applied, stale);
+    REQUIRE(applied == 1);
+    often.ask(f.table, 100);
+  }
+  seldom.ask(f.table, 7);
+  CHECK(seldom.items == often.items);
+  CHECK(seldom.items.size() == f.table.live_items());
 }
 
 }  // namespace drlnet::test
