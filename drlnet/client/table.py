@@ -136,17 +136,19 @@ class Table:
     def new_priorities(self, since: int = 0) -> PriorityChanges:
         """What changed after `since`: 0, or `next` of the answer before.
 
-        Own updates are in it, too, those under way as well. The server keeps 16 bytes per row for
-        it from the first call on.
+        Own updates are in it, too, those under way as well. The server keeps up to 16 bytes per row
+        for it from the first call on.
         """
-        keys, priorities = [], []
+        pages = []
         more = True
         while more:
-            found = self._client.new_priorities(self._number, since)
-            new_keys, new_priorities, since, oldest, more = found
-            keys.append(new_keys)
-            priorities.append(new_priorities)
-        return PriorityChanges(np.concatenate(keys), np.concatenate(priorities), since, oldest)
+            *page, since, oldest, more = self._client.new_priorities(self._number, since)
+            pages.append(page)
+        keys, priorities = (np.concatenate(part) for part in zip(*pages, strict=True))
+        # The server names an item once for each of its changes.
+        last = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
+        last.sort()
+        return PriorityChanges(keys[last], priorities[last], since, oldest)
 
     def update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> tuple[int, int]:
         """Sets raw priorities, float [k], of the items with these keys, uint64 [k].

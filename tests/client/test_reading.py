@@ -75,6 +75,16 @@ def test_own_updates_come_back_as_they_are_stored(table: Table) -> None:
     assert len(table.new_priorities(after.next).keys) == 0
 
 
+def test_an_item_that_changed_often_is_named_once(table: Table) -> None:
+    before = table.new_priorities()
+    keys = before.keys[[3, 1, 3, 2, 1]]
+    for value in (2.0, 4.0):
+        table.update_priorities(keys, np.full(5, value))
+    after = table.new_priorities(before.next)
+    assert after.keys.tolist() == before.keys[[3, 2, 1]].tolist()
+    assert (after.priorities == 4.0).all()
+
+
 def test_what_is_not_held_is_marked(table: Table) -> None:
     there = table.sample(1).keys[0]
     batch = table.read_items([there, 1, NO_KEY])

@@ -32,12 +32,15 @@ ChangesHeader Table::changes(uint64_t since, uint32_t most, std::vector<uint64_t
                              std::vector<float>& priorities) {
   const bool first = !changes_;
   if (first) changes_ = std::make_unique<Changes>(ring_.size());
-  if (first || !changes_->reaches(since)) {  // all that there is, then, and what is no more
+  if (first || !changes_->reaches(since)) {  // all that there is, and what he may believe to be
+    const bool knows_some = since > 0;
     since = changes_->count();
     for (uint64_t number = ring_.oldest(); number < ring_.head(); ++number) {
       const uint32_t slot = ring_.place(number).slot;
       const ItemState state = ring_.row(slot).state;
-      if (state == ItemState::live || state == ItemState::retired) changes_->add({&slot, 1});
+      if (state == ItemState::live || (knows_some && state == ItemState::retired)) {
+        changes_->add({&slot, 1});
+      }
     }
   }
   keys.clear();
