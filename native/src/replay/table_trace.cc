@@ -133,6 +133,7 @@ void Table::trace(DrawnBatch& drawn) const {
       __builtin_prefetch(&ring_.row(to[i]));
     }
   }
+  uint32_t oldest = 0;
   for (uint32_t step = back_; step > 0; --step) {
     const uint32_t* from = drawn.slots.data() + step * n;
     uint32_t* to = drawn.slots.data() + (step - 1) * n;
@@ -140,9 +141,10 @@ void Table::trace(DrawnBatch& drawn) const {
       const Row& row = ring_.row(from[i]);
       to[i] = (stop_ ? row.since_first : row.step) > 0 ? row.previous : from[i];
       __builtin_prefetch(&ring_.row(to[i]));
-      drawn.oldest = std::min(drawn.oldest, ring_.number_at(to[i]));
+      oldest = std::max(oldest, ring_.age_at(to[i]));
     }
   }
+  drawn.oldest = std::min(drawn.oldest, ring_.head() - oldest);
   drawn.traced = true;
 }
 
