@@ -113,7 +113,7 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   limiter_.sampled(batch);
   drawn.keys.resize(batch);
   drawn.probabilities.resize(batch);
-  drawn.lengths.resize(batch);
+  drawn.lengths.assign(batch, 0);
   if (batch == 0) return;
   const std::span<uint32_t> slots = begin_trace(drawn);
   sampler_->draw(slots, drawn.probabilities, random_);
@@ -125,17 +125,6 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
     drawn.keys[i] = next_key - age;
   }
   drawn.oldest = ring_.head() - oldest;
-  if (horizon_ == 0) {  // all have the same length: what it stands in need not be read
-    std::ranges::fill(drawn.lengths, 0);
-  } else {
-    constexpr size_t kAhead = 32;
-    for (size_t i = 0; i < batch; ++i) {
-      if (i + kAhead < batch) __builtin_prefetch(&ring_.row(slots[i + kAhead]));
-      const Row& row = ring_.row(slots[i]);
-      DRLNET_ASSERT(row.state == ItemState::live);
-      drawn.lengths[i] = row.length;
-    }
-  }
   trace(drawn);
 }
 
