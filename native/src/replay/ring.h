@@ -77,9 +77,9 @@ class Ring {
     const auto age = static_cast<uint32_t>(head_ - number);
     return {number, head_slot_ - age + turn_if(age > head_slot_)};
   }
-  uint64_t number_at(uint32_t slot) const {  // of a slot that holds a row
-    return head_ - (head_slot_ - slot + turn_if(slot >= head_slot_));
-  }
+  // How many rows came since the one that a slot holds, and that one.
+  uint32_t age_at(uint32_t slot) const { return head_slot_ - slot + turn_if(slot >= head_slot_); }
+  uint64_t number_at(uint32_t slot) const { return head_ - age_at(slot); }
 
   // The neighbours in the row's stream; false when there is none or it is no longer stored.
   bool step_back(RowPlace& place) const {

@@ -1,7 +1,6 @@
 // Copies of rows, and of parts of them, into a reply.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -39,25 +38,25 @@ inline void copy_row(std::byte* to, const std::byte* from, size_t bytes, Loans* 
   }
 }
 
-constexpr size_t kRowsAhead = 16;      // items, or rows, that are on their way while one is copied
-constexpr size_t kShortRowBytes = 64;  // of a row for which looking up its place takes longest
+constexpr size_t kRowsAhead = 16;       // items, or rows, that are on their way while one is copied
+constexpr size_t kShortRowsAhead = 32;  // ... which takes only as long as its stores
+constexpr size_t kShortRowBytes = 64;   // of a row for which looking up its place takes longest
 
 // The same for any number of bytes from 1 to 64: two moves that may overlap do for a whole range.
-template <typename Part>
+// As few stores as that takes: while their lines come from a client's core, only so many can wait.
+template <size_t kBegin, size_t kEnd>
 inline void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
-  Part begin, end;
-  std::memcpy(&begin, from, sizeof begin);
-  std::memcpy(&end, from + bytes - sizeof end, sizeof end);
-  std::memcpy(to, &begin, sizeof begin);
-  std::memcpy(to + bytes - sizeof end, &end, sizeof end);
+  std::memcpy(to, from, kBegin);
+  std::memcpy(to + bytes - kEnd, from + bytes - kEnd, kEnd);
 }
 inline void copy_short_row(std::byte* to, const std::byte* from, size_t bytes) {
-  if (bytes > 32) return copy_ends<std::array<uint64_t, 4>>(to, from, bytes);
-  if (bytes > 16) return copy_ends<std::array<uint64_t, 2>>(to, from, bytes);
-  if (bytes > 8) return copy_ends<uint64_t>(to, from, bytes);
-  if (bytes > 4) return copy_ends<uint32_t>(to, from, bytes);
-  if (bytes > 2) return copy_ends<uint16_t>(to, from, bytes);
-  copy_ends<std::byte>(to, from, bytes);
+  if (bytes > 48) return copy_ends<32, 32>(to, from, bytes);
+  if (bytes > 32) return copy_ends<32, 16>(to, from, bytes);
+  if (bytes > 16) return copy_ends<16, 16>(to, from, bytes);
+  if (bytes > 8) return copy_ends<8, 8>(to, from, bytes);
+  if (bytes > 4) return copy_ends<4, 4>(to, from, bytes);
+  if (bytes > 2) return copy_ends<2, 2>(to, from, bytes);
+  copy_ends<1, 1>(to, from, bytes);
 }
 template <size_t kBytes>
 inline void copy_short_row(std::byte* to, const std::byte* from,

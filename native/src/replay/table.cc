@@ -114,27 +114,18 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   limiter_.sampled(batch);
   drawn.keys.resize(batch);
   drawn.probabilities.resize(batch);
-  drawn.lengths.resize(batch);
+  drawn.lengths.assign(batch, 0);
   if (batch == 0) return;
   const std::span<uint32_t> slots = begin_trace(drawn);
   sampler_->draw(slots, drawn.probabilities, random_);
-  drawn.oldest = ring_.head();
+  const uint64_t next_key = key_base_ + ring_.head();
+  uint32_t oldest = 0;
   for (size_t i = 0; i < batch; ++i) {
-    const uint64_t number = ring_.number_at(slots[i]);
-    drawn.oldest = std::min(drawn.oldest, number);
-    drawn.keys[i] = key_base_ + number;
+    const uint32_t age = ring_.age_at(slots[i]);
+    oldest = std::max(oldest, age);
+    drawn.keys[i] = next_key - age;
   }
-  if (horizon_ == 0) {  // all have the same length: what it stands in need not be read
-    std::ranges::fill(drawn.lengths, 0);
-  } else {
-    constexpr size_t kAhead = 32;
-    for (size_t i = 0; i < batch; ++i) {
-      if (i + kAhead < batch) __builtin_prefetch(&ring_.row(slots[i + kAhead]));
-      const Row& row = ring_.row(slots[i]);
-      DRLNET_ASSERT(row.state == ItemState::live);
-      drawn.lengths[i] = row.length;
-    }
-  }
+  drawn.oldest = ring_.head() - oldest;
   trace(drawn);
   seen_ = {skew_of(drawn), drawn.keys[0] - key_base_};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.h"
 #include "replay/row_copy.h"
 #include "replay/table.h"
 
@@ -72,15 +73,18 @@ void put_items(const Traced& traced, const Window& window, const RingColumn& col
   const auto copy = [&](auto bytes) {
     const uint64_t item_bytes = window.rows() * bytes;
     const size_t to_come = static_cast<size_t>(traced.n) - first;
+    const bool far = column.together() || traced.horizon == 0;  // else trace() has read it
     for (int64_t step = window.lo; step <= window.hi; ++step, to += bytes) {
       std::byte* row = to;
       if (!traced.shifts && !traced.zeros) {
         const uint32_t* slots = traced.slots(step) + first;
         for (size_t i = 0; i < items; ++i, row += item_bytes) {
-          // Those of the next frame, too.
-          const std::byte* const ahead = column.at(slots[std::min(i + kRowsAhead, to_come - 1)]);
-          __builtin_prefetch(ahead);
-          if (bytes > 16) __builtin_prefetch(ahead + bytes - 1);  // they begin anywhere in a line
+          if (far) {  // those of the next frame, too
+            const std::byte* const ahead =
+                column.at(slots[std::min(i + kShortRowsAhead, to_come - 1)]);
+            __builtin_prefetch(ahead);
+            if (bytes > 16) __builtin_prefetch(ahead + bytes - 1);  // they begin anywhere in a line
+          }
           copy_short_row(row, column.at(slots[i]), bytes);
         }
         continue;
@@ -118,14 +122,27 @@ std::span<uint32_t> Table::begin_trace(DrawnBatch& drawn) const {
   return std::span(drawn.slots).subspan(traced_ ? back_ * n : 0, n);
 }
 
-// Finds the items' other rows, once for all windows: one step of all items after another, so that
-// their cache misses overlap. Anchors, lengths and the oldest anchor's number are there.
+// Finds the items' lengths and their other rows, once for all windows: one step of all items after
+// another, so that their cache misses overlap. Anchors are there, the oldest one's number, and 0
+// for lengths: those of a table without a horizon, whose rows need not be read for them.
 void Table::trace(DrawnBatch& drawn) const {
-  if (!traced_) return;
   const size_t n = drawn.keys.size();
-  const uint32_t* lengths = drawn.lengths.data();
-  uint32_t* anchors = drawn.slots.data() + back_ * n;
-  for (uint32_t step = 1; step <= horizon_; ++step) {
+  uint32_t* lengths = drawn.lengths.data();
+  uint32_t* anchors = drawn.slots.data() + (traced_ ? back_ * n : 0);
+  if (horizon_ > 0) {
+    uint32_t* to = traced_ ? anchors + n : nullptr;
+    for (size_t i = 0; i < n; ++i) {
+      if (i + kShortRowsAhead < n) __builtin_prefetch(&ring_.row(anchors[i + kShortRowsAhead]));
+      const Row& row = ring_.row(anchors[i]);
+      DRLNET_ASSERT(row.state == ItemState::live);
+      lengths[i] = row.length;
+      if (to == nullptr) continue;
+      to[i] = row.length > 0 ? row.next : anchors[i];
+      __builtin_prefetch(&ring_.row(to[i]));
+    }
+  }
+  if (!traced_) return;
+  for (uint32_t step = 2; step <= horizon_; ++step) {
     const uint32_t* from = anchors + (step - 1) * n;
     uint32_t* to = anchors + step * n;
     for (size_t i = 0; i < n; ++i) {
@@ -133,6 +150,7 @@ void Table::trace(DrawnBatch& drawn) const {
       __builtin_prefetch(&ring_.row(to[i]));
     }
   }
+  uint32_t oldest = 0;
   for (uint32_t step = back_; step > 0; --step) {
     const uint32_t* from = drawn.slots.data() + step * n;
     uint32_t* to = drawn.slots.data() + (step - 1) * n;
@@ -140,9 +158,10 @@ void Table::trace(DrawnBatch& drawn) const {
       const Row& row = ring_.row(from[i]);
       to[i] = (stop_ ? row.since_first : row.step) > 0 ? row.previous : from[i];
       __builtin_prefetch(&ring_.row(to[i]));
-      drawn.oldest = std::min(drawn.oldest, ring_.number_at(to[i]));
+      oldest = std::max(oldest, ring_.age_at(to[i]));
     }
   }
+  drawn.oldest = std::min(drawn.oldest, ring_.head() - oldest);
   drawn.traced = true;
 }
 
