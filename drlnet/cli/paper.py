@@ -223,7 +223,7 @@ def measure(
         if netns:
             from drlnet.bench.paper.netns import through_server
 
-            places, subjects = stack.enter_context(through_server(places.cores))
+            places, subjects = stack.enter_context(through_server(places.cores, stop))
         results = measure_paper(
             stop,
             groups_of(subjects, quick=quick, redis=redis and not netns),

@@ -79,7 +79,7 @@ def _measure_veth(output: Output, mtu: int, rounds: int, quick: bool, out: Path)
 
     effort = effort_of(quick)
     require_writable(out)
-    with Stop() as stop, joined(mtu) as sides:
+    with Stop() as stop, joined(mtu, stop) as sides:
         results = measure_transports(
             stop,
             veth_subjects(*sides),

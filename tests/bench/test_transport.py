@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -228,6 +228,42 @@ def test_namespaces_of_a_killed_benchmark_go_at_the_next_start(tmp_path: Path) -
             assert {own, running} <= _namespaces()
         holders[1].communicate("\n")
         assert not {own, running} & _namespaces()
+
+
+_IS_TOLD_TWICE = """
+from drlnet.bench.transport.netns import namespaces
+from drlnet.launch.signals import Stop
+with Stop() as stop, namespaces("q", stop) as names:
+    print(*names, flush=True)
+    stop.wait()
+    while True:  # busy with its end, whatever is asked of it
+        pass
+"""
+
+
+def test_namespaces_go_at_the_second_ctrl_c_too(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces take root")
+    with subprocess.Popen(
+        [sys.executable, "-c", _IS_TOLD_TWICE], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as told:
+        assert told.stdout is not None
+        own = told.stdout.readline().strip()
+        assert own in _namespaces()
+        while told.poll() is None:  # what follows at once is an echo of the first
+            told.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                told.wait(0.1)
+        assert told.returncode == 128 + signal.SIGINT
+    assert own not in _namespaces()
+
+
+def test_a_namespace_that_somebody_else_took_away_is_no_error() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces take root")
+    with namespaces("q") as (own,):
+        subprocess.run(["ip", "netns", "delete", own], check=True)
+    assert own not in _namespaces()
 
 
 def _namespaces() -> set[str]:
