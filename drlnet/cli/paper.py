@@ -13,7 +13,7 @@ from drlnet.cli.bench_report import (
     OutOption,
     end,
     names_in,
-    write,
+    written,
 )
 from drlnet.cli.options import DebugOption, EalOption, JsonOption
 from drlnet.cli.output import Output, require_writable
@@ -252,7 +252,6 @@ def _report(
     rows = results.records()
     block, busy = (subject.name for subject in subjects[:2])
     found, near = reductions(rows, block, busy), floors(results, rows)
-    show(rows, found, near, results, file=output.notes, network=netns)
     measured = Records(
         [record for _, record in rows],
         {
@@ -267,5 +266,6 @@ def _report(
             "interrupted": results.interrupted,
         },
     )
-    write(output, path, measured, plot(rows))
+    with written(output, path, measured, plot(rows)):
+        show(rows, found, near, results, file=output.notes, network=netns)
     return measured.to_json()

@@ -12,7 +12,7 @@ from drlnet.cli.bench_report import (
     names_in,
     note_gaps,
     some_in,
-    write,
+    written,
 )
 from drlnet.cli.output import Output, require_writable
 
@@ -75,8 +75,6 @@ def _report(output: Output, results: Results, baseline: str, path: Path) -> str:
 
     records = results.records()
     slower, of_floor = ratios(records, baseline), shares(records)
-    show(records, slower, of_floor, results.includes, file=output.notes)
-    note_gaps(output, results)
     measured = Records(
         records,
         {
@@ -88,5 +86,7 @@ def _report(output: Output, results: Results, baseline: str, path: Path) -> str:
             "interrupted": results.interrupted,
         },
     )
-    write(output, path, measured, plot(records))
+    with written(output, path, measured, plot(records)):
+        show(records, slower, of_floor, results.includes, file=output.notes)
+        note_gaps(output, results)
     return measured.to_json()

@@ -12,7 +12,7 @@ from drlnet.cli.bench_report import (
     names_in,
     note_gaps,
     some_in,
-    write,
+    written,
 )
 from drlnet.cli.output import Output, require_writable
 
@@ -86,8 +86,6 @@ def _report(
 
     records = results.records()
     found = ratios(records, baseline)
-    show(records, found, results.includes, file=output.notes)
-    note_gaps(output, results)
     measured = Records(
         records,
         {
@@ -98,5 +96,7 @@ def _report(
             "interrupted": results.interrupted,
         },
     )
-    write(output, path, measured, plot(records, sizes, cache_bytes()))
+    with written(output, path, measured, plot(records, sizes, cache_bytes())):
+        show(records, found, results.includes, file=output.notes)
+        note_gaps(output, results)
     return measured.to_json()

@@ -13,7 +13,7 @@ from drlnet.cli.bench_report import (
     end,
     names_in,
     note_gaps,
-    write,
+    written,
 )
 from drlnet.cli.output import Output, require_writable
 
@@ -111,8 +111,6 @@ def _report(
 
     records = results.records()
     found = reductions(records, block=block, busy=busy)
-    show(records, found, file=output.notes, block=block, busy=busy, mtu=mtu)
-    note_gaps(output, results)
     measured = Records(
         records,
         {
@@ -122,5 +120,7 @@ def _report(
             "interrupted": results.interrupted,
         },
     )
-    write(output, path, measured, plot_bars("Latency of each operation", records))
+    with written(output, path, measured, plot_bars("Latency of each operation", records)):
+        show(records, found, file=output.notes, block=block, busy=busy, mtu=mtu)
+        note_gaps(output, results)
     return measured.to_json()
