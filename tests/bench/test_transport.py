@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from system.command import command, finished
+from system.command import PROGRAM, command, finished
 
 from drlnet import native
 from drlnet.bench import Record
@@ -29,7 +29,7 @@ from drlnet.bench.transport.ring import measure_ring
 from drlnet.bench.transport.rounds import Results
 from drlnet.bench.transport.subjects import RING, Subject
 from drlnet.bench.transport.table import caption, show
-from drlnet.cli.bench.report import write
+from drlnet.cli.bench.report import written
 from drlnet.cli.output import Output, require_writable
 from drlnet.errors import ConfigError, TransportError
 from drlnet.launch.signals import Stop
@@ -162,6 +162,22 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "runs" / "bench" / "transport.json").read_text()) == said
 
 
+def test_a_terminal_that_is_closed_loses_nothing(tmp_path: Path) -> None:
+    args = ("bench", "transport", "--quick", "--transports", "udp", "--rounds", "50")
+    ours, theirs = os.openpty()
+    with subprocess.Popen([*PROGRAM, *args], cwd=tmp_path, stdout=theirs, stderr=theirs) as running:
+        os.close(theirs)
+        seen = b""
+        while b"round 1 of 50: udp busy" not in seen:
+            seen += os.read(ours, 4096)
+        os.close(ours)
+        running.send_signal(signal.SIGHUP)
+        running.wait(60)
+    said = json.loads((tmp_path / "runs" / "bench" / "transport.json").read_text())
+    assert said["interrupted"]
+    assert "udp block" in {r["subject"] for r in said["records"]}
+
+
 def test_the_ring_answers_from_another_process() -> None:
     # It raises by itself where an answer is not what was sent.
     with Stop() as stop:
@@ -230,6 +246,42 @@ def test_namespaces_of_a_killed_benchmark_go_at_the_next_start(tmp_path: Path) -
         assert not {own, running} & _namespaces()
 
 
+_IS_TOLD_TWICE = """
+from drlnet.bench.transport.netns import namespaces
+from drlnet.launch.signals import Stop
+with Stop() as stop, namespaces("q", stop) as names:
+    print(*names, flush=True)
+    stop.wait()
+    while True:  # busy with its end, whatever is asked of it
+        pass
+"""
+
+
+def test_namespaces_go_at_the_second_ctrl_c_too(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces take root")
+    with subprocess.Popen(
+        [sys.executable, "-c", _IS_TOLD_TWICE], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as told:
+        assert told.stdout is not None
+        own = told.stdout.readline().strip()
+        assert own in _namespaces()
+        while told.poll() is None:  # what follows at once is an echo of the first
+            told.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                told.wait(0.1)
+        assert told.returncode == 128 + signal.SIGINT
+    assert own not in _namespaces()
+
+
+def test_a_namespace_that_somebody_else_took_away_is_no_error() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces take root")
+    with namespaces("q") as (own,):
+        subprocess.run(["ip", "netns", "delete", own], check=True)
+    assert own not in _namespaces()
+
+
 def _namespaces() -> set[str]:
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
     return {line.split()[0] for line in listed.stdout.splitlines()}
@@ -240,12 +292,15 @@ def test_what_cannot_be_written_is_said_all_the_same(
 ) -> None:
     measured = [record("udp block", 60.0)]
     (tmp_path / "transport.json").mkdir()
-    with pytest.raises(ConfigError, match="cannot write"):
-        write(
-            Output(as_json=True), tmp_path / "transport", Records(measured),
-            plot_bars("Latency", measured),
-        )  # fmt: skip
-    assert json.loads(capsys.readouterr().out)["records"][0]["p50_us"] == 60.0
+    path, picture = tmp_path / "transport", plot_bars("Latency", measured)
+    with (
+        pytest.raises(ConfigError, match="cannot write"),
+        written(Output(as_json=True), path, Records(measured), picture),
+    ):
+        print("the tables")
+    shown, said = capsys.readouterr().out.splitlines()
+    assert shown == "the tables"
+    assert json.loads(said)["records"][0]["p50_us"] == 60.0
     with pytest.raises(ConfigError, match="cannot write to"):
         require_writable(Path("/proc/none"))
     require_writable(tmp_path / "new" / "folder")
@@ -254,7 +309,8 @@ def test_what_cannot_be_written_is_said_all_the_same(
 def test_an_older_result_stays_where_no_new_one_comes_to_be(tmp_path: Path) -> None:
     before = tmp_path / "sampler.json"
     before.write_text("measured before")
-    write(Output(as_json=True), tmp_path / "sampler", Records(), plot_bars("Latency", []))
+    with written(Output(as_json=True), tmp_path / "sampler", Records(), plot_bars("", [])):
+        pass
     assert before.read_text() == "measured before"
     (tmp_path / "sampler.json.part").mkdir()  # where the bytes of a new one would go first
     with pytest.raises(ConfigError, match="cannot write"):

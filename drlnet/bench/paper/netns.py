@@ -11,6 +11,7 @@ from drlnet.bench.paper.groups import Group, Places
 from drlnet.bench.transport.netns import ip, namespaces
 from drlnet.bench.transport.subjects import Subject
 from drlnet.launch.process import DRLNET
+from drlnet.launch.signals import Stop
 
 _PORT = 7447
 _DRIVER = "dpdk:af_packet"
@@ -83,13 +84,15 @@ def _program(namespace: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def through_server(cores: Cores) -> Iterator[tuple[Places, list[Subject]]]:
+def through_server(
+    cores: Cores, stop: Stop | None = None
+) -> Iterator[tuple[Places, list[Subject]]]:
     """Where the roles run then, and what they talk over; all of it gone after the block.
 
     The server's host forwards between the other two: in layout (a) the actors' way to the learner.
-    Raises TransportError, as namespaces().
+    stop, errors: as namespaces().
     """
-    with namespaces("sal") as (server, of_actors, of_learner):
+    with namespaces("sal", stop) as (server, of_actors, of_learner):
         actors = _Link(of_actors, f"{of_actors}0", "10.7.1")
         learner = _Link(of_learner, f"{of_learner}0", "10.7.2")
         for link in (actors, learner):

@@ -14,7 +14,7 @@ from drlnet.cli.bench.report import (
     TransportsOption,
     end,
     names_in,
-    write,
+    written,
 )
 from drlnet.cli.options import DebugOption, EalOption, JsonOption
 from drlnet.cli.output import Output, require_writable
@@ -223,7 +223,7 @@ def measure(
         if netns:
             from drlnet.bench.paper.netns import through_server
 
-            places, subjects = stack.enter_context(through_server(places.cores))
+            places, subjects = stack.enter_context(through_server(places.cores, stop))
         results = measure_paper(
             stop,
             groups_of(subjects, quick=quick, redis=redis and not netns),
@@ -252,7 +252,6 @@ def _report(
     rows = results.records()
     block, busy = (subject.name for subject in subjects[:2])
     found, near = reductions(rows, block, busy), floors(results, rows)
-    show(rows, found, near, results, file=output.notes, network=netns)
     measured = Records(
         [record for _, record in rows],
         {
@@ -267,5 +266,6 @@ def _report(
             "interrupted": results.interrupted,
         },
     )
-    write(output, path, measured, plot(rows))
+    with written(output, path, measured, plot(rows)):
+        show(rows, found, near, results, file=output.notes, network=netns)
     return measured.to_json()

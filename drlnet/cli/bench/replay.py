@@ -18,7 +18,7 @@ from drlnet.cli.bench.report import (
     names_in,
     note_gaps,
     some_in,
-    write,
+    written,
 )
 from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output, require_writable
@@ -130,8 +130,6 @@ def _report(output: Output, results: Results, baseline: str, path: Path) -> str:
 
     records = results.records()
     slower, of_floor = ratios(records, baseline), shares(records)
-    show(records, slower, of_floor, results.includes, file=output.notes)
-    note_gaps(output, results)
     measured = Records(
         records,
         {
@@ -143,5 +141,7 @@ def _report(output: Output, results: Results, baseline: str, path: Path) -> str:
             "interrupted": results.interrupted,
         },
     )
-    write(output, path, measured, plot(records))
+    with written(output, path, measured, plot(records)):
+        show(records, slower, of_floor, results.includes, file=output.notes)
+        note_gaps(output, results)
     return measured.to_json()

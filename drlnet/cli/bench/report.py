@@ -82,14 +82,27 @@ def require_writable_file(out: Path | None) -> None:
         require_writable(out.parent)
 
 
-def write(output: Output, path: Path, records: Records[Any], picture: Figure) -> None:
-    """path.json and path.svg, and a line for each; nothing where nothing was measured."""
-    if not records.records:  # it was interrupted before: an older result stays
-        return
+@contextmanager
+def written(output: Output, path: Path, records: Records[Any], picture: Figure) -> Iterator[None]:
+    """path.json and path.svg, around a block that shows what they hold; nothing of no records.
+
+    They are there before it: a terminal that was closed takes no words. Behind it, where they are,
+    or ConfigError.
+    """
+    from drlnet.errors import ConfigError
+
+    failure: ConfigError | None = None
+    if records.records:  # else it was interrupted before: an older result stays
+        try:
+            records.write(path.with_suffix(".json"))
+            picture.save(path.with_suffix(".svg"))
+        except ConfigError as error:
+            failure = error
+    yield
     with _said_if_lost(output, records):
-        records.write(path.with_suffix(".json"))
-        picture.save(path.with_suffix(".svg"))
-    for suffix in (".json", ".svg"):
+        if failure is not None:
+            raise failure
+    for suffix in (".json", ".svg") if records.records else ():
         output.note(f"written: {path.with_suffix(suffix)}")
 
 

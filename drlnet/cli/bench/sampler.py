@@ -18,7 +18,7 @@ from drlnet.cli.bench.report import (
     names_in,
     note_gaps,
     some_in,
-    write,
+    written,
 )
 from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output, require_writable
@@ -156,8 +156,6 @@ def _report(
 
     records = results.records()
     found = ratios(records, baseline)
-    show(records, found, results.includes, file=output.notes)
-    note_gaps(output, results)
     measured = Records(
         records,
         {
@@ -168,5 +166,7 @@ def _report(
             "interrupted": results.interrupted,
         },
     )
-    write(output, path, measured, plot(records, sizes, cache_bytes()))
+    with written(output, path, measured, plot(records, sizes, cache_bytes())):
+        show(records, found, results.includes, file=output.notes)
+        note_gaps(output, results)
     return measured.to_json()

@@ -18,7 +18,7 @@ from drlnet.cli.bench.report import (
     end,
     names_in,
     note_gaps,
-    write,
+    written,
 )
 from drlnet.cli.options import DebugOption, EalOption, JsonOption
 from drlnet.cli.output import Output, require_writable
@@ -118,7 +118,7 @@ def _measure_veth(output: Output, mtu: int, rounds: int, quick: bool, out: Path)
 
     effort = effort_of(quick)
     require_writable(out)
-    with Stop() as stop, joined(mtu) as sides:
+    with Stop() as stop, joined(mtu, stop) as sides:
         results = measure_transports(
             stop,
             veth_subjects(*sides),
@@ -150,8 +150,6 @@ def _report(
 
     records = results.records()
     found = reductions(records, block=block, busy=busy)
-    show(records, found, file=output.notes, block=block, busy=busy, mtu=mtu)
-    note_gaps(output, results)
     measured = Records(
         records,
         {
@@ -161,5 +159,7 @@ def _report(
             "interrupted": results.interrupted,
         },
     )
-    write(output, path, measured, plot_bars("Latency of each operation", records))
+    with written(output, path, measured, plot_bars("Latency of each operation", records)):
+        show(records, found, file=output.notes, block=block, busy=busy, mtu=mtu)
+        note_gaps(output, results)
     return measured.to_json()
