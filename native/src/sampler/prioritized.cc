@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "base/assert.h"
@@ -128,7 +127,6 @@ class Prioritized final : public Sampler {
     plan_.places.resize(n);
     kernel_.stratify(random.bits(), static_cast<double>(n), plan_.places.data(), n);
     plan_.order.resize(n);
-    std::iota(plan_.order.begin(), plan_.order.end(), 0);
     shuffle(plan_.order, random);
     plan_.after = random;
   }
@@ -157,13 +155,16 @@ class Prioritized final : public Sampler {
            n > 0 && n <= kMostAhead && tree_.total() > 0;
   }
 
-  // Fisher and Yates, two of their random numbers to a word.
+  // Fills in a random permutation (Fisher and Yates, from the inside out: each comes to a random
+  // place, and what was there to its own), two of their random numbers to a word.
   void shuffle(std::span<uint32_t> order, Random& random) {
     words_.resize(order.size() / 2 + 1);
     kernel_.random_words(random.bits(), words_.data(), words_.size());
-    for (size_t i = order.size(); i > 1; --i) {
+    for (uint32_t i = 0; i < order.size(); ++i) {
       const auto bits = static_cast<uint32_t>(words_[i / 2] >> (i % 2 * 32));
-      std::swap(order[i - 1], order[random.below(static_cast<uint32_t>(i), bits)]);
+      const uint32_t place = random.below(i + 1, bits);
+      order[i] = order[place];
+      order[place] = i;
     }
   }
 

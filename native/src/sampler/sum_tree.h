@@ -41,8 +41,9 @@ class SumTree {
   double total() const { return *arrays_.levels[arrays_.height - 1].sums; }
 
   // For each target in [0, total()] the leaf under which it falls, counting masses from leaf 0.
-  // Never a leaf of mass 0, whatever rounding does. total() > 0. Targets are scratch: overwritten.
-  // Ascending targets are the fastest. O(targets.size() * log(leaf_count)).
+  // Never a leaf of mass 0, whatever rounding does. total() > 0. Targets ascend, and are scratch:
+  // overwritten. One in each equal part of the total is the fastest.
+  // O(targets.size() * log(leaf_count)).
   void find(std::span<double> targets, std::span<uint32_t> leaves) const {
     kernel_->find(arrays_, targets.data(), leaves.data(), targets.size());
   }

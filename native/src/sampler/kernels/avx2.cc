@@ -106,9 +106,17 @@ struct Node {
     const uint32_t child = not_above(scan16(widen(family)), target);
     return child < kLeaves ? child : last_above_zero<kLeaves>(family);
   }
+  static void choose_nodes(const TreeArrays& tree, double* targets, uint32_t* places,
+                           size_t count) {
+    choose_each_node<Node>(tree, targets, places, count);
+  }
   static void choose_leaves(const float* leaves, const double* targets, uint32_t* places,
                             size_t count) {
     choose_each_leaf<Node>(leaves, targets, places, count);
+  }
+  template <typename T>
+  static void sum_all(const T* children, double* sums, uint32_t count) {
+    sum_each<Node>(children, sums, count);
   }
 };
 

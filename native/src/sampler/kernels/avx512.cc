@@ -30,18 +30,24 @@ struct Node {
     const __m512d low = scan8(x.low);
     return {low, _mm512_add_pd(scan8(x.high), last(low))};
   }
-  static __m512 scan16(__m512 x) {  // of float32
-    x = _mm512_mask_add_ps(x, 0xAAAA, x, _mm512_moveldup_ps(x));
-    x = _mm512_mask_add_ps(x, 0xCCCC, x, _mm512_permute_ps(x, 0x55));
-    const __m512i low_quads = _mm512_mask_set1_epi32(_mm512_set1_epi32(3), 0xFF00, 11);
-    x = _mm512_mask_add_ps(x, 0xF0F0, x, _mm512_permutexvar_ps(low_quads, x));
-    return _mm512_mask_add_ps(x, 0xFF00, x, _mm512_permutexvar_ps(_mm512_set1_epi32(7), x));
-  }
   static double sum8(__m512d eight) {
     const __m256d quad =
         _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd(eight, 1));
     const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(quad), _mm256_extractf128_pd(quad, 1));
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
+  }
+  // One of each vector.
+  [[gnu::always_inline]] static __m512d sums_of(const __m512d (&x)[8]) {
+    constexpr int kLow = 0x44, kHigh = 0xEE, kEven = 0x88, kOdd = 0xDD;
+    const auto halves = [](__m512d a, __m512d b) __attribute__((always_inline)) {
+      return _mm512_add_pd(_mm512_shuffle_f64x2(a, b, kLow), _mm512_shuffle_f64x2(a, b, kHigh));
+    };
+    const auto quarters = [](__m512d a, __m512d b) __attribute__((always_inline)) {
+      return _mm512_add_pd(_mm512_shuffle_f64x2(a, b, kEven), _mm512_shuffle_f64x2(a, b, kOdd));
+    };
+    const __m512d even = quarters(halves(x[0], x[2]), halves(x[4], x[6]));
+    const __m512d odd = quarters(halves(x[1], x[3]), halves(x[5], x[7]));
+    return _mm512_add_pd(_mm512_unpacklo_pd(even, odd), _mm512_unpackhi_pd(even, odd));
   }
   static uint32_t not_above(__m512d x, double target) {
     return static_cast<uint32_t>(
@@ -53,16 +59,14 @@ struct Node {
     const __mmask8 high = _mm512_cmp_pd_mask(x.high, t, _CMP_LE_OQ);
     return static_cast<uint32_t>(__builtin_popcount(_mm512_kunpackb(high, low)));
   }
-  static uint32_t not_above(__m512 x, float target) {
-    const __mmask16 all = _mm512_cmp_ps_mask(x, _mm512_set1_ps(target), _CMP_LE_OQ);
-    return static_cast<uint32_t>(__builtin_popcount(all));
-  }
 
-  static double sum(const float* family) {
-    const Eight x = widen(_mm512_load_ps(family));
-    return sum8(_mm512_add_pd(x.low, x.high));
+  static __m512d eight_of(const double* family) { return _mm512_load_pd(family); }
+  static __m512d eight_of(const float* family) {
+    return _mm512_add_pd(_mm512_cvtps_pd(_mm256_load_ps(family)),
+                         _mm512_cvtps_pd(_mm256_load_ps(family + 8)));
   }
-  static double sum(const double* family) { return sum8(_mm512_load_pd(family)); }
+  static double sum(const float* family) { return sum8(eight_of(family)); }
+  static double sum(const double* family) { return sum8(eight_of(family)); }
   static double scan(const double* family, double* before) {
     const __m512d through = scan8(_mm512_load_pd(family)), total = last(through);
     // By one place, and infinite where nothing follows.
@@ -93,26 +97,167 @@ struct Node {
     const uint32_t child = not_above(scan16(widen(_mm512_load_ps(family))), target);
     return child < kLeaves ? child : last_above_zero<kLeaves>(family);
   }
-  // In float32 all sixteen leaves are one vector, and its prefix sums are off by four roundings at
-  // most, which is 2^-22 of each. A target that lies further than that from all of them (and than
-  // what rounding it to float32 takes, among denormal numbers too) falls where it does in float64,
-  // for half the instructions; of the others float64 decides.
+
+  // A batch looks at many families, so they are turned: a vector of the first child of each, one of
+  // the second, and so on. Sums and comparisons then serve as many families as a vector has places,
+  // and only turning them moves anything across one.
+
+  // Two neighbours each of eight families, which begin at families[i] * kFan.
+  [[gnu::always_inline]] static void turn(const double* children, const uint32_t* families,
+                                          __m512d* turned) {
+    __m512d x[2];
+#pragma GCC unroll 2
+    for (uint32_t i = 0; i < 2; ++i) {
+      const auto pair = [&](uint32_t lane) __attribute__((always_inline)) {
+        return _mm_load_pd(children + size_t{families[i + 2 * lane]} * kFan);
+      };
+      x[i] = _mm512_castpd128_pd512(pair(0));
+      x[i] = _mm512_insertf64x2(x[i], pair(1), 1);
+      x[i] = _mm512_insertf64x2(x[i], pair(2), 2);
+      x[i] = _mm512_insertf64x2(x[i], pair(3), 3);
+    }
+    turned[0] = _mm512_unpacklo_pd(x[0], x[1]);
+    turned[1] = _mm512_unpackhi_pd(x[0], x[1]);
+  }
+  // Four neighbours each of sixteen.
+  [[gnu::always_inline]] static void turn(const float* children, const uint32_t* families,
+                                          __m512* turned) {
+    __m512 x[4];
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < 4; ++i) {
+      const auto quad = [&](uint32_t lane) __attribute__((always_inline)) {
+        return _mm_load_ps(children + size_t{families[i + 4 * lane]} * kLeaves);
+      };
+      x[i] = _mm512_castps128_ps512(quad(0));
+      x[i] = _mm512_insertf32x4(x[i], quad(1), 1);
+      x[i] = _mm512_insertf32x4(x[i], quad(2), 2);
+      x[i] = _mm512_insertf32x4(x[i], quad(3), 3);
+    }
+    const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(x[0], x[1]));
+    const __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(x[2], x[3]));
+    const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(x[0], x[1]));
+    const __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(x[2], x[3]));
+    turned[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23));
+    turned[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23));
+    turned[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
+    turned[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
+  }
+
+  static __mmask8 at_most(__m512d a, __m512d b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }
+  static __mmask16 at_most(__m512 a, __m512 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+  static __m512d choice(__m512d no, __mmask8 yes, __m512d a) {
+    return _mm512_mask_mov_pd(no, yes, a);
+  }
+  static __m512 choice(__m512 no, __mmask16 yes, __m512 a) {
+    return _mm512_mask_mov_ps(no, yes, a);
+  }
+  static void add(__m256i& x, __mmask8 to, uint32_t n) {
+    x = _mm256_mask_add_epi32(x, to, x, _mm256_set1_epi32(static_cast<int>(n)));
+  }
+  static void add(__m512i& x, __mmask16 to, uint32_t n) {
+    x = _mm512_mask_add_epi32(x, to, x, _mm512_set1_epi32(static_cast<int>(n)));
+  }
+  // Adds to child how many of the prefix sums, the last one aside, are not above the target, and
+  // makes the last of those below. By halving; the sums are used up.
+  template <uint32_t kCount, typename Vector, typename Index>
+  [[gnu::always_inline]] static void choose_each(Vector (&through)[kCount], Vector target,
+                                                 Index& child, Vector& below) {
+#pragma GCC unroll 4
+    for (uint32_t half = kCount / 2; half > 0; half /= 2) {
+      const auto passed = at_most(through[half - 1], target);
+      add(child, passed, half);
+      below = choice(below, passed, through[half - 1]);
+#pragma GCC unroll 8
+      for (uint32_t i = 0; i + 1 < half; ++i) {
+        through[i] = choice(through[i], passed, through[i + half]);
+      }
+    }
+  }
+
+  static void choose_nodes(const TreeArrays& tree, double* targets, uint32_t* places,
+                           size_t count) {
+    size_t i = 0;
+    for (; i + kFan <= count; i += kFan) choose_8_nodes(tree, targets + i, places + i);
+    choose_each_node<Node>(tree, targets + i, places + i, count - i);
+  }
+  [[gnu::always_inline]] static void choose_8_nodes(const TreeArrays& tree, double* targets,
+                                                    uint32_t* places) {
+    const __m512d target = _mm512_loadu_pd(targets);
+    __m512d x[kFan];
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < kFan; i += 2) turn(tree.levels[0].sums + i, places, x + i);
+    // Prefix sums, as scan8 adds them.
+#pragma GCC unroll 3
+    for (uint32_t half = 1; half < kFan; half *= 2) {
+#pragma GCC unroll 8
+      for (uint32_t i = 0; i < kFan; ++i) {
+        if (i & half) x[i] = _mm512_add_pd(x[i], x[(i & ~(half - 1)) - 1]);
+      }
+    }
+    if (at_most(x[kFan - 1], target) != 0) [[unlikely]]
+      return choose_each_node<Node>(tree, targets, places, kFan);
+    __m256i child = _mm256_setzero_si256();
+    __m512d below = _mm512_setzero_pd();
+    choose_each(x, target, child, below);
+    const __m256i first = _mm256_slli_epi32(_mm256_loadu_epi32(places), kFanBits);
+    _mm256_storeu_epi32(places, _mm256_add_epi32(first, child));
+    _mm512_storeu_pd(targets, _mm512_sub_pd(target, below));
+    for (uint32_t i = 0; i < kFan; ++i) {
+      __builtin_prefetch(tree.leaves + size_t{places[i]} * kLeaves);
+    }
+  }
+
   static void choose_leaves(const float* leaves, const double* targets, uint32_t* places,
                             size_t count) {
-    float least[kBlock], most[kBlock];
-    for (size_t i = 0; i < count; ++i) {
-      least[i] = static_cast<float>(targets[i] * (1 - 0x1p-21) - double{FLT_TRUE_MIN});
-      most[i] = static_cast<float>(targets[i] * (1 + 0x1p-21) + double{FLT_TRUE_MIN});
+    size_t i = 0;
+    for (; i + kLeaves <= count; i += kLeaves) choose_16_leaves(leaves, targets + i, places + i);
+    choose_each_leaf<Node>(leaves, targets + i, places + i, count - i);
+  }
+  // In float32, whose prefix sums are off by fifteen roundings at most, which is less than 2^-20 of
+  // each. A target that lies further than that from all of them (and than what its own rounding
+  // takes) falls where it does in float64, for a third of the work; of the others float64 decides.
+  [[gnu::always_inline]] static void choose_16_leaves(const float* leaves, const double* targets,
+                                                      uint32_t* places) {
+    const __m512 target =
+        _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(_mm512_loadu_pd(targets))),
+                           _mm512_cvtpd_ps(_mm512_loadu_pd(targets + 8)), 1);
+    const __m512 margin =
+        _mm512_add_ps(_mm512_mul_ps(target, _mm512_set1_ps(0x1p-19f)), _mm512_set1_ps(FLT_MIN));
+    const __m512 most = _mm512_add_ps(target, margin), least = _mm512_sub_ps(target, margin);
+    __m512 x[kLeaves];
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < kLeaves; i += 4) turn(leaves + i, places, x + i);
+#pragma GCC unroll 16
+    for (uint32_t i = 1; i < kLeaves; ++i) x[i] = _mm512_add_ps(x[i], x[i - 1]);
+    const __mmask16 behind = at_most(x[kLeaves - 1], most);
+    __m512i child = _mm512_setzero_si512();
+    __m512 below = _mm512_setzero_ps();
+    choose_each(x, most, child, below);
+    const uint32_t unsure = behind | _mm512_cmp_ps_mask(below, least, _CMP_GT_OQ);
+    uint32_t families[kLeaves];
+    const __m512i family = _mm512_loadu_si512(places);
+    _mm512_storeu_si512(families, family);
+    _mm512_storeu_si512(places, _mm512_add_epi32(_mm512_slli_epi32(family, kLeafBits), child));
+    if (unsure == 0) [[likely]]
+      return;
+    for (uint32_t i = 0; i < kLeaves; ++i) {
+      if ((unsure >> i & 1) == 0) continue;
+      places[i] = families[i];
+      choose_each_leaf<Node>(leaves, targets + i, places + i, 1);
     }
-    for (size_t i = 0; i < count; ++i) {
-      const size_t first = size_t{places[i]} * kLeaves;
-      const __m512 through = scan16(_mm512_load_ps(leaves + first));
-      const uint32_t surely = not_above(through, least[i]);
-      uint32_t child = not_above(through, most[i]);
-      if (child != surely || child == kLeaves) [[unlikely]]
-        child = choose_leaf(leaves + first, targets[i]);
-      places[i] = static_cast<uint32_t>(first) + child;
+  }
+
+  template <typename T>
+  static void sum_all(const T* children, double* sums, uint32_t count) {
+    constexpr size_t kChildren = kChildrenOf<T>;
+    uint32_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+      __m512d x[8];
+#pragma GCC unroll 8
+      for (uint32_t j = 0; j < 8; ++j) x[j] = eight_of(children + (i + j) * kChildren);
+      _mm512_store_pd(sums + i, sums_of(x));
     }
+    sum_each<Node>(children + i * kChildren, sums + i, count - i);
   }
 };
 

@@ -54,7 +54,8 @@ struct Kernel {
   // Sets leaves and all sums above them. Of a leaf that is named twice the later mass holds.
   void (*set)(const TreeArrays& tree, const uint32_t* leaves, const float* masses, size_t count);
 
-  // The leaf under which each target in [0, total] falls; targets are overwritten. total > 0.
+  // The leaf under which each target in [0, total] falls; targets ascend, and are overwritten.
+  // total > 0.
   void (*find)(const TreeArrays& tree, double* targets, uint32_t* leaves, size_t count);
 
   // One target from each of `count` equal parts of [0, total], ascending: (i + u_i) * total / count

@@ -48,23 +48,30 @@ template <typename Node>
                                             : Node::scan(below.sums + first, below.before + first);
 }
 
+template <typename T>
+constexpr size_t kChildrenOf = sizeof(T) == sizeof(float) ? kLeaves : kFan;
+
+// Sums over the first `count` families.
+template <typename Node, typename T>
+[[gnu::always_inline]] inline void sum_each(const T* children, double* sums, uint32_t count) {
+  for (size_t i = 0; i < count; ++i) sums[i] = Node::sum(children + i * kChildrenOf<T>);
+}
+
 // Stores the masses and sums the leaves over which they lie.
 template <typename Node>
 void set_leaves(const TreeArrays& tree, const uint32_t* leaves, const float* masses, size_t count) {
   double* sums = tree.levels[0].sums;
   if (tree.levels[0].nodes <= count) {
     for (size_t i = 0; i < count; ++i) tree.leaves[leaves[i]] = masses[i];
-    for (uint32_t node = 0; node < tree.levels[0].nodes; ++node) {
-      sums[node] = Node::sum(tree.leaves + size_t{node} * kLeaves);
-    }
-    return;
+    return Node::sum_all(tree.leaves, sums, tree.levels[0].nodes);
   }
+  const bool far = size_t{tree.levels[0].nodes} * kLeaves * sizeof(float) > kMiddleBytes;
   // First all masses of a block, then the sums over them: a vector that is loaded right after one
   // of its elements was stored would wait for the store.
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = count - begin < kBlock ? count : begin + kBlock;
     const size_t ahead = count - end < kBlock ? count : end + kBlock;
-    for (size_t i = begin == 0 ? 0 : end; i < ahead; ++i) {
+    for (size_t i = begin == 0 ? 0 : end; far && i < ahead; ++i) {
       __builtin_prefetch(tree.leaves + leaves[i], 1);
     }
     for (size_t i = begin; i < end; ++i) tree.leaves[leaves[i]] = masses[i];
@@ -101,7 +108,23 @@ void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, si
   }
   for (; level + 1 < tree.height; ++level) {
     const uint32_t nodes = tree.levels[level + 1].nodes;
+    if (level == 0) {
+      Node::sum_all(tree.levels[0].sums, tree.levels[1].sums, nodes);
+      continue;
+    }
     for (uint32_t node = 0; node < nodes; ++node) sum_family<Node>(tree, level, node);
+  }
+}
+
+// `places` are nodes of level 1, then of level 0, whose leaves are then on their way.
+template <typename Node>
+[[gnu::always_inline]] inline void choose_each_node(const TreeArrays& tree, double* targets,
+                                                    uint32_t* places, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const size_t first = size_t{places[i]} * kFan;
+    places[i] =
+        static_cast<uint32_t>(first) + Node::choose(tree.levels[0].sums + first, targets[i]);
+    __builtin_prefetch(tree.leaves + size_t{places[i]} * kLeaves);
   }
 }
 
@@ -131,11 +154,7 @@ void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* 
       if (far) __builtin_prefetch(next + size_t{places[i]} * kFan);
     }
   } else {
-    for (size_t i = 0; i < count; ++i) {
-      const size_t first = size_t{places[i]} * kFan;
-      places[i] = static_cast<uint32_t>(first) + Node::choose(here.sums + first, targets[i]);
-      __builtin_prefetch(tree.leaves + size_t{places[i]} * kLeaves);
-    }
+    Node::choose_nodes(tree, targets, places, count);
   }
 }
 
@@ -150,8 +169,9 @@ void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* 
   return level;
 }
 
-// Places all targets on the nodes of a level, looking from each target's node for the next one's:
-// ascending targets pass over every node once.
+// Places ascending targets on the nodes of a level: marks at each node's first target, of which the
+// sum up to a target is its node. No branch depends on the masses. Where there is a target in each
+// equal part of the total, a node's first one is guessed right to within one.
 [[gnu::always_inline]] inline void merge(const TreeArrays::Level& level, double* targets,
                                          uint32_t* places, size_t count) {
   double starts[kMostMerged + 1];
@@ -163,16 +183,22 @@ void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* 
     base += within;
     within = 0;
   }
-  starts[level.nodes] = base + within;
+  const double total = base + within, part = static_cast<double>(count) / total;
+  for (size_t i = 0; i < count; ++i) places[i] = 0;
   // Nothing falls behind the last node that adds anything, whatever rounding does.
-  const double total = starts[level.nodes];
-  for (uint32_t i = level.nodes; i > 0 && starts[i] == total; --i) starts[i] = __builtin_inf();
+  for (uint32_t node = 1; node < level.nodes && starts[node] < total; ++node) {
+    const double start = starts[node];
+    auto first = static_cast<size_t>(start * part);
+    if (first >= count) first = count - 1;
+    first += targets[first] < start;
+    while (first < count && targets[first] < start) ++first;
+    while (first > 0 && targets[first - 1] >= start) --first;
+    if (first < count) ++places[first];
+  }
   uint32_t node = 0;
   for (size_t i = 0; i < count; ++i) {
-    while (targets[i] < starts[node]) --node;
-    while (targets[i] >= starts[node + 1]) ++node;
+    places[i] = node += places[i];
     targets[i] -= starts[node];
-    places[i] = node;
   }
 }
 
