@@ -1,6 +1,5 @@
 // The client's calls, one after another as PROTOCOL.md lists them.
 #include <algorithm>
-#include <limits>
 
 #include "base/clock.h"
 #include "base/streaming_copy.h"
@@ -55,13 +54,9 @@ void check_update(std::span<const uint64_t> keys, std::span<const float> priorit
                     " priorities",
                 "send one priority for each key");
   }
-  const auto sound = [](float priority) {
-    return (priority >= 0) & (priority <= std::numeric_limits<float>::max());
-  };
-  bool all = true;  // without an early exit this is a few vector instructions
-  for (const float priority : priorities) all &= sound(priority);
-  if (all) return;
-  const auto at = std::ranges::find_if_not(priorities, sound);
+  if (greatest_priority(priorities)) return;
+  const auto at = std::ranges::find_if(
+      priorities, [](const float& priority) { return !greatest_priority({&priority, 1}); });
   throw Error(Status::bad_priority,
               "priority " + std::to_string(at - priorities.begin()) + " of an update is " +
                   std::to_string(*at),

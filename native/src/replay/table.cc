@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/assert.h"
@@ -16,16 +15,6 @@ constexpr uint32_t kMostTraced = 16;  // rows of an item
 TableSpec checked(TableSpec spec) {
   check(spec);
   return spec;
-}
-
-// The bits of the greatest one: finite numbers >= 0 are ordered as their bits are, below all
-// others. Integers may be compared in any order, many at a time.
-uint32_t greatest_bits(std::span<const float> numbers) {
-  uint32_t greatest = 0;
-  for (const float number : numbers) {
-    greatest = std::max(greatest, std::bit_cast<uint32_t>(number + 0.0f));  // of -0: those of 0
-  }
-  return greatest;
 }
 
 }  // namespace
@@ -64,8 +53,8 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
                                 uint64_t& applied, uint64_t& stale) {
   applied = stale = 0;
   if (keys.size() != priorities.size()) return Status::bad_request;
-  constexpr auto kMost = std::bit_cast<uint32_t>(std::numeric_limits<float>::max());
-  if (greatest_bits(priorities) > kMost) return Status::bad_priority;
+  const std::optional<float> greatest = greatest_priority(priorities);
+  if (!greatest) return Status::bad_priority;
   // So large that one turn does for the usual batch: what a sampler does above its leaves, it does
   // once per turn.
   std::array<uint32_t, 1024> slots;
@@ -84,7 +73,8 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
       const bool drawable = here & drawable_[slots[n]];
       n += drawable;
     }
-    maximum = std::max(maximum, std::bit_cast<float>(greatest_bits({live.data(), n})));
+    const bool all = n == keys.size();
+    maximum = std::max(maximum, all ? *greatest : *greatest_priority({live.data(), n}));
     sampler_->update({slots.data(), n}, {live.data(), n});
     if (changes_) changes_->add({slots.data(), n});
     applied += n;

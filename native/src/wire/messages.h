@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,6 +82,8 @@ struct UpdateHeader {
 struct UpdateResult {
   uint64_t applied, stale;
 };
+// Null when one of them is NaN, infinite or negative; 0 when there is none.
+std::optional<float> greatest_priority(std::span<const float> priorities);
 
 // new_priorities: ChangesRequest  ->  ChangesHeader, keys u64[count], stored priorities f32[count]:
 // the items that were created, or whose priority was set, after the change numbered `since`, in the
