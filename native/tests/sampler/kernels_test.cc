@@ -46,23 +46,23 @@ std::vector<float> priorities(size_t count, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("max(p, floor)^alpha is within 0.507 ulp") {
+TEST_CASE("max(p, floor)^alpha is right to a relative 2e-7, above an alpha of 1 to 5e-7") {
   const std::vector<float> all = priorities(20000, 3);
   std::vector<float> masses(all.size());
   for (const Kernel* kernel : kernels()) {
     for (const float floor : {FLT_MIN, 1e-6f, 0.01f}) {
-      for (const float alpha : {0.0f, 0.1f, 0.25f, 0.5f, 0.6f, 0.7f, 1.0f, 1.5f, 4.0f}) {
+      for (const float alpha :
+           {0.0f, 0.1f, 0.25f, 0.5f, 0.6f, 0.7f, 0.9f, 1.0f, 1.5f, 3.999f, 4.0f}) {
         kernel->power(all.data(), masses.data(), all.size(), floor, alpha);
         long double worst = 0;
         for (size_t i = 0; i < all.size(); ++i) {
           const long double raised = std::pow(static_cast<long double>(std::max(all[i], floor)),
                                               static_cast<long double>(alpha));
           const auto exact = std::clamp<long double>(raised, FLT_MIN, FLT_MAX);
-          const long double ulp = std::ldexp(1.0L, std::ilogb(exact) - 23);
-          worst = std::max(worst, std::abs(static_cast<long double>(masses[i]) - exact) / ulp);
+          worst = std::max(worst, std::abs(static_cast<long double>(masses[i]) - exact) / exact);
         }
         INFO(std::string(kernel->name), " floor ", floor, " alpha ", alpha);
-        CHECK(worst <= 0.507L);
+        CHECK(worst <= (alpha <= 1 ? 2e-7L : 5e-7L));
       }
     }
   }
