@@ -66,20 +66,18 @@ void set_leaves(const TreeArrays& tree, const uint32_t* leaves, const float* mas
     return Node::sum_all(tree.leaves, sums, tree.levels[0].nodes);
   }
   const bool far = size_t{tree.levels[0].nodes} * kLeaves * sizeof(float) > kMiddleBytes;
-  // First all masses of a block, then the sums over them: a vector that is loaded right after one
-  // of its elements was stored would wait for the store.
-  for (size_t begin = 0; begin < count; begin += kBlock) {
-    const size_t end = count - begin < kBlock ? count : begin + kBlock;
-    const size_t ahead = count - end < kBlock ? count : end + kBlock;
-    for (size_t i = begin == 0 ? 0 : end; far && i < ahead; ++i) {
-      __builtin_prefetch(tree.leaves + leaves[i], 1);
-    }
-    for (size_t i = begin; i < end; ++i) tree.leaves[leaves[i]] = masses[i];
-    for (size_t i = begin; i < end; ++i) {
-      const uint32_t node = leaves[i] / kLeaves;
-      if (i + 1 < end && leaves[i + 1] / kLeaves == node) continue;
-      sums[node] = Node::sum(tree.leaves + size_t{node} * kLeaves);
-    }
+  // A mass is fetched, stored and summed one after another, with others between: a vector that is
+  // loaded right after one of its elements was stored would wait for the store.
+  for (size_t i = 0; far && i < kBlock && i < count; ++i) {
+    __builtin_prefetch(tree.leaves + leaves[i], 1);
+  }
+  for (size_t i = 0; i < kAhead && i < count; ++i) tree.leaves[leaves[i]] = masses[i];
+  for (size_t i = 0; i < count; ++i) {
+    if (far && i + kBlock < count) __builtin_prefetch(tree.leaves + leaves[i + kBlock], 1);
+    if (i + kAhead < count) tree.leaves[leaves[i + kAhead]] = masses[i + kAhead];
+    const uint32_t node = leaves[i] / kLeaves;
+    if (i + 1 < count && leaves[i + 1] / kLeaves == node) continue;
+    sums[node] = Node::sum(tree.leaves + size_t{node} * kLeaves);
   }
 }
 
