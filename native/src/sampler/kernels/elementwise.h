@@ -15,6 +15,7 @@ namespace {
 constexpr double kTwo52 = 0x1.0p52;
 constexpr uint64_t kTwo52Bits = __builtin_bit_cast(uint64_t, kTwo52);
 constexpr uint64_t kOneBits = __builtin_bit_cast(uint64_t, 1.0);
+
 // The coefficients below are those of the least maximal error (Remez). Polynomials are summed by
 // halves (Estrin), so that the multiplications need not wait for one another.
 
