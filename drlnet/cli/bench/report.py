@@ -78,8 +78,16 @@ def note_gaps(output: Output, results: Results) -> None:
 
 def require_writable_file(out: Path | None) -> None:
     """As require_writable, of a file, if one is named."""
-    if out is not None and not (out.exists() and os.access(out, os.W_OK)):
-        require_writable(out.parent)
+    from drlnet.errors import ConfigError
+
+    if out is None:
+        return
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder", "name a file in it with --out")
+    if not out.exists() or out.is_file():  # it is replaced as a whole, by one beside it
+        require_writable(out.resolve().parent)
+    elif not os.access(out, os.W_OK):
+        raise ConfigError(f"cannot write to {out}", "choose another file with --out")
 
 
 @contextmanager
