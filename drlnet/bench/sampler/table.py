@@ -39,7 +39,7 @@ def caption(
     if any(record.subject not in {*includes, COPY} for record in records):
         lines.append(
             "Samplers of drlnet are called in native code, as its server calls them. Draw: slots "
-            "and probabilities, shuffled (weights are the learner's). Update: the exponent and the "
+            "and probabilities (weights are the learner's). Update: the exponent and the "
             "tree; uniform and fifo keep no priorities, theirs does nothing. Where a name says no "
             f"kernel, prioritized runs the fastest that this CPU has: {native.kernel_names()[0]}."
         )
