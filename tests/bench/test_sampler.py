@@ -237,10 +237,13 @@ def test_the_table_fits_and_the_plot_marks_the_caches() -> None:
         for subject in ("prioritized", "numpy")
     ]
     file = io.StringIO()
-    show(records, ratios(records, "prioritized"), {"numpy": "draw: x; update: y"}, file=file)
+    includes = {name: f"draw: {name}; update: y" for name in ("numpy", "failed")}
+    show(records, ratios(records, "prioritized"), includes, file=file)
     lines = file.getvalue().splitlines()
     assert max(len(line) for line in lines) <= 80
     assert any("1.00x" in line for line in lines)
+    assert "  numpy: draw: numpy; update: y" in lines
+    assert "failed" not in file.getvalue()
     caches = {"L1": 48 * 1024, "L2": 2 << 20, "L3": 480 << 20}
     svg = plot(records, sizes, caches).svg()
     words = [part.text for part in ElementTree.fromstring(svg).iter()]
