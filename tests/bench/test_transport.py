@@ -316,6 +316,9 @@ def test_an_older_result_stays_where_no_new_one_comes_to_be(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match="cannot write"):
         Records([record("udp block", 60.0)]).write(before)
     assert before.read_text() == "measured before"
+    with pytest.raises(ConfigError, match="No space left") as full:
+        Records([record("udp block", 60.0)]).write(Path("/dev/full"))
+    assert full.value.remedy == "make room, or choose another path"
     Records([record("udp block", 60.0)]).write(Path("/dev/null"))
     assert Path("/dev/null").is_char_device()
 

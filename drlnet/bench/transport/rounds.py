@@ -93,9 +93,8 @@ def measure_transports(
                 measured = (turn or here)(subject)
             except DrlnetError as error:
                 cause = error.cause if number == 1 else f"from round {number} on: {error.cause}"
-                results.unavailable[subject.name] = cause
                 left.remove(subject)
-                note(f"{subject.name}: skipped: {cause}")
+                results.leave_out(subject.name, cause, note)
             else:
                 results.add(subject.name, subject.polling_threads, measured)
             if stop.is_set():

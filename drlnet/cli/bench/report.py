@@ -48,6 +48,19 @@ def some_in(words: str | None) -> list[str] | None:
     return [] if words == "none" else names_in(words)
 
 
+def numbers_in(words: str, least: int, what: str, example: str) -> list[int]:
+    """Of an option that takes N,...; raises ConfigError where they are none, or too small."""
+    from drlnet.errors import ConfigError
+
+    try:
+        found = [int(word) for word in words.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < least:
+        raise ConfigError(f"'{words}' are no {what}", f"give for example {example}")
+    return found
+
+
 def effort_of(quick: bool) -> Effort:
     """How long each operation of each round is measured."""
     from drlnet.bench.rounds import QUICK, Effort
@@ -61,10 +74,17 @@ def end_if(stop: Stop) -> None:
         raise typer.Exit(stop.exit_code)
 
 
-def end(output: Output, stop: Stop, line: str) -> str:
+def note_interruption(output: Output, *, measured: bool) -> None:
+    """What there is of a benchmark that was told to stop."""
+    until_then = "what is shown is what was measured until then"
+    output.note(f"interrupted: {until_then if measured else 'nothing was measured until then'}")
+
+
+def end(output: Output, stop: Stop, measured: Records[Any]) -> str:
     """The JSON object that ends the command; when it was told to stop, ends it here."""
+    line = measured.to_json()
     if stop.is_set():
-        output.note("interrupted: what is shown is what was measured until then")
+        note_interruption(output, measured=bool(measured.records))
         output.result(line)
     end_if(stop)
     return line
