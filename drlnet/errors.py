@@ -7,6 +7,10 @@ internal error, 2 wrong usage of a command, 130 an interruption.
 
 from __future__ import annotations
 
+import errno
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 class DrlnetError(Exception):
     """The root: `cause` is one line that says what happened, `remedy` one that says what to do."""
@@ -163,6 +167,13 @@ _BY_STATUS: dict[int, type[DrlnetError]] = {
     12: SessionLost,
     13: BadRequest,
 }
+
+
+def cannot_write(path: object, error: OSError, remedy: str = "choose another path") -> ConfigError:
+    """For a path that was named. remedy: where it is no lack of room."""
+    if error.errno in DISK_FULL:
+        remedy = f"make room, or {remedy}"
+    return ConfigError(f"cannot write {path}: {error.strerror}", remedy)
 
 
 def from_status(status: int, cause: str, remedy: str = "") -> DrlnetError:

@@ -201,7 +201,7 @@ class OracleTable:
         return {place: mass / total for place, mass in masses.items()}
 
     def sample(self, n: int, *, timeout: float | None = None) -> OracleBatch:
-        """Stratified, with replacement, shuffled."""
+        """Stratified, with replacement, in random order: any run is as good as any other."""
         probabilities = self.probabilities()
         places = sorted(probabilities, key=self._key)
         edges = np.cumsum([probabilities[place] for place in places])

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from drlnet.errors import ConfigError
+from drlnet.errors import cannot_write
 from drlnet.metrics.host import host_facts
 from drlnet.metrics.whole import write_whole
 
@@ -126,6 +126,4 @@ class Records(Generic[M]):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, f"{self.to_json(indent=1)}\n".encode())
         except OSError as error:
-            raise ConfigError(
-                f"cannot write {path}: {error.strerror}", "choose another path"
-            ) from error
+            raise cannot_write(path, error) from error

@@ -78,6 +78,11 @@ class Results:
         """Adds one round of one operation."""
         self.rounds.setdefault((subject, op, workload), []).append(list(latencies_us))
 
+    def leave_out(self, subject: str, cause: str, note: Callable[[str], None]) -> None:
+        """What was measured of it stays."""
+        self.unavailable[subject] = cause
+        note(f"{subject}: skipped: {cause}")
+
     def in_order(self, ops: Sequence[str], *, workloads_first: bool = False) -> list[Key]:
         """What was measured, by operation as in `ops`, then by workload, or the other way round.
 

@@ -67,6 +67,12 @@ def _table(
     return table
 
 
+def included(records: Sequence[Record], includes: Mapping[str, str]) -> list[str]:
+    """A line of a caption for each peer that was measured."""
+    measured = {record.subject for record in records}
+    return [f"  {name}: {words}" for name, words in includes.items() if name in measured]
+
+
 def times(ratio: float) -> str:
     """4.00x, 250x."""
     return f"{figure(ratio)}x"

@@ -26,6 +26,7 @@ from drlnet.launch.guard import child_environment
 from drlnet.launch.process import DRLNET
 from drlnet.launch.signals import Stop
 
+IMPORT_S = 60.0  # of whoever is measured; to fill it may take longer
 _GRACE_S = 10.0
 _TAG = "drlnet-worker-"  # of folders for temporary files
 
@@ -76,15 +77,15 @@ class Worker:
         except OSError as error:
             raise WorkerFailed(self._end()) from error
 
-    def answer(self, deadline_s: float) -> Any:
-        """What the call returned. Raises WorkerFailed, Stopped."""
+    def answer(self, deadline_s: float, late: str = "no answer") -> Any:
+        """What the call returned. Raises WorkerFailed, Stopped. late: what it is after that."""
         sources: list[Any] = [self._connection, self._pid_fd, self._stop.fileno()]
         end_s = time.monotonic() + deadline_s
         while self._stop.fileno() in (ready := wait(sources, max(0.0, end_s - time.monotonic()))):
             if self._stop.heard():
                 raise Stopped
         if not ready:
-            raise WorkerFailed(f"no answer within {deadline_s:g} s")
+            raise WorkerFailed(f"{late} within {deadline_s:g} s")
         try:
             succeeded, result = self._connection.recv()
         except (EOFError, OSError) as error:
@@ -130,6 +131,39 @@ class Worker:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+
+class Workers:
+    """Workers by name, each begun when it is first asked for; all end with this.
+
+    What they make has a method `ready`, which returns: whoever makes it imports what it needs.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self._workers: dict[str, Worker] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._workers
+
+    def of(self, name: str, make: Callable[[], Any]) -> Worker:
+        """That worker, whose object is made. Raises WorkerFailed, Stopped."""
+        if name not in self._workers:
+            worker = self._workers[name] = Worker(self._stop, make)
+            worker.begin("ready")
+            worker.answer(IMPORT_S, "not imported")
+        return self._workers[name]
+
+    def end(self, name: str) -> None:
+        """Ends that one; there may be another of its name."""
+        self._workers.pop(name).close()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for name in list(self._workers):
+            self.end(name)
 
 
 class Asked:

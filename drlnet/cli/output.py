@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
@@ -10,10 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from drlnet.errors import ConfigError, DrlnetError
+from drlnet.errors import DISK_FULL, ConfigError, DrlnetError, cannot_write
 
 _USUAL_BYTES = 1 << 18  # of results
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Output:
@@ -47,9 +45,7 @@ def require_writable(out: Path, option: str = "--out") -> None:
         with TemporaryFile(dir=out) as tried:
             tried.write(bytes(_USUAL_BYTES))
     except OSError as error:
-        raise ConfigError(
-            f"cannot write to {out}: {error.strerror}", f"choose another folder with {option}"
-        ) from error
+        raise cannot_write(f"to {out}", error, f"choose another folder with {option}") from error
 
 
 def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoReturn:
@@ -60,7 +56,7 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         traceback.print_exception(error)
     if isinstance(error, DrlnetError):
         cause, remedy, code = error.cause, error.remedy, error.exit_code
-    elif isinstance(error, OSError) and error.errno in _DISK_FULL:
+    elif isinstance(error, OSError) and error.errno in DISK_FULL:
         where = f" {error.filename}" if error.filename else ""
         cause = f"cannot write{where}: {error.strerror}"
         remedy, code = "make room, or write elsewhere", ConfigError.exit_code

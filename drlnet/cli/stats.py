@@ -143,14 +143,12 @@ def _sink(server: str, stop: Stop, stack: ExitStack, json: bool, follow: bool, o
 
 def _csv(path: Path, stack: ExitStack) -> Sink:
     from drlnet.dashboard import Csv
-    from drlnet.errors import ConfigError
+    from drlnet.errors import cannot_write
 
     try:
         file: TextIO = stack.enter_context(path.open("w", encoding="utf-8", newline=""))
     except OSError as error:
-        raise ConfigError(
-            f"cannot write {path}: {error.strerror}", "choose another path"
-        ) from error
+        raise cannot_write(path, error) from error
     return Csv(file)
 
 

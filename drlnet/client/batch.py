@@ -90,7 +90,7 @@ class Views(Mapping[str, NDArray[Any]]):
 
 
 class Batch:
-    """n items drawn with replacement, in shuffled order; those of one shard stand together.
+    """n items drawn with replacement; any run of those of one shard is as good as another.
 
     views: Mapping[str, array], as the item declares them.
     keys: uint64 [n], for update_priorities.

@@ -139,15 +139,15 @@ class Table:
         Own updates are in it, too, those under way as well. The server keeps up to 16 bytes per row
         for it from the first call on.
         """
-        pages = []
+        pages, known = [], since > 0
         more = True
         while more:
             *page, since, oldest, more = self._client.new_priorities(self._number, since)
             pages.append(page)
         keys, priorities = (np.concatenate(part) for part in zip(*pages, strict=True))
-        # The server names an item once for each of its changes.
+        # The server names an item once for each of its changes, and what is none to everybody.
         last = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
-        last.sort()
+        last = np.sort(last if known else last[priorities[last] > 0])
         return PriorityChanges(keys[last], priorities[last], since, oldest)
 
     def update_priorities(self, keys: ArrayLike, priorities: ArrayLike) -> tuple[int, int]:

@@ -30,7 +30,7 @@ def supervise_actors(config: Config, server: str, stop: Stop, note: Callable[[st
     with tempfile.TemporaryDirectory(prefix="drlnet-") as folder:
         config_path = Path(folder) / "config.toml"
         config_path.write_text(dump(config), encoding="utf-8")
-        with Supervisor(stop) as group:
+        with Supervisor(stop, less_memory="lower actor.num_actors") as group:
             for index in range(count):
                 group.start(f"actor-{index}", actor_args(config, config_path, server, index))
             note(f"{count} actors play {config.env.id} for {server}; Ctrl-C stops them")

@@ -48,7 +48,12 @@ class LocalRun:
 
         Raises the error of a role that fails; every process has ended when this returns.
         """
-        with Supervisor(self.stop, log_folder=self.folder.path, grace_s=self.grace_s) as group:
+        with Supervisor(
+            self.stop,
+            log_folder=self.folder.path,
+            grace_s=self.grace_s,
+            less_memory="lower replay.capacity or actor.num_actors",
+        ) as group:
             self._tell(phase="starting the server")
             address = self._start_server(group)
             if self.stop.is_set():

@@ -17,6 +17,7 @@ from drlnet.launch.guard import child_environment
 
 # The command by its file: see there why not by `-m`.
 DRLNET = (sys.executable, str(Path(__file__).resolve().parents[1] / "__main__.py"))
+LESS_MEMORY = "end what else takes it"
 _TAIL_LINES = 12
 _READ_BYTES = 65536
 
@@ -25,8 +26,9 @@ class Process:
     """A role started as `drlnet ARGS`, in a session of its own.
 
     Of its own, so that Ctrl-C in the terminal reaches only the process that supervises; it tells
-    the others in its order. Both pipes are drained without blocking. Threading: the thread that
-    started it, which must be the main one (see guard).
+    the others in its order. Both pipes are drained without blocking. less_memory: what to try when
+    it may have had too little. Threading: the thread that started it, which must be the main one
+    (see guard).
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class Process:
         args: Sequence[str],
         log_path: Path | None = None,
         program: Sequence[str] = DRLNET,
+        less_memory: str = LESS_MEMORY,
     ) -> None:
         self.name = name
+        self._less_memory = less_memory
         self.args = list(args)
         self.stopping = False  # it was told to end: any exit code will do
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -147,9 +151,9 @@ class Process:
             return kind(f"{self.name}: {own.get('cause', '')}", str(own.get("remedy", "")))
         code = self.returncode
         words = "; its last words:\n  " + "\n  ".join(self.tail) if self.tail else ""
-        remedy = "if memory ran out, lower replay.capacity or actor.num_actors"
-        if code is None or code >= 0:
-            remedy = f"run it by hand with --debug: drlnet {' '.join(self.args)}"
+        remedy = f"run it by hand with --debug: drlnet {' '.join(self.args)}"
+        if code == -signal.SIGKILL:  # as the kernel does that has none left
+            remedy = f"if memory ran out, {self._less_memory}"
         return RoleFailed(f"{self.name} {self.ending}{words}", remedy)
 
 

@@ -59,8 +59,10 @@ class Stop:
         elif time.monotonic() < self._signal_s + _ECHO_S:
             return
         else:
-            self.before_abort()
-            os._exit(128 + number)
+            try:
+                self.before_abort()
+            finally:
+                os._exit(128 + number)
         if self._raises:
             raise KeyboardInterrupt
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from drlnet.errors import RoleFailed
-from drlnet.launch.process import DRLNET, Process
+from drlnet.launch.process import DRLNET, LESS_MEMORY, Process
 from drlnet.launch.signals import Stop
 
 
@@ -39,7 +39,7 @@ class Supervisor:
 
     One thread, one selector over their pipes, their pidfds and the stop flag: nothing is polled.
     Leaving it stops every process: SIGTERM, then SIGKILL for those that have not ended after
-    `grace_s` seconds. Threading: main thread only.
+    `grace_s` seconds. less_memory: see Process. Threading: main thread only.
     """
 
     def __init__(
@@ -49,11 +49,13 @@ class Supervisor:
         log_folder: Path | None = None,
         grace_s: float = 5.0,
         program: Sequence[str] = DRLNET,
+        less_memory: str = LESS_MEMORY,
     ) -> None:
         self._stop = stop
         self._log_folder = log_folder
         self._grace_s = grace_s
         self._program = program
+        self._less_memory = less_memory
         self._selector = selectors.DefaultSelector()
         self._selector.register(stop.fileno(), selectors.EVENT_READ, None)
         self.processes: list[Process] = []
@@ -77,7 +79,7 @@ class Supervisor:
         program: what is started in place of the group's.
         """
         log_path = self._log_folder / f"{name}.log" if self._log_folder else None
-        process = Process(name, args, log_path, program or self._program)
+        process = Process(name, args, log_path, program or self._program, self._less_memory)
         self.processes.append(process)
         for pipe, stream in process.streams.items():
             self._selector.register(stream, selectors.EVENT_READ, (process, pipe))

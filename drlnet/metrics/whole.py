@@ -15,6 +15,7 @@ def write_whole(path: Path, content: bytes) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(content)
         return
+    path = path.resolve()  # a link stays one
     part = path.with_suffix(path.suffix + ".part")
     try:
         part.write_bytes(content)

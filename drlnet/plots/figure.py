@@ -21,7 +21,8 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from drlnet.errors import ConfigError
+from drlnet.errors import ConfigError, cannot_write
+from drlnet.metrics.whole import write_whole
 from drlnet.plots.style import MUTED, RC, WIDTH_INCHES, Look, decades, look, number
 
 Values = Sequence[float] | npt.NDArray[np.float64]
@@ -173,16 +174,16 @@ class Figure:
         return self._rendered(".svg").decode()
 
     def save(self, path: Path) -> None:
-        """Writes it as SVG or PNG, by the name's suffix. ConfigError when that cannot be."""
+        """Writes it as SVG or PNG, by the name's suffix. ConfigError when that cannot be; one
+        that was there stays.
+        """
         check_suffix(path)
         content = self._rendered(path.suffix.lower())
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            write_whole(path, content)
         except OSError as error:
-            raise ConfigError(
-                f"cannot write {path}: {error.strerror}", "choose another path"
-            ) from error
+            raise cannot_write(path, error) from error
 
     def _look(self, subject: str) -> Look:
         if subject not in self._looks:

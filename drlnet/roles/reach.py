@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from drlnet.client import Client
 from drlnet.roles.stop import Stop
@@ -12,18 +13,27 @@ _TIMEOUT_S = 10.0
 _SILENT_S = 1.0  # of the wait: a server that runs answers sooner
 
 
-def reach(server: str, name: str, poll: str, stop: Stop, note: Callable[[str], None]) -> Client:
-    """A client of the server at that address, which may start some seconds later.
+@contextmanager
+def awaited(server: str, timeout_s: float, note: Callable[[str], None]) -> Iterator[None]:
+    """While a client comes to the server at that address, which may start some seconds later.
 
-    note: told, on a thread of its own, when nobody has answered for a second. Errors:
-    TransportError when nobody does in time; KeyboardInterrupt when stopped before. Main thread.
+    note: told, on a thread of its own, when nobody has answered for a second.
     """
-    line = f"no answer from {server} yet; it has {_TIMEOUT_S:g} s to start"
+    line = f"no answer from {server} yet; it has {timeout_s:g} s to start"
     telling = threading.Timer(_SILENT_S, note, (line,))
     telling.daemon = True
     telling.start()
     try:
-        with stop.interrupts():
-            return Client(server, name=name, timeout=_TIMEOUT_S, poll=poll)
+        yield
     finally:
         telling.cancel()
+
+
+def reach(server: str, name: str, poll: str, stop: Stop, note: Callable[[str], None]) -> Client:
+    """A client of the server at that address; note: see awaited.
+
+    Errors: TransportError when nobody answers in time; KeyboardInterrupt when stopped before. Main
+    thread.
+    """
+    with awaited(server, _TIMEOUT_S, note), stop.interrupts():
+        return Client(server, name=name, timeout=_TIMEOUT_S, poll=poll)

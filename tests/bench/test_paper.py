@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,7 +40,7 @@ from drlnet.bench.paper.workloads import BASE, SHAPES, Layout, Workload
 from drlnet.bench.rounds import Effort
 from drlnet.bench.transport import subjects_of
 from drlnet.bench.transport.subjects import Subject
-from drlnet.errors import ConfigError, Insecure, RoleFailed, TransportError
+from drlnet.errors import ConfigError, Insecure, RoleFailed, TableMismatch, TransportError
 from drlnet.launch.signals import Stop
 
 TINY = Effort(calls=2000, budget_s=0.12, warm_up=2)
@@ -262,6 +263,9 @@ def test_roles_by_hand(tmp_path: Path) -> None:
             ended = finished(tmp_path, *paper, *learner)
             assert ended.popen.returncode == 0, ended.text()
             assert "(c) in-network: batch + update of 32: p50" in ended.out.decode()
+            other = finished(tmp_path, *paper[:2], "--size", "frame", *learner)
+            assert other.popen.returncode == TableMismatch.exit_code, other.text()
+            assert "same --size" in other.err.decode()
             assert finished(tmp_path, *paper, *learner, "--json").last_json()["event"] == FINISHED
             long = (*learner[:-1], "30")
             with command(tmp_path, *paper, *long) as running:
@@ -276,12 +280,26 @@ def test_roles_by_hand(tmp_path: Path) -> None:
         assert waiting.end(signal.SIGINT) == 128 + signal.SIGINT, waiting.text()
 
 
+@pytest.mark.parametrize("role", ["actor", "learner"])
+def test_a_role_that_nobody_answers_says_so(tmp_path: Path, role: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
+        mute.bind(("127.0.0.1", 0))
+        address = f"udp://127.0.0.1:{mute.getsockname()[1]}"
+        with command(tmp_path, "bench", "paper", "--role", role, "--server", address) as waiting:
+            waiting.wait_for(f"no answer from {address} yet; it has 20 s to start")
+            assert waiting.end(signal.SIGINT) == 128 + signal.SIGINT, waiting.text()
+        if role == "learner":
+            assert "interrupted: nothing was measured until then" in waiting.out.decode()
+
+
 @pytest.mark.parametrize(
     ("args", "cause"),
     [
         (["--netns", "--transports", "udp"], "--netns compares drivers of its own"),
         (["--quick", "--size", "cartpole"], "--size is of one role"),
         (["--role", "learner", "--quick"], "--quick is for all roles"),
+        (["--role", "learner", "--batches", "many"], "'many' are no batch sizes"),
+        (["--role", "learner", "--batches", "32,0"], "'32,0' are no batch sizes"),
         (
             ["--role", "learner", "--layouts", "a", "--server", "udp://0.0.0.0:0"],
             "can be reached from other machines",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 
 from drlnet.bench import peers
 from drlnet.bench.peers.peer import ALPHA, BETA
@@ -16,8 +19,10 @@ LEAVES, BATCH, BATCHES = 50, 512, 40
 def made(name: str, priorities: peers.Floats) -> peers.Peer:
     if name == "torch-cpu":  # what torch-cuda does, on the device that is there
         return TorchCumsum(priorities)
+    if name.endswith("-cuda") and not torch.cuda.is_available():
+        pytest.skip(f"{name}: no GPU")
     try:
-        return peers.load(name, priorities)
+        return peers.find(name)(priorities)
     except peers.PeerUnavailable as error:
         pytest.skip(f"{name}: {error}")
 
@@ -53,22 +58,25 @@ def test_a_peer_draws_by_priority_before_and_after_updates(name: str) -> None:
 
 def test_numpy_is_always_there() -> None:
     for name in ("numpy", "numpy-tree"):
-        assert peers.load(name, np.ones(1, np.float32)).includes
+        assert peers.find(name)(np.ones(1, np.float32)).includes
 
 
 def test_a_peer_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(peers.PEERS, "absent", ("absent", "Absent"))
     with pytest.raises(peers.PeerUnavailable, match=r"pip install 'drlnet\[peers\]'"):
-        peers.load("absent", np.ones(1, np.float32))
+        peers.find("absent")
 
 
-def test_a_peer_that_is_broken_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: object, priorities: object) -> None:
-        raise OSError("undefined symbol: nobody\nand more")
-
-    monkeypatch.setattr("drlnet.bench.peers.numpy_cumsum.NumpyCumsum.__init__", broken)
+def test_a_peer_that_is_broken_says_so_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "broken.py").write_text(
+        "raise OSError('undefined symbol: nobody\\nand more')"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(peers.PeerUnavailable) as caught:
-        peers.load("numpy", np.ones(1, np.float32))
+        peers.imported("foreign", {"broken": ("broken", "Broken")}, "broken")
     assert str(caught.value) == "OSError: undefined symbol: nobody"
 
 

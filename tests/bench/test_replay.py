@@ -62,7 +62,7 @@ def test_ours_and_an_in_process_memory_do_the_same_work() -> None:
     ours = next(
         s for s in subjects_of(Work("", {"": VECTORS}, 1e5), ["udp"], []) if "block" in s.name
     )
-    numpy = Subject("numpy", partial(peers.load, "numpy"), VECTORS, resident=True)
+    numpy = Subject("numpy", partial(peers.find, "numpy"), VECTORS, resident=True)
     results = measured([ours, numpy], [0, 2], [])
     assert not results.unavailable
     records = {key_of(r): r for r in results.records()}
@@ -109,7 +109,7 @@ def _newest(shape: Shape, obs: np.ndarray) -> np.ndarray:
 
 @pytest.mark.skipif(redis_missing() is not None, reason=str(redis_missing()))
 def test_redis_holds_the_transitions_that_its_clients_insert() -> None:
-    memory = peers.load("redis", VECTORS)
+    memory = peers.find("redis")(VECTORS)
     try:
         given = list(blocks(VECTORS, VECTORS.capacity // BY))
         door = memory.door()()
@@ -161,9 +161,9 @@ def test_a_peer_that_dies_in_the_middle_is_left_out_and_what_it_did_is_kept() ->
             for pid in children():
                 os.kill(pid, signal.SIGKILL)
 
-    numpy = Subject("numpy", partial(peers.load, "numpy"), VECTORS, resident=True)
+    numpy = Subject("numpy", partial(peers.find, "numpy"), VECTORS, resident=True)
     too_large = replace(VECTORS, capacity=1 << 55)
-    endless = Subject("too large", partial(peers.load, "numpy"), too_large, resident=True)
+    endless = Subject("too large", partial(peers.find, "numpy"), too_large, resident=True)
     with Stop() as stop:
         results = measure_replays(
             stop, [(Work("tiny", {}, 1e5), [numpy, endless])], rounds=2, effort=TINY, note=note,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
-import threading
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,13 +14,11 @@ from system.command import finished
 
 from drlnet import native
 from drlnet.bench import Record
-from drlnet.bench.peers import PeerUnavailable
 from drlnet.bench.records import key_of
 from drlnet.bench.rounds import COPY, Effort, orders
 from drlnet.bench.sampler import (
     DISTRIBUTIONS,
     Results,
-    Subject,
     measure_samplers,
     priorities_of,
     sizes_of,
@@ -30,10 +26,9 @@ from drlnet.bench.sampler import (
     words_of,
 )
 from drlnet.bench.sampler.plot import plot
-from drlnet.bench.sampler.priorities import Floats
 from drlnet.bench.sampler.ratios import ratios
 from drlnet.bench.sampler.rounds import REPLY, workload_of
-from drlnet.bench.sampler.subjects import running
+from drlnet.bench.sampler.subjects import Subject, running
 from drlnet.bench.sampler.table import show
 from drlnet.bench.shapes import Shape
 from drlnet.client import Column
@@ -145,65 +140,69 @@ def test_a_kernel_holds_while_its_tree_is_made(monkeypatch: pytest.MonkeyPatch) 
         native.LiveSampler("prioritized", 0.6, 1e-6, {}, np.ones(1, np.float32), 0)
 
 
-class _Failing:
-    """Draws, and then cannot update."""
+PEER = """
+import ctypes, os, signal, threading
+import numpy as np
+class PrioritizedReplayBuffer:
+    def __init__(self, *args, **settings): pass
+    def add(self, **block): pass
+    def sample(self, batch, beta): return {"indexes": np.arange(batch), "weights": np.ones(batch)}
+    def update_priorities(self, *args): FAILS
+"""
 
-    def draws(self, batch: int, latencies_ns: np.ndarray, budget_s: float) -> int:
-        latencies_ns[:] = 1000
-        return len(latencies_ns)
 
-    def updates(self, batch: int, latencies_ns: np.ndarray, budget_s: float) -> int:
-        raise PeerUnavailable("MemoryError: no more")
-
-
-def test_a_peer_that_fails_in_the_middle_is_left_out_and_what_it_did_is_kept() -> None:
-    made: list[int] = []
-
-    def make(priorities: Floats) -> _Failing:
-        made.append(len(priorities))
-        return _Failing()
-
+@pytest.mark.parametrize(
+    ("fails", "cause"),
+    [
+        ("raise MemoryError('no more')", "MemoryError: no more"),
+        ("raise SystemExit(3)", "it ended with exit code 3"),
+        ("ctypes.string_at(0)", "it was killed by SIGSEGV"),
+    ],
+)
+def test_a_peer_that_fails_in_the_middle_is_left_out_and_what_it_did_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, cause: str
+) -> None:
+    give_cpprb(tmp_path, monkeypatch, PEER.replace("FAILS", fails))
     notes: list[str] = []
-    failing = Subject("failing", make)
-    results = measured([*subjects_of(["uniform"], []), failing], [10, 20], notes)
-    assert made == [10]
-    assert results.unavailable == {"failing": "MemoryError: no more"}
-    assert "failing: skipped: MemoryError: no more" in notes
-    kept = [(r.op, r.workload, r.rounds) for r in results.records() if r.subject == "failing"]
-    assert kept == [("draw", "16 of 10", 1)]
-
-
-class _Ending(_Failing):
-    def updates(self, batch: int, latencies_ns: np.ndarray, budget_s: float) -> int:
-        raise SystemExit(3)
-
-
-def test_a_peer_that_ends_its_program_does_not_end_ours() -> None:
-    ending = Subject("ending", lambda priorities: _Ending())
-    results = measured([ending, *subjects_of(["uniform"], [])], [10], [])
-    assert results.unavailable == {"ending": "it ends its program: 3"}
-    assert [(r.subject, r.op) for r in results.records() if r.op == "update"] == [
-        ("uniform", "update")
+    results = measured(subjects_of(["uniform"], ["cpprb"]), [10, 20], notes)
+    assert results.unavailable == {"cpprb": cause}
+    assert notes.count(f"cpprb: skipped: {cause}") == 1
+    kept = [(r.subject, r.op, r.workload, r.rounds) for r in results.records() if r.op != REPLY]
+    assert kept == [
+        ("uniform", "draw", "16 of 10", 2),
+        ("cpprb", "draw", "16 of 10", 1),
+        ("uniform", "draw", "16 of 20", 2),
+        ("uniform", "update", "16 of 10", 2),
+        ("uniform", "update", "16 of 20", 2),
     ]
 
 
-class _Hanging(_Failing):
-    """A peer that comes back only when it is interrupted."""
-
-    def updates(self, batch: int, latencies_ns: np.ndarray, budget_s: float) -> int:
-        os.kill(os.getpid(), signal.SIGINT)
-        threading.Event().wait()
-        raise AssertionError
+def give_cpprb(folder: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    """A module of that name, for processes that are started meanwhile."""
+    (folder / "cpprb.py").write_text(content)
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
 
-def test_a_peer_that_hangs_is_left_by_ctrl_c_and_what_was_measured_is_kept() -> None:
-    hanging = Subject("hanging", lambda priorities: _Hanging())
-    results = measured([*subjects_of(["uniform"], []), hanging], [10, 20], [])
+def test_a_peer_whose_import_hangs_is_left_out_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_cpprb(tmp_path, monkeypatch, "import threading; threading.Event().wait()")
+    monkeypatch.setattr("drlnet.bench.worker.IMPORT_S", 0.1)
+    results = measured(subjects_of([], ["cpprb"]), [10], [])
+    assert results.unavailable == {"cpprb": "not imported within 0.1 s"}
+
+
+def test_a_peer_that_hangs_is_left_by_ctrl_c_and_what_was_measured_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = f"os.kill({os.getpid()}, signal.SIGINT); threading.Event().wait()"
+    give_cpprb(tmp_path, monkeypatch, PEER.replace("FAILS", hangs))
+    results = measured(subjects_of(["uniform"], ["cpprb"]), [10, 20], [])
     assert results.interrupted
     kept = [(r.subject, r.op, r.workload) for r in results.records()]
     assert kept == [
         ("uniform", "draw", "16 of 10"),
-        ("hanging", "draw", "16 of 10"),
+        ("cpprb", "draw", "16 of 10"),
         ("uniform", "update", "16 of 10"),
     ]
 
@@ -238,10 +237,13 @@ def test_the_table_fits_and_the_plot_marks_the_caches() -> None:
         for subject in ("prioritized", "numpy")
     ]
     file = io.StringIO()
-    show(records, ratios(records, "prioritized"), {"numpy": "draw: x; update: y"}, file=file)
+    includes = {name: f"draw: {name}; update: y" for name in ("numpy", "failed")}
+    show(records, ratios(records, "prioritized"), includes, file=file)
     lines = file.getvalue().splitlines()
     assert max(len(line) for line in lines) <= 80
     assert any("1.00x" in line for line in lines)
+    assert "  numpy: draw: numpy; update: y" in lines
+    assert "failed" not in file.getvalue()
     caches = {"L1": 48 * 1024, "L2": 2 << 20, "L3": 480 << 20}
     svg = plot(records, sizes, caches).svg()
     words = [part.text for part in ElementTree.fromstring(svg).iter()]

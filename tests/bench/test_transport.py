@@ -145,7 +145,7 @@ def test_a_transport_that_fails_later_and_a_stop_keep_what_was_measured() -> Non
             stop, [failing, good], rounds=9, effort=TINY, note=lambda line: None, turn=turn,
             floors=False,
         )  # fmt: skip
-    assert results.unavailable == {"failing": "its server died"}
+    assert results.unavailable == {"failing": "from round 2 on: its server died"}
     assert [(r.subject, r.rounds) for r in results.records()] == [("failing", 1), ("good", 3)]
     assert results.interrupted
 
@@ -316,6 +316,9 @@ def test_an_older_result_stays_where_no_new_one_comes_to_be(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match="cannot write"):
         Records([record("udp block", 60.0)]).write(before)
     assert before.read_text() == "measured before"
+    with pytest.raises(ConfigError, match="No space left") as full:
+        Records([record("udp block", 60.0)]).write(Path("/dev/full"))
+    assert full.value.remedy == "make room, or choose another path"
     Records([record("udp block", 60.0)]).write(Path("/dev/null"))
     assert Path("/dev/null").is_char_device()
 

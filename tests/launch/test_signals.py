@@ -82,6 +82,24 @@ def test_a_second_signal_ends_at_once_but_not_before_the_last_act_nor_as_an_echo
     assert ended.stdout == "an echo\nin order\n"
 
 
+def test_a_last_act_that_fails_holds_up_no_end() -> None:
+    script = (
+        "import os, signal\n"
+        "from drlnet.launch import signals\n"
+        "signals._ECHO_S = 0.0\n"
+        "with signals.Stop() as stop:\n"
+        "    stop.before_abort = lambda: 1 / 0\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    print('never')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 143
+    assert ended.stdout == ""
+
+
 def test_ctrl_c_in_the_very_first_imports_is_quiet() -> None:
     script = (
         "import sys\n"

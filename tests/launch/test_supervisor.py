@@ -91,8 +91,13 @@ def test_an_error_of_ours_keeps_its_kind_and_remedy(group: Supervisor) -> None:
 
 def test_a_signal_is_named(group: Supervisor) -> None:
     process = group.start("actor-0", script("import os; os.kill(os.getpid(), 9)"))
-    with pytest.raises(RoleFailed, match="killed by SIGKILL"):
+    with pytest.raises(RoleFailed, match="killed by SIGKILL") as caught:
         group.wait_for_line(process, "ready", DEADLINE_S)
+    assert caught.value.remedy == "if memory ran out, end what else takes it"
+    process = group.start("actor-1", script("import os; os.kill(os.getpid(), 11)"))
+    with pytest.raises(RoleFailed, match="killed by SIGSEGV") as caught:
+        group.wait_for_line(process, "ready", DEADLINE_S)
+    assert "--debug" in caught.value.remedy
 
 
 def test_last_words_come_before_the_end(group: Supervisor) -> None:

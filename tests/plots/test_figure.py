@@ -72,6 +72,10 @@ def test_it_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
     assert "plot.svg" in raised.value.remedy
     with pytest.raises(ConfigError, match="cannot write"):
         figure.save(tmp_path / "plot.SVG" / "plot.svg")
+    (tmp_path / "plot.SVG.part").mkdir()  # where the bytes of a new one would go first
+    with pytest.raises(ConfigError, match="cannot write"):
+        curves().save(tmp_path / "plot.SVG")
+    assert (tmp_path / "plot.SVG").read_text() == figure.svg()
 
 
 def test_subjects_look_different() -> None:

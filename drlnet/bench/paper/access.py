@@ -19,7 +19,8 @@ from drlnet.bench.paper.workloads import SHAPES, Layout
 from drlnet.bench.rounds import Timed
 from drlnet.client import Column, Item, Limiter, Sampler, View
 from drlnet.client.specs import native_spec
-from drlnet.errors import ReplayTimeout
+from drlnet.errors import ReplayTimeout, TableMismatch
+from drlnet.roles.reach import awaited
 
 _TIMEOUT_S = 20.0
 _MEETING_S = 60.0
@@ -73,6 +74,22 @@ def pin_this_thread(core: int | None) -> None:
         os.sched_setaffinity(0, {core})
 
 
+def reached(address: str, name: str, poll: str, note: Callable[[str], None]) -> native.Client:
+    """A client of the server there. note: told when it has not answered for a second."""
+    with awaited(address, _TIMEOUT_S, note):
+        return native.Client(address, name, _TIMEOUT_S, poll)
+
+
+def open_experience(client: native.Client, spec: native.TableSpec) -> int:
+    """The table that all roles share."""
+    try:
+        return client.open_table(spec)
+    except TableMismatch as error:
+        raise TableMismatch(
+            error.cause, "start all roles with the same --size; a new server for another one"
+        ) from error
+
+
 def _meeting_spec(actors: int) -> native.TableSpec:
     """A table that can be sampled once every actor has put an item into it."""
     return native_spec(
@@ -108,7 +125,7 @@ def _await_meeting(client: native.Client, actors: int) -> None:
 def _prepared(client: native.Client, shape: str) -> tuple[native.TableSpec, int]:
     """The table, full."""
     spec = SHAPES[shape].spec()
-    table = client.open_table(spec)
+    table = open_experience(client, spec)
     fill(client, table, spec, SHAPES[shape].row_bytes, SHAPES[shape].capacity)
     return spec, table
 
@@ -124,12 +141,15 @@ def _fetches(client: native.Client, spec: native.TableSpec, table: int) -> Timed
 
 
 @contextmanager
-def over_network(address: str, poll: str, shape: str, *, paced: bool) -> Iterator[Access]:
+def over_network(
+    address: str, poll: str, shape: str, note: Callable[[str], None], *, paced: bool
+) -> Iterator[Access]:
     """Layouts (b) and (c) at one server: the same table serves both.
 
-    paced: actors leave items in the table for long enough that single ones can be fetched.
+    note: told that the server is waited for. paced: actors leave items in the table for long
+    enough that single ones can be fetched.
     """
-    client = native.Client(address, "learner", _TIMEOUT_S, poll)
+    client = reached(address, "learner", poll, note)
     spec, table = _prepared(client, shape)
     others: dict[str, Timed] = {"ping": partial(native.measure_pings, client, 64)}
     if paced:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 
 import numpy as np
 
 from drlnet import native
 from drlnet.bench.filling import writer
-from drlnet.bench.paper.access import join_meeting
+from drlnet.bench.paper.access import join_meeting, open_experience, reached
 from drlnet.bench.paper.phases import CHUNK_S, Diary, Say
 from drlnet.bench.paper.workloads import SHAPES, Workload
 from drlnet.launch.signals import Stop
-
-_TIMEOUT_S = 20.0
 
 
 def act(
@@ -23,13 +22,17 @@ def act(
     workload: Workload,
     stop: Stop,
     say: Say,
+    note: Callable[[str], None],
     for_s: float = float("inf"),
 ) -> None:
-    """Appends until stopped, or for so long. One request each: a step and its item."""
-    client = native.Client(address, "actor", _TIMEOUT_S, poll)
+    """Appends until stopped, or for so long. One request each: a step and its item.
+
+    note: told that the server is waited for.
+    """
+    client = reached(address, "actor", poll, note)
     shape = SHAPES[workload.shape]
     spec = shape.spec()
-    appending = writer(client, client.open_table(spec), spec, 1, flush_rows=2)
+    appending = writer(client, open_experience(client, spec), spec, 1, flush_rows=2)
     row = np.ones(shape.row_bytes, np.uint8)
     latencies = np.empty(100_000, np.uint64)
     interval_s = 1 / workload.rate if workload.rate else 0.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from drlnet.bench.peers.peer import ALPHA, FLOOR, Floats, Peer
 from drlnet.config.names import chosen
@@ -26,7 +26,7 @@ PEERS = {
     "torchrl-cuda": ("torchrl", "CudaTorchrl"),
 }
 
-__all__ = ["ALPHA", "FLOOR", "PEERS", "Peer", "PeerUnavailable", "load", "named", "peer_failures"]
+__all__ = ["ALPHA", "FLOOR", "PEERS", "Peer", "PeerUnavailable", "find", "imported", "named"]
 
 
 class PeerUnavailable(Exception):
@@ -38,15 +38,16 @@ def named(names: Sequence[str] | None) -> list[str]:
     return chosen("peer", names, list(PEERS))
 
 
-@contextmanager
-def peer_failures() -> Iterator[None]:
-    """Whatever foreign code raises, as PeerUnavailable; its warnings are not ours to print."""
+def imported(package: str, peers: Mapping[str, tuple[str, str]], name: str) -> Any:
+    """The class of that peer, by its package's table. Raises PeerUnavailable.
+
+    The warnings of foreign code are not ours to print.
+    """
+    module, kind = peers[name]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield
-    except PeerUnavailable:
-        raise
+            return getattr(importlib.import_module(f"{package}.{module}"), kind)
     except ModuleNotFoundError as error:
         raise PeerUnavailable(
             f"no module {error.name} (pip install 'drlnet[peers]' brings the peers)"
@@ -56,11 +57,8 @@ def peer_failures() -> Iterator[None]:
         raise PeerUnavailable(f"{type(error).__name__}: {words}") from error
 
 
-def load(name: str, priorities: Floats) -> Peer:
-    """That peer with a leaf for each of the priorities [n]. Raises PeerUnavailable."""
-    module, made = PEERS[name]
-    with peer_failures():
-        kind = getattr(importlib.import_module(f"{__name__}.{module}"), made)
-        peer = kind(priorities)
-    assert isinstance(peer, Peer)
-    return peer
+def find(name: str) -> Callable[[Floats], Peer]:
+    """Makes that peer with a leaf for each of the priorities [n]. Raises PeerUnavailable."""
+    kind: type[Peer] = imported(__name__, PEERS, name)
+    assert issubclass(kind, Peer)
+    return kind

@@ -34,9 +34,12 @@ Latencies = NDArray[np.float64]  # us
 class Learner:
     """One memory at a time, made and used here. Called from another process (Worker)."""
 
-    def __init__(self, make: Callable[[Shape], Memory]) -> None:
-        self._make = make
+    def __init__(self, find: Callable[[], Callable[[Shape], Memory]]) -> None:
+        self._make = find()
         self._memory: Memory | None = None
+
+    def ready(self) -> None:
+        """Returns once memories can be made."""
 
     def open(self, shape: Shape) -> str:
         """Makes the memory and fills it; returns what it includes."""

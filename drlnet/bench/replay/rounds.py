@@ -33,7 +33,7 @@ from drlnet.bench.replay.memory import BY
 from drlnet.bench.replay.subjects import Subject, Work, named
 from drlnet.bench.rounds import Effort, orders
 from drlnet.bench.rounds import Results as Rounds
-from drlnet.bench.worker import Stopped, Worker, WorkerFailed
+from drlnet.bench.worker import Stopped, Worker, WorkerFailed, Workers
 from drlnet.launch.signals import Stop
 
 SUITE = "replay"
@@ -105,7 +105,8 @@ def measure_replays(
     results = Results()
     try:
         for work, subjects in works:
-            with _Turns(stop, results, work, effort, clients, note) as turns:
+            with Workers(stop) as learners:
+                turns = _Turns(stop, learners, results, work, effort, clients, note)
                 turns.measure(list(subjects), rounds)
     except Stopped:
         results.interrupted = True
@@ -118,6 +119,7 @@ class _Turns:
     def __init__(
         self,
         stop: Stop,
+        learners: Workers,
         results: Results,
         work: Work,
         effort: Effort,
@@ -125,19 +127,12 @@ class _Turns:
         note: Callable[[str], None],
     ) -> None:
         self._stop = stop
+        self._learners = learners
         self._results = results
         self._work = work
         self._effort = effort
         self._clients = clients
         self._note = note
-        self._learners: dict[str, Worker] = {}
-
-    def __enter__(self) -> _Turns:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        for learner in self._learners.values():
-            learner.close()
 
     def measure(self, left: list[Subject], rounds: int) -> None:
         for number, order in enumerate(orders(left, rounds), 1):
@@ -146,18 +141,14 @@ class _Turns:
                 try:
                     self._turn(subject)
                 except WorkerFailed as error:
-                    self._results.unavailable[subject.name] = str(error)
                     left.remove(subject)
-                    self._learners.pop(subject.name).close()
-                    self._note(f"{subject.name}: skipped: {error}")
+                    self._learners.end(subject.name)
+                    self._results.leave_out(subject.name, str(error), self._note)
             self._floors(left)
 
     def _turn(self, subject: Subject) -> None:
-        learner = self._learners.get(subject.name)
-        new = learner is None
-        if learner is None:
-            make = partial(Learner, subject.make)
-            learner = self._learners[subject.name] = Worker(self._stop, make)
+        new = subject.name not in self._learners
+        learner = self._learners.of(subject.name, partial(Learner, subject.find))
         if new or not subject.resident:
             includes = learner.call("open", subject.shape)
             if subject.link is None:

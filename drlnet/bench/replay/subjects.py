@@ -16,14 +16,15 @@ from drlnet.bench.transport.subjects import subjects_of as links_of
 
 @dataclass(frozen=True)
 class Subject:
-    """A memory over one shape. make: called in the learner's process, so it must pickle.
+    """A memory over one shape.
 
+    find: called in the learner's process, so it must pickle; imports what makes memories.
     resident: it may stay, filled, while others are measured; one that polls may not.
     link: of ours.
     """
 
     name: str
-    make: Callable[[Shape], Memory]
+    find: Callable[[], Callable[[Shape], Memory]]
     shape: Shape
     resident: bool
     link: Link | None = None
@@ -58,6 +59,10 @@ def _transport(link: Link) -> str:
     return link.name.removesuffix(f" {link.poll}")
 
 
+def _ours(link: Link) -> Callable[[Shape], Memory]:
+    return partial(Ours, link.listen, link.poll)
+
+
 def subjects_of(
     work: Work, transports: Sequence[str] | None, against: Sequence[str] | None
 ) -> list[Subject]:
@@ -73,7 +78,7 @@ def subjects_of(
     ours = [
         Subject(
             named(link.name, form),
-            partial(Ours, link.listen, link.poll),
+            partial(_ours, link),
             shape,
             resident=False,
             link=link,
@@ -83,6 +88,6 @@ def subjects_of(
         if shape == usual or link.poll == "busy"
     ]
     return ours + [
-        Subject(name, partial(peers.load, name), usual, resident=True)
+        Subject(name, partial(peers.find, name), usual, resident=True)
         for name in peers.named(against)
     ]

@@ -79,7 +79,6 @@ def caption(
     if any(record.oversubscribed for record in records):
         lines.append("* fewer cores than threads that poll and clients that insert")
     lines.append("Links in shared memory (dpdk:local) join processes of one machine.")
-    if includes:
-        lines.append("Peers are used from Python, as is everything here:")
-        lines += [f"  {name}: {words}" for name, words in includes.items()]
+    if included := tables.included(records, includes):
+        lines += ["Peers are used from Python, as is everything here:", *included]
     return lines

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from drlnet.client import Sampler
 from drlnet.config.names import chosen
 from drlnet.errors import ConfigError
 
+DRAW, UPDATE = "draw", "update"
 Latencies = NDArray[np.uint64]
 TREE = "prioritized"
 _KERNEL_VARIABLE = "DRLNET_KERNEL"  # read when a sampler is made: native/src/sampler/kernels
@@ -38,13 +40,14 @@ class Loops(Protocol):
 
 @dataclass(frozen=True)
 class Subject:
-    """One row of the results. make: its loops over such priorities, alive as long as these.
+    """One row of the results.
 
-    sampler, kernel: of ours, by their names in the native core.
+    find: called in the process that is measured, so it must pickle; imports what makes loops over
+    such priorities. sampler, kernel: of ours, by their names in the native core.
     """
 
     name: str
-    make: Callable[[Floats], Loops]
+    find: Callable[[], Callable[[Floats], Loops]]
     sampler: str | None = None
     kernel: str | None = None
 
@@ -67,46 +70,49 @@ def running(kernel: str | None) -> Iterator[None]:
 class PeerLoops:
     """A peer in the same loops as ours, as far as an interpreter can: one call at a time."""
 
-    def __init__(self, peer: peers.Peer, priorities: Floats) -> None:
-        self.includes = peer.includes
-        self._peer = peer
+    def __init__(self, make: Callable[[Floats], peers.Peer], priorities: Floats) -> None:
+        self._peer = make(priorities)
+        self.includes = self._peer.includes
         self._priorities = priorities
         self._random = np.random.default_rng(1)
 
     def draws(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
-        with peers.peer_failures():
-            return timed_calls(lambda: (batch,), self._peer.draw, latencies_ns, budget_s)
+        return timed_calls(lambda: (batch,), self._peer.draw, latencies_ns, budget_s)
 
     def updates(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
         def given() -> tuple[object, object]:
             chosen, values = self._random.integers(0, len(self._priorities), (2, batch))
             return self._peer.given(chosen, self._priorities[values])
 
-        with peers.peer_failures():
-            return timed_calls(given, self._peer.update, latencies_ns, budget_s)
+        return timed_calls(given, self._peer.update, latencies_ns, budget_s)
+
+
+def _live(name: str, kernel: str | None, priorities: Floats) -> Loops:
+    settings = Sampler(name, peers.ALPHA, peers.FLOOR)
+    with running(kernel):
+        return native.LiveSampler(
+            settings.name,
+            settings.priority_exponent,
+            settings.priority_floor,
+            dict(settings.options),
+            priorities,
+            0,
+        )
+
+
+def _find_ours(name: str, kernel: str | None) -> Callable[[Floats], Loops]:
+    return partial(_live, name, kernel)
+
+
+def _find_peer(name: str) -> Callable[[Floats], Loops]:
+    return partial(PeerLoops, peers.find(name))
 
 
 def _ours(name: str, kernel: str | None) -> Subject:
-    settings = Sampler(name, peers.ALPHA, peers.FLOOR)
-
-    def make(priorities: Floats) -> Loops:
-        with running(kernel):
-            return native.LiveSampler(
-                settings.name,
-                settings.priority_exponent,
-                settings.priority_floor,
-                dict(settings.options),
-                priorities,
-                0,
-            )
-
-    make(np.ones(1, np.float32))  # says now if there is none of that name
+    _live(name, kernel, np.ones(1, np.float32))  # says now if there is none of that name
     fastest = kernel is None or kernel == native.kernel_names()[0]
-    return Subject(name if fastest else f"{name}, {kernel}", make, name, kernel)
-
-
-def _peer(name: str) -> Subject:
-    return Subject(name, lambda priorities: PeerLoops(peers.load(name, priorities), priorities))
+    row = name if fastest else f"{name}, {kernel}"
+    return Subject(row, partial(_find_ours, name, kernel), name, kernel)
 
 
 def subjects_of(
@@ -125,4 +131,4 @@ def subjects_of(
     found = []
     for name in ours:
         found += [_ours(name, kernel) for kernel in (of_tree if name == TREE else [None])]
-    return found + [_peer(name) for name in peers.named(others)]
+    return found + [Subject(name, partial(_find_peer, name)) for name in peers.named(others)]

@@ -39,16 +39,16 @@ def caption(
     if any(record.subject not in {*includes, COPY} for record in records):
         lines.append(
             "Samplers of drlnet are called in native code, as its server calls them. Draw: slots "
-            "and probabilities, shuffled (weights are the learner's). Update: the exponent and the "
+            "and probabilities (weights are the learner's). Update: the exponent and the "
             "tree; uniform and fifo keep no priorities, theirs does nothing. Where a name says no "
             f"kernel, prioritized runs the fastest that this CPU has: {native.kernel_names()[0]}."
         )
-    if includes:
+    if included := tables.included(records, includes):
         lines.append(
             "Peers are called from Python, as they are used; indices, weights and priorities are "
             "in their own types. What a call includes:"
         )
-        lines += [f"  {name}: {words}" for name, words in includes.items()]
+        lines += included
     if any(record.subject == COPY for record in records):
         lines.append(
             "Sample reply: the server's whole answer without a network: draw, gather windows, "

@@ -92,9 +92,9 @@ def measure_transports(
             try:
                 measured = (turn or here)(subject)
             except DrlnetError as error:
-                results.unavailable[subject.name] = error.cause
+                cause = error.cause if number == 1 else f"from round {number} on: {error.cause}"
                 left.remove(subject)
-                note(f"{subject.name}: skipped: {error.cause}")
+                results.leave_out(subject.name, cause, note)
             else:
                 results.add(subject.name, subject.polling_threads, measured)
             if stop.is_set():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +14,7 @@ from drlnet.cli.bench.report import (
     TransportsOption,
     end,
     names_in,
+    numbers_in,
     written,
 )
 from drlnet.cli.options import DebugOption, EalOption, JsonOption
@@ -21,6 +22,7 @@ from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
     from drlnet.bench.paper import Results
+    from drlnet.bench.records import Records
     from drlnet.bench.transport.subjects import Subject
 
 Role = Literal["server", "actor", "learner"]
@@ -162,7 +164,7 @@ def paper(
         role,
         RoleOptions(
             server, poll, Workload(size, actors, rate), layouts,
-            [int(batch) for batch in batches.split(",") if batch != "none"],
+            [] if batches == "none" else numbers_in(batches, 1, "batch sizes", "512,32"),
             Effort(calls, budget_s, warm_up), turn, training_s, core, replay_core, stay,
         ),
     )  # fmt: skip
@@ -236,13 +238,13 @@ def measure(
             floors=not netns,
         )
         path = out / ("paper-netns" if netns else "paper")
-        line = _report(output, results, subjects, path, netns)
-    return end(output, stop, line)
+        measured = _report(output, results, subjects, path, netns)
+    return end(output, stop, measured)
 
 
 def _report(
     output: Output, results: Results, subjects: list[Subject], path: Path, netns: bool
-) -> str:
+) -> Records[Any]:
     from drlnet.bench.paper import floors, reductions
     from drlnet.bench.paper.comparisons import COMPARISONS
     from drlnet.bench.paper.plot import plot
@@ -268,4 +270,4 @@ def _report(
     )
     with written(output, path, measured, plot(rows)):
         show(rows, found, near, results, file=output.notes, network=netns)
-    return measured.to_json()
+    return measured

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from drlnet.cli.bench.report import end_if
+from drlnet.cli.bench.report import end_if, note_interruption
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
         if options.address.startswith(SCHEME):
             act_on_redis(options.address, options.workload, stop, say)
         else:
-            act(options.address, options.poll, options.workload, stop, say)
+            act(options.address, options.poll, options.workload, stop, say, output.note)
     end_if(stop)
 
 
@@ -75,7 +75,11 @@ def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
         if not output.as_json:
             output.note(f"ready: listening on {address}")
 
+    measured = False
+
     def say(phase: Phase) -> None:
+        nonlocal measured
+        measured |= bool(phase.us)
         output.event("phase", **phase.to_json())
         if not output.as_json and phase.us:
             batch = f" of {phase.batch}" if phase.batch > 1 else ""
@@ -87,7 +91,8 @@ def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
     elif options.layouts == "a":
         reached = in_process(address, options.poll, shape, ready, options.replay_core)
     else:
-        reached = over_network(address, options.poll, shape, paced=options.workload.rate > 0)
+        paced = options.workload.rate > 0
+        reached = over_network(address, options.poll, shape, output.note, paced=paced)
     interrupted = True
     with suppress(KeyboardInterrupt), ExitStack() as stack:
         with stop.interrupts():
@@ -105,5 +110,5 @@ def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
             # Who started us ends the actors first: in layout (a) they would wait for our server.
             stop.wait()
     if interrupted and not options.stay:
-        output.note("interrupted: what is shown is what was measured until then")
+        note_interruption(output, measured=measured)
         end_if(stop)

@@ -38,7 +38,7 @@ def ring_echo(path: str) -> None:
 
 
 def worker(descriptor: int) -> None:
-    """A process of `replay`."""
+    """A process of `replay` or `sampler`."""
     from drlnet.bench.worker import serve_calls
 
     serve_calls(descriptor)

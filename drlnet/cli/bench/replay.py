@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from drlnet.cli.bench.report import (
     end,
     names_in,
     note_gaps,
+    numbers_in,
     some_in,
     written,
 )
@@ -24,6 +25,7 @@ from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
+    from drlnet.bench.records import Records
     from drlnet.bench.replay import Results
 
 
@@ -95,14 +97,7 @@ def measure(output: Output, names: Names, rounds: int, quick: bool, out: Path) -
     from drlnet.launch.signals import Stop
 
     wanted = chosen("work", names_in(names.works), list(WORKS))
-    try:
-        clients = sorted({0, *map(int, names.clients.split(","))})
-    except ValueError:
-        clients = [-1]
-    if clients[0] < 0:
-        raise ConfigError(
-            f"'{names.clients}' are no numbers of inserting clients", "give for example 0,1,2"
-        )
+    clients = sorted({0, *numbers_in(names.clients, 0, "numbers of inserting clients", "0,1,2")})
     transports, against = some_in(names.transports), some_in(names.against)
     works = [(WORKS[name], subjects_of(WORKS[name], transports, against)) for name in wanted]
     if not any(subjects for _, subjects in works):
@@ -117,12 +112,12 @@ def measure(output: Output, names: Names, rounds: int, quick: bool, out: Path) -
             note=output.note,
             clients=clients,
         )
-        said = _report(output, results, works[0][1][0].name, out / "replay")
-    return end(output, stop, said)
+        measured = _report(output, results, works[0][1][0].name, out / "replay")
+    return end(output, stop, measured)
 
 
-def _report(output: Output, results: Results, baseline: str, path: Path) -> str:
-    """Table, JSON and plot; returns the JSON."""
+def _report(output: Output, results: Results, baseline: str, path: Path) -> Records[Any]:
+    """Table, JSON and plot; returns what was measured."""
     from drlnet.bench.records import Records
     from drlnet.bench.replay.plot import plot
     from drlnet.bench.replay.ratios import ratios, shares
@@ -144,4 +139,4 @@ def _report(output: Output, results: Results, baseline: str, path: Path) -> str:
     with written(output, path, measured, plot(records)):
         show(records, slower, of_floor, results.includes, file=output.notes)
         note_gaps(output, results)
-    return measured.to_json()
+    return measured

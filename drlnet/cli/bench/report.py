@@ -48,6 +48,19 @@ def some_in(words: str | None) -> list[str] | None:
     return [] if words == "none" else names_in(words)
 
 
+def numbers_in(words: str, least: int, what: str, example: str) -> list[int]:
+    """Of an option that takes N,...; raises ConfigError where they are none, or too small."""
+    from drlnet.errors import ConfigError
+
+    try:
+        found = [int(word) for word in words.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < least:
+        raise ConfigError(f"'{words}' are no {what}", f"give for example {example}")
+    return found
+
+
 def effort_of(quick: bool) -> Effort:
     """How long each operation of each round is measured."""
     from drlnet.bench.rounds import QUICK, Effort
@@ -61,10 +74,17 @@ def end_if(stop: Stop) -> None:
         raise typer.Exit(stop.exit_code)
 
 
-def end(output: Output, stop: Stop, line: str) -> str:
+def note_interruption(output: Output, *, measured: bool) -> None:
+    """What there is of a benchmark that was told to stop."""
+    until_then = "what is shown is what was measured until then"
+    output.note(f"interrupted: {until_then if measured else 'nothing was measured until then'}")
+
+
+def end(output: Output, stop: Stop, measured: Records[Any]) -> str:
     """The JSON object that ends the command; when it was told to stop, ends it here."""
+    line = measured.to_json()
     if stop.is_set():
-        output.note("interrupted: what is shown is what was measured until then")
+        note_interruption(output, measured=bool(measured.records))
         output.result(line)
     end_if(stop)
     return line
@@ -78,8 +98,16 @@ def note_gaps(output: Output, results: Results) -> None:
 
 def require_writable_file(out: Path | None) -> None:
     """As require_writable, of a file, if one is named."""
-    if out is not None and not (out.exists() and os.access(out, os.W_OK)):
-        require_writable(out.parent)
+    from drlnet.errors import ConfigError
+
+    if out is None:
+        return
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder", "name a file in it with --out")
+    if not out.exists() or out.is_file():  # it is replaced as a whole, by one beside it
+        require_writable(out.resolve().parent)
+    elif not os.access(out, os.W_OK):
+        raise ConfigError(f"cannot write to {out}", "choose another file with --out")
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,7 @@ from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
+    from drlnet.bench.records import Records
     from drlnet.bench.sampler import Results
 
 _MOST_DRAWS = 65536  # of one request to a server
@@ -139,14 +140,14 @@ def measure(
             note=output.note,
         )
         by_workload = {workload_of(size, batch): size for size in wanted}
-        said = _report(output, results, subjects[0].name, by_workload, out / "sampler")
-    return end(output, stop, said)
+        measured = _report(output, results, subjects[0].name, by_workload, out / "sampler")
+    return end(output, stop, measured)
 
 
 def _report(
     output: Output, results: Results, baseline: str, sizes: dict[str, int], path: Path
-) -> str:
-    """Table, JSON and plot; returns the JSON."""
+) -> Records[Any]:
+    """Table, JSON and plot; returns what was measured."""
     from drlnet import native
     from drlnet.bench.records import Records
     from drlnet.bench.sampler.plot import plot
@@ -169,4 +170,4 @@ def _report(
     with written(output, path, measured, plot(records, sizes, cache_bytes())):
         show(records, found, results.includes, file=output.notes)
         note_gaps(output, results)
-    return measured.to_json()
+    return measured

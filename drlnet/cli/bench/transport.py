@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,7 @@ from drlnet.cli.options import DebugOption, EalOption, JsonOption
 from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
+    from drlnet.bench.records import Records
     from drlnet.bench.transport import Results
 
 _MTU = 9000  # of the veth pair
@@ -106,8 +107,8 @@ def _measure_transports(
     require_writable(out)
     with Stop() as stop:
         results = measure_transports(stop, subjects, rounds=rounds, effort=effort, note=output.note)
-        said = _report(output, results, out / "transport")
-    return end(output, stop, said)
+        measured = _report(output, results, out / "transport")
+    return end(output, stop, measured)
 
 
 def _measure_veth(output: Output, mtu: int, rounds: int, quick: bool, out: Path) -> str:
@@ -128,8 +129,8 @@ def _measure_veth(output: Output, mtu: int, rounds: int, quick: bool, out: Path)
             turn=lambda subject: measure_joined(stop, subject, effort, Cores.usable(), sides),
             floors=False,
         )
-        said = _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, mtu=mtu)
-    return end(output, stop, said)
+        measured = _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, mtu=mtu)
+    return end(output, stop, measured)
 
 
 def _report(
@@ -140,8 +141,8 @@ def _report(
     block: str = "udp block",
     busy: str = "udp busy",
     mtu: int | None = None,
-) -> str:
-    """Table, JSON and plot; returns the JSON."""
+) -> Records[Any]:
+    """Table, JSON and plot; returns what was measured."""
     from drlnet.bench.bars import plot_bars
     from drlnet.bench.records import Records
     from drlnet.bench.transport import reductions
@@ -162,4 +163,4 @@ def _report(
     with written(output, path, measured, plot_bars("Latency of each operation", records)):
         show(records, found, file=output.notes, block=block, busy=busy, mtu=mtu)
         note_gaps(output, results)
-    return measured.to_json()
+    return measured

@@ -37,4 +37,4 @@ def turns(
             f"p99 {alone.p99_us:.1f} and {beside.p99_us:.1f}, "
             f"{beside.p99_us / alone.p99_us:.2f} times that alone"
         )
-    output.result(end(output, stop, measured.to_json()))
+    output.result(end(output, stop, measured))

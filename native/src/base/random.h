@@ -50,18 +50,6 @@ class Random {
     return static_cast<uint64_t>(product >> 64);
   }
 
-  // The same for a small bound, from 32 random bits that are there already; draws on the generator
-  // only when those would favour someone, once in 2^32 / bound times.
-  uint32_t below(uint32_t bound, uint32_t bits) {
-    const uint64_t product = uint64_t{bits} * bound;
-    if (static_cast<uint32_t>(product) < bound) [[unlikely]] {
-      if (static_cast<uint32_t>(product) < (0 - bound) % bound) {
-        return static_cast<uint32_t>(below(uint64_t{bound}));
-      }
-    }
-    return static_cast<uint32_t>(product >> 32);
-  }
-
   bool operator==(const Random&) const = default;
 
  private:

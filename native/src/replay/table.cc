@@ -120,8 +120,8 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   seen_ = {skew_of(drawn), drawn.keys[0] - key_base_};
 }
 
-// How skewed a batch's probabilities are. Of some of its items: a batch is shuffled, and the mean
-// over many batches is as good.
+// How skewed a batch's probabilities are. Of some of its items: any run of them stands for all, and
+// the mean over many batches is as good.
 double Table::skew_of(const DrawnBatch& drawn) {
   constexpr size_t kLook = 8;
   const size_t n = std::min(drawn.keys.size(), kLook);

@@ -149,6 +149,7 @@ class Table {
   void evict(RowPlace place);
   bool add_item(const AppendItem& item, ItemPlace& latest);
   SampleHeader header_of(uint32_t batch, uint64_t draws) const;
+  void list_items();
   static double skew_of(const DrawnBatch& drawn);
   void settle_stream(const Stream& stream, uint64_t new_rows, bool broken);
   uint64_t back_of(const Row& row) const;
@@ -183,6 +184,7 @@ class Table {
   // Whether a slot's item is live: a bit each, for updates, which else wait for row after row.
   std::vector<bool> drawable_;
   std::unique_ptr<Changes> changes_;  // once somebody asked for them
+  uint64_t listed_ = 0;               // the change after which all items are named
   Random random_;
   float maximum_priority_ = 1;  // of all raw priorities so far
   uint64_t append_count_ = 0;

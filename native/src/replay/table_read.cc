@@ -28,20 +28,25 @@ void Table::look_up(std::span<const uint64_t> keys, DrawnBatch& found) const {
   if (held == n) trace(found);
 }
 
+// What is an item, and what somebody may still believe to be one.
+void Table::list_items() {
+  listed_ = changes_->count();
+  for (uint64_t number = ring_.oldest(); number < ring_.head(); ++number) {
+    const uint32_t slot = ring_.place(number).slot;
+    const ItemState state = ring_.row(slot).state;
+    if (state == ItemState::live || state == ItemState::retired) changes_->add({&slot, 1});
+  }
+}
+
 ChangesHeader Table::changes(uint64_t since, uint32_t most, std::vector<uint64_t>& keys,
                              std::vector<float>& priorities) {
-  const bool first = !changes_;
-  if (first) changes_ = std::make_unique<Changes>(ring_.size());
-  if (first || !changes_->reaches(since)) {  // all that there is, and what he may believe to be
-    const bool knows_some = since > 0;
-    since = changes_->count();
-    for (uint64_t number = ring_.oldest(); number < ring_.head(); ++number) {
-      const uint32_t slot = ring_.place(number).slot;
-      const ItemState state = ring_.row(slot).state;
-      if (state == ItemState::live || (knows_some && state == ItemState::retired)) {
-        changes_->add({&slot, 1});
-      }
-    }
+  if (!changes_) {
+    changes_ = std::make_unique<Changes>(ring_.size());
+    list_items();
+  }
+  if (!changes_->reaches(since)) {  // he is told of all items, by a list that others read, too
+    if (!changes_->reaches(listed_)) list_items();
+    since = listed_;
   }
   keys.clear();
   priorities.clear();

@@ -117,17 +117,17 @@ class Prioritized final : public Sampler {
 
   // The random part of a batch, which needs to know nothing of the tree.
   struct Plan {
-    Random before{0}, after{0};   // the generator
-    std::vector<double> places;   // one in each stratum, ascending, counted in strata
-    std::vector<uint32_t> order;  // of the strata in the batch
+    Random before{0}, after{0};  // the generator
+    std::vector<double> places;  // one in each stratum, ascending, counted in strata
+    size_t start = 0;            // in order_, of the batch
   };
   void plan(size_t n, Random random) {
     drawn_ahead_ = false;
     plan_.before = random;
     plan_.places.resize(n);
     kernel_.stratify(random.bits(), static_cast<double>(n), plan_.places.data(), n);
-    plan_.order.resize(n);
-    shuffle(plan_.order, random);
+    plan_.start = n > 0 ? random.below(n) : 0;
+    if (order_.size() != n) arrange(n);
     plan_.after = random;
   }
 
@@ -142,7 +142,8 @@ class Prioritized final : public Sampler {
     tree_.find(targets_, found_);
     const double scale = 1 / total;
     for (size_t i = 0; i < n; ++i) {
-      slots[i] = found_[plan_.order[i]];
+      const size_t place = plan_.start + i;
+      slots[i] = found_[order_[place < n ? place : place - n]];
       probabilities[i] = static_cast<float>(static_cast<double>(tree_.get(slots[i])) * scale);
     }
   }
@@ -155,16 +156,21 @@ class Prioritized final : public Sampler {
            n > 0 && n <= kMostAhead && tree_.total() > 0;
   }
 
-  // Fills in a random permutation (Fisher and Yates, from the inside out: each comes to a random
-  // place, and what was there to its own), two of their random numbers to a word.
-  void shuffle(std::span<uint32_t> order, Random& random) {
-    words_.resize(order.size() / 2 + 1);
-    kernel_.random_words(random.bits(), words_.data(), words_.size());
-    for (uint32_t i = 0; i < order.size(); ++i) {
-      const auto bits = static_cast<uint32_t>(words_[i / 2] >> (i % 2 * 32));
-      const uint32_t place = random.below(i + 1, bits);
-      order[i] = order[place];
-      order[place] = i;
+  // Stratified order is slot order, but any run of a batch is to stand for all of it. So a stratum
+  // is followed by the one a golden section of them further round: by steps of a Fibonacci number
+  // modulo the next, over what is not below n. A run of them leaves gaps of at most three lengths,
+  // Fibonacci numbers next to one another, the longest no more than three times the shortest (the
+  // three-gap theorem: Sos 1958, Swierczkowski 1959). A batch begins anywhere in this order, so
+  // each of its places by itself follows the masses.
+  void arrange(size_t n) {
+    size_t longer = 1, shorter = 1;
+    while (longer + shorter < n) shorter = std::exchange(longer, longer + shorter);
+    order_.resize(n);
+    size_t stratum = 0;
+    for (uint32_t& place : order_) {
+      place = static_cast<uint32_t>(stratum);
+      stratum = stratum < shorter ? stratum + longer : stratum - shorter;
+      stratum -= stratum < n ? 0 : shorter;  // once is enough: n > longer
     }
   }
 
@@ -179,6 +185,7 @@ class Prioritized final : public Sampler {
   uint64_t size_ = 0;
   mutable std::vector<float> masses_;  // scratch
   Plan plan_;                          // of the next batch, or of the last one
+  std::vector<uint32_t> order_;        // of its strata, but for where it starts
   // The next batch, while the plan is for it and the tree has not changed since.
   mutable bool drawn_ahead_ = false;
   std::vector<uint32_t> ahead_slots_;
@@ -187,7 +194,6 @@ class Prioritized final : public Sampler {
   bool update_follows_ = false;  // behind the draw before, one did
   std::vector<double> targets_;  // scratch
   std::vector<uint32_t> found_;  // scratch
-  std::vector<uint64_t> words_;  // scratch
 };
 
 }  // namespace

@@ -161,24 +161,6 @@ TEST_CASE("random numbers stay below their bound and are uniform in it") {
   CHECK(sum / kDraws == doctest::Approx(0.5).epsilon(0.01));
 }
 
-TEST_CASE("random numbers from bits at hand are uniform, also where those do not divide evenly") {
-  Random random(10);
-  for (const uint32_t bound : {1u, 2u, 3u, 1000u, 3u << 30, 0xFFFFFFFFu}) {
-    constexpr int kDraws = 90000;
-    const uint32_t bins = bound < 3 ? bound : 3;
-    int counts[3] = {};
-    for (int i = 0; i < kDraws; ++i) {
-      const uint32_t value = random.below(bound, static_cast<uint32_t>(random.bits()));
-      REQUIRE(value < bound);
-      ++counts[uint64_t{value} * bins / bound];
-    }
-    // Six standard deviations. Of 3 << 30 a quarter of the bits is refused: taken as they are they
-    // would favour one bin by half of its count.
-    for (uint32_t bin = 0; bin < bins; ++bin)
-      CHECK(std::abs(counts[bin] - kDraws / static_cast<int>(bins)) < 900);
-  }
-}
-
 TEST_CASE("a mapping is zeroed, aligned to huge pages where it is large, and can be moved") {
   for (const size_t bytes : {size_t{1}, size_t{5000}, size_t{2} << 20, (size_t{5} << 20) + 1}) {
     std::vector<Mapping> several;  // neighbours must not lose what is theirs

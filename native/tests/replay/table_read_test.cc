@@ -1,6 +1,7 @@
 // Items by their keys, and which of them changed: for who draws for himself.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <map>
 #include <set>
 
@@ -57,23 +58,26 @@ struct Follower {
   uint64_t next = 0;
 
   void ask(Table& table, uint32_t most) {
+    while (page(table, most)) {
+    }
+  }
+  // True: there is more.
+  bool page(Table& table, uint32_t most) {
     std::vector<uint64_t> keys;
     std::vector<float> priorities;
-    for (bool more = true; more;) {
-      const ChangesHeader header = table.changes(next, most, keys, priorities);
-      more = header.more != 0;
-      REQUIRE(keys.size() == header.count);
-      REQUIRE(header.count <= most);
-      next = header.next;
-      for (size_t i = 0; i < keys.size(); ++i) {
-        if (priorities[i] == 0) {
-          items.erase(keys[i]);
-        } else {
-          items[keys[i]] = priorities[i];
-        }
+    const ChangesHeader header = table.changes(next, most, keys, priorities);
+    REQUIRE(keys.size() == header.count);
+    REQUIRE(header.count <= most);
+    next = header.next;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (priorities[i] == 0) {
+        items.erase(keys[i]);
+      } else {
+        items[keys[i]] = priorities[i];
       }
-      items.erase(items.begin(), items.lower_bound(header.oldest));
     }
+    items.erase(items.begin(), items.lower_bound(header.oldest));
+    return header.more != 0;
   }
 };
 
@@ -187,24 +191,37 @@ TEST_CASE(
   CHECK(f.table.changes(0, 0, keys, priorities).more == 1);
 }
 
-TEST_CASE("who has missed more changes than are remembered is told of all items") {
+TEST_CASE("who has missed more changes than are remembered is told of all items, by one list") {
   Fixture f;
   f.append(5);
-  Follower often, seldom;
+  Follower often;
   often.ask(f.table, 100);
-  seldom.ask(f.table, 100);
-  f.append(30);
-  for (int i = 0; i < 200; ++i) {  // of one item: more than two for each slot
-    uint64_t applied = 0, stale = 0;
-    const auto priority = static_cast<float>(i + 1);
-    const uint64_t key = often.items.rbegin()->first;
-    f.table.update_priorities({&key, 1}, {&priority, 1}, applied, stale);
-    REQUIRE(applied == 1);
+  std::array<Follower, 4> seldom;
+  for (Follower& follower : seldom) follower.ask(f.table, 100);
+  uint64_t applied = 0, stale = 0;
+  for (int round = 0; round < 3; ++round) {
+    f.append(30);  // of which the ring forgets the oldest
     often.ask(f.table, 100);
+    for (int i = 0; i < 5000; ++i) {  // of one item: more than the log holds
+      const auto priority = static_cast<float>(i + 1);
+      const uint64_t key = often.items.rbegin()->first;
+      f.table.update_priorities({&key, 1}, {&priority, 1}, applied, stale);
+      REQUIRE(applied == 1);
+      if (i % 1000 == 999) often.ask(f.table, 2000);
+    }
+    std::vector<uint64_t> keys;
+    std::vector<float> priorities;
+    const uint64_t before = f.table.changes(often.next, 0, keys, priorities).next;
+    for (bool more = true; more;) {  // page by page in turn
+      more = false;
+      for (Follower& follower : seldom) more |= follower.page(f.table, 7);
+    }
+    for (const Follower& follower : seldom) CHECK(follower.items == often.items);
+    CHECK(often.items.size() == f.table.live_items());
+    often.ask(f.table, 100);
+    CHECK(often.next - before <= f.table.rows());  // one list
+    CHECK(often.next > before);
   }
-  seldom.ask(f.table, 7);
-  CHECK(seldom.items == often.items);
-  CHECK(seldom.items.size() == f.table.live_items());
 }
 
 }  // namespace drlnet::test

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <set>
 #include <vector>
 
 #include "sampler/sampler.h"
@@ -37,6 +39,23 @@ struct Binned {
       total += static_cast<double>(priority);
     }
     for (double& share : expected) share /= total;
+  }
+};
+
+// Equal masses: a batch as large as the table has its strata for slots.
+struct Strata {
+  std::unique_ptr<Sampler> sampler;
+  std::vector<uint32_t> slots;
+  std::vector<float> probabilities;
+  Random random;
+
+  explicit Strata(uint32_t n)
+      : sampler(make_sampler({}, n)), slots(n), probabilities(n), random(n) {
+    for (uint32_t slot = 0; slot < n; ++slot) sampler->insert(slot, 1);
+  }
+  const std::vector<uint32_t>& draw() {
+    sampler->draw(slots, probabilities, random);
+    return slots;
   }
 };
 
@@ -91,30 +110,66 @@ TEST_CASE("decades of equal mass are drawn equally often, whatever lies beside t
   CHECK(chi_square(counts, expected) < chi_square_limit(kDecades - 1));
 }
 
-TEST_CASE("every order of a batch is as likely as every other") {
-  // Equal masses: a batch as large as the table holds each item once, in shuffled order.
-  for (const uint32_t n : {2u, 4u, 5u}) {
-    const auto sampler = make_sampler({}, n);
-    for (uint32_t slot = 0; slot < n; ++slot) sampler->insert(slot, 1);
-    Random random(n);
-    size_t orders = 1;
-    for (size_t i = 2; i <= n; ++i) orders *= i;
-    const int rounds = 400 * static_cast<int>(orders);
-    std::vector<double> counts(orders), expected(orders, 400.0);
+TEST_CASE("each stratum stands once in a batch, and a batch begins with each as often") {
+  for (uint32_t n = 1; n <= 70; ++n) {
+    INFO("n ", n);
+    Strata strata(n);
+    std::vector<double> counts(n), expected(n, 50.0);
+    for (uint32_t round = 0; round < 50 * n; ++round) {
+      std::vector<uint32_t> slots = strata.draw();
+      ++counts[slots[0]];
+      std::ranges::sort(slots);
+      for (uint32_t slot = 0; slot < n; ++slot) REQUIRE(slots[slot] == slot);
+    }
+    if (n > 1) CHECK(chi_square(counts, expected) < chi_square_limit(n - 1));
+  }
+}
+
+TEST_CASE("any run of a batch is spread over all of it, with gaps of three lengths") {
+  for (const uint32_t n : {2u, 3u, 4u, 5u, 6u, 13u, 14u, 32u, 64u, 255u, 377u, 512u, 1000u}) {
+    Strata strata(n);
+    for (int round = 0; round < 20; ++round) {
+      const std::vector<uint32_t>& slots = strata.draw();
+      for (const uint32_t k : {2u, 3u, 8u, 20u, n / 4, n / 2, n}) {
+        if (k < 2 || k > n) continue;
+        INFO("n ", n, " run of ", k);
+        const auto begin = slots.begin() + static_cast<ptrdiff_t>(strata.random.below(n - k + 1));
+        std::vector<uint32_t> run(begin, begin + k);
+        std::ranges::sort(run);
+        std::set<uint32_t> gaps;
+        for (uint32_t i = 1; i < k; ++i) gaps.insert(run[i] - run[i - 1]);
+        CHECK(gaps.size() <= 3);
+        CHECK(std::max({*gaps.rbegin(), run.front(), n - 1 - run.back()}) <= 3 * *gaps.begin());
+      }
+    }
+  }
+}
+
+TEST_CASE("each place of a batch follows the masses by itself") {
+  constexpr uint32_t kLeaves = 24;
+  constexpr int kRounds = draws(20000);
+  for (const size_t n : {2u, 5u, 8u, 32u}) {
+    SamplerSpec spec;
+    spec.priority_exponent = 1;
+    const auto sampler = make_sampler(spec, kLeaves);
+    std::vector<double> expected(kLeaves);
+    for (uint32_t slot = 0; slot < kLeaves; ++slot) {
+      sampler->insert(slot, static_cast<float>(1 + slot % 7));
+      expected[slot] = (1 + slot % 7) * double{kRounds} / 90;
+    }
+    REQUIRE(sampler->mass() == 90);
+    std::vector<std::vector<double>> counts(n, std::vector<double>(kLeaves));
     std::vector<uint32_t> slots(n);
     std::vector<float> probabilities(n);
-    for (int round = 0; round < rounds; ++round) {
+    Random random(n);
+    for (int round = 0; round < kRounds; ++round) {
       sampler->draw(slots, probabilities, random);
-      size_t rank = 0;  // of the permutation, in the factorial number system
-      for (size_t i = 0; i < n; ++i) {
-        const auto smaller = std::count_if(slots.begin() + static_cast<ptrdiff_t>(i), slots.end(),
-                                           [&](uint32_t slot) { return slot < slots[i]; });
-        rank = rank * (n - i) + static_cast<size_t>(smaller);
-      }
-      ++counts[rank];
+      for (size_t place = 0; place < n; ++place) ++counts[place][slots[place]];
     }
-    INFO("n ", n);
-    CHECK(chi_square(counts, expected) < chi_square_limit(static_cast<double>(orders - 1)));
+    for (size_t place = 0; place < n; ++place) {
+      INFO("place ", place, " of ", n);
+      CHECK(chi_square(counts[place], expected) < chi_square_limit(kLeaves - 1));
+    }
   }
 }
 

@@ -177,18 +177,6 @@ TEST_CASE("a stratified batch draws each item as often as its mass says, to with
   }
 }
 
-TEST_CASE("a stratified batch comes back shuffled") {
-  const SamplerKind& kind = sampler_kinds()[0];
-  const Filled filled(kind, 4096, 8);
-  Random random(5);
-  std::vector<uint32_t> slots(4096);
-  std::vector<float> probabilities(4096);
-  filled.sampler->draw(slots, probabilities, random);
-  int ascents = 0;
-  for (size_t i = 1; i < slots.size(); ++i) ascents += slots[i] > slots[i - 1];
-  CHECK(std::abs(ascents - 2048) < 6 * 19);  // variance of ascents: (n + 1) / 12
-}
-
 TEST_CASE("removal and insertion move the mass") {
   for (const SamplerKind& kind : sampler_kinds()) {
     INFO(std::string(kind.name));

@@ -12,10 +12,20 @@ class CountedBursts final : public ForwardingTransport {
   CountedBursts(std::unique_ptr<Transport> inner, bool cheap)
       : ForwardingTransport(std::move(inner)), cheap_(cheap) {}
 
-  std::vector<size_t> bursts;  // frames in each
+  std::vector<size_t> bursts;      // frames in each
+  std::vector<Operation> answers;  // frame by frame
+  bool full = false;
 
+  std::span<TxFrame> reserve(size_t count) override {
+    return full ? std::span<TxFrame>{} : ForwardingTransport::reserve(count);
+  }
   size_t send_burst(std::span<const TxFrame> frames) override {
     bursts.push_back(frames.size());
+    for (const TxFrame& frame : frames) {
+      FrameHeader header;
+      REQUIRE_FALSE(parse_frame({frame.data, frame.length}, header));
+      answers.push_back(header.operation);
+    }
     return ForwardingTransport::send_burst(frames);
   }
   bool bursts_are_cheap() const override { return cheap_; }
@@ -24,29 +34,56 @@ class CountedBursts final : public ForwardingTransport {
   bool cheap_;
 };
 
-// How many frames each burst had of a reply that takes four.
-std::vector<size_t> bursts_of_a_reply(bool cheap) {
+// One client of a server whose bursts are counted.
+struct CountedBench {
   TestHandler handler;
-  Sessions sessions(handler, 77);
-  auto transport = std::make_unique<CountedBursts>(listen("memory:"), cheap);
-  CountedBursts& counted = *transport;
-  Connection client(connect(transport->local_address()), "test");
-  sessions.add_listener(std::move(transport));
-  const auto run_until = [&](auto condition) {
+  Sessions sessions{handler, 77};
+  CountedBursts* counted;
+  std::unique_ptr<Connection> client;
+
+  explicit CountedBench(bool cheap) {
+    auto transport = std::make_unique<CountedBursts>(listen("memory:"), cheap);
+    counted = transport.get();
+    client = std::make_unique<Connection>(connect(transport->local_address()), "test");
+    sessions.add_listener(std::move(transport));
+    run_until([&] { return client->state() == Connection::State::open; });
+    counted->bursts.clear();
+    counted->answers.clear();
+  }
+  template <typename Condition>
+  void run_until(Condition condition) {
     const uint64_t deadline = now_ns() + 60'000'000'000;
     while (!condition()) {
-      client.progress();
+      client->progress();
       sessions.poll();
       REQUIRE(now_ns() < deadline);
     }
-  };
-  run_until([&] { return client.state() == Connection::State::open; });
+  }
+};
+
+// How many frames each burst had of a reply that takes four.
+std::vector<size_t> bursts_of_a_reply(bool cheap) {
+  CountedBench bench(cheap);
   std::vector<std::byte> reply(3 * kMaxFrameBytes + 1000);
-  counted.bursts.clear();
-  const CallId id = order(client, 9, reply);
-  run_until([&] { return client.done(id); });
+  const CallId id = order(*bench.client, 9, reply);
+  bench.run_until([&] { return bench.client->done(id); });
   check_pattern(9, reply);
-  return counted.bursts;
+  return bench.counted->bursts;
+}
+
+// A sample, and a ping right behind it.
+std::vector<Operation> answers_in_turn(bool cheap, bool full) {
+  CountedBench bench(cheap);
+  std::vector<std::byte> reply(1000);
+  bench.counted->full = full;
+  const CallId sample = order(*bench.client, 9, reply);
+  const CallId ping = bench.client->submit(bench.client->begin(Operation::ping));
+  bench.sessions.poll();
+  CHECK(bench.counted->answers.empty() == full);
+  bench.counted->full = false;
+  bench.run_until([&] { return bench.client->done(sample) && bench.client->done(ping); });
+  check_pattern(9, reply);
+  return bench.counted->answers;
 }
 
 }  // namespace
@@ -54,6 +91,15 @@ std::vector<size_t> bursts_of_a_reply(bool cheap) {
 TEST_CASE("where bursts are cheap the first frames of a reply wait for no later ones") {
   CHECK(bursts_of_a_reply(true) == std::vector<size_t>{1, 1, 1, 1});
   CHECK(bursts_of_a_reply(false) == std::vector<size_t>{4});
+}
+
+TEST_CASE("where bursts are cheap a reply of one frame waits for nothing, else for short answers") {
+  CHECK(answers_in_turn(true, false) == std::vector{Operation::sample, Operation::ping});
+  CHECK(answers_in_turn(false, false) == std::vector{Operation::ping, Operation::sample});
+}
+
+TEST_CASE("a reply of one frame for which the device has no room goes when it has") {
+  CHECK(answers_in_turn(true, true)[0] == Operation::sample);
 }
 
 TEST_CASE("while a long reply goes out, who appends again at once is answered after a pause") {

@@ -7,10 +7,9 @@ line here.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from drlnet.bench.peers import peer_failures
+from drlnet.bench.peers import imported
 from drlnet.bench.replay.memory import Memory
 from drlnet.bench.shapes import Shape
 from drlnet.config.names import chosen
@@ -32,10 +31,8 @@ def named(names: Sequence[str] | None) -> list[str]:
     return chosen("peer", names, list(PEERS))
 
 
-def load(name: str, shape: Shape) -> Memory:
-    """That peer, empty. Raises PeerUnavailable."""
-    module, made = PEERS[name]
-    with peer_failures():
-        memory = getattr(importlib.import_module(f"{__name__}.{module}"), made)(shape)
-    assert isinstance(memory, Memory)
-    return memory
+def find(name: str) -> Callable[[Shape], Memory]:
+    """Makes that peer, empty. Raises PeerUnavailable."""
+    kind: type[Memory] = imported(__name__, PEERS, name)
+    assert issubclass(kind, Memory)
+    return kind

@@ -85,10 +85,6 @@ void power(const float* priorities, float* masses, size_t count, float floor, fl
   }
 }
 
-void random_words(uint64_t key, uint64_t* words, size_t count) {
-  for (size_t i = 0; i < count; ++i) words[i] = splitmix64(key + i * kSplitMixStep);
-}
-
 void stratify(uint64_t key, double total, double* targets, size_t count) {
   const double part = total / static_cast<double>(count);
   for (size_t i = 0; i < count; ++i) {

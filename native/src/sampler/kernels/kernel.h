@@ -62,9 +62,6 @@ struct Kernel {
   // One target from each of `count` equal parts of [0, total], ascending: (i + u_i) * total / count
   // with u_i uniform over 52 bits, a function of key and i alone.
   void (*stratify)(uint64_t key, double total, double* targets, size_t count);
-
-  // words[i] is a function of key and i alone: 64 random bits.
-  void (*random_words)(uint64_t key, uint64_t* words, size_t count);
 };
 
 // Those that run on this machine, the fastest first. Never empty: the last is "portable".

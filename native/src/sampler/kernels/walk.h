@@ -233,7 +233,7 @@ void find(const TreeArrays& tree, double* targets, uint32_t* leaves, size_t coun
 
 template <typename Node>
 constexpr Kernel kernel_of(std::string_view name, bool (*runs_here)()) {
-  return {name, runs_here, power, set<Node>, find<Node>, stratify, random_words};
+  return {name, runs_here, power, set<Node>, find<Node>, stratify};
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+"""Files that are there whole, or as they were before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drlnet.cli.bench.report import require_writable_file
+from drlnet.errors import ConfigError
+from drlnet.metrics.whole import write_whole
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    file, link = tmp_path / "real" / "x.json", tmp_path / "x.json"
+    file.write_bytes(b"old")
+    link.symlink_to(file)
+    write_whole(link, b"new")
+    assert link.is_symlink()
+    assert file.read_bytes() == b"new"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["real", "x.json", "x.json"]
+
+
+def test_what_cannot_be_written_is_said_before_it_is_measured(tmp_path: Path) -> None:
+    require_writable_file(None)
+    require_writable_file(tmp_path / "new.json")
+    require_writable_file(Path("/dev/stdout"))
+    with pytest.raises(ConfigError, match="is a folder") as caught:
+        require_writable_file(tmp_path)
+    assert "--out" in caught.value.remedy
+    with pytest.raises(ConfigError, match="cannot write"):
+        require_writable_file(Path("/proc/new.json"))
