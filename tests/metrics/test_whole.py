@@ -15,10 +15,12 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     file, link = tmp_path / "real" / "x.json", tmp_path / "x.json"
     file.write_bytes(b"old")
+    file.chmod(0o640)
     link.symlink_to(file)
     write_whole(link, b"new")
     assert link.is_symlink()
     assert file.read_bytes() == b"new"
+    assert file.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["real", "x.json", "x.json"]
 
 

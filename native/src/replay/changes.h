@@ -40,12 +40,12 @@ class Changes {
   bool reaches(uint64_t since) const { return count_ <= size_ || since >= count_ - size_; }
 
   // Calls visit(slot) for each change after the one numbered `since`, oldest first, `most` at most.
-  // Returns the number of the last one that it visited (`since`, or the newest change if that is
-  // older, when there is none). reaches(since) must hold.
+  // Returns the number of the last one that it visited (`since` when there is none). since <=
+  // count(), and reaches(since).
   template <typename Visit>
   uint64_t visit(uint64_t since, uint32_t most, Visit visit) const {
-    const uint64_t from = std::min(since, count_), to = std::min(count_, from + most);
-    for (uint64_t at = from; at < to; ++at) visit(log_[at & (size_ - 1)]);
+    const uint64_t to = std::min(count_, since + most);
+    for (uint64_t at = since; at < to; ++at) visit(log_[at & (size_ - 1)]);
     return to;
   }
 

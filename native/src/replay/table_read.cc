@@ -43,8 +43,11 @@ ChangesHeader Table::changes(uint64_t since, uint32_t most, std::vector<uint64_t
   if (!changes_) {
     changes_ = std::make_unique<Changes>(ring_.size());
     list_items();
+    since = listed_;
   }
-  if (!changes_->reaches(since)) {  // he is told of all items, by a list that others read, too
+  // Behind, or ahead, of another server perhaps: he is told of all items, by a list that others
+  // read, too.
+  if (since > changes_->count() || !changes_->reaches(since)) {
     if (!changes_->reaches(listed_)) list_items();
     since = listed_;
   }

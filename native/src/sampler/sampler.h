@@ -25,7 +25,7 @@ class Sampler {
   virtual void remove(uint32_t slot) = 0;
   virtual void update(std::span<const uint32_t> slots, std::span<const float> priorities) = 0;
 
-  // Fills slots and the probability with which each was really drawn. Any part of them is as good a
+  // Fills slots and the probability with which each was really drawn. Any run of them is as good a
   // sample as any other (but of fifo's, whose order is its meaning). Only called with size() > 0.
   // O(slots.size() * log(leaves)) for trees.
   virtual void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) = 0;

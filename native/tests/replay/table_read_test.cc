@@ -167,7 +167,7 @@ TEST_CASE("who follows the changes knows every live item and its stored priority
 }
 
 TEST_CASE(
-    "an item is named as it stands, by its last change too; a number from nowhere names nothing") {
+    "an item is named as it stands, by its last change too; to a number from nowhere all are") {
   Fixture f;
   f.append(5);
   std::vector<uint64_t> keys;
@@ -186,8 +186,16 @@ TEST_CASE(
   CHECK(f.table.changes(0, 100, keys, priorities).next == then.next);
   CHECK(std::set(keys.begin(), keys.end()).size() == 4);
   CHECK(keys.back() == again);
-  CHECK(f.table.changes(1'000'000, 100, keys, priorities).next == then.next);
+  for (const uint64_t nowhere : {uint64_t{1'000'000}, UINT64_MAX}) {
+    CHECK(f.table.changes(nowhere, 100, keys, priorities).next == then.next);
+    CHECK(std::set(keys.begin(), keys.end()).size() == 4);
+  }
+  CHECK(f.table.changes(then.next, 100, keys, priorities).next == then.next);
   CHECK(keys.empty());
+  Fixture fresh;  // of a server that was started anew
+  fresh.append(5);
+  fresh.table.changes(3, 100, keys, priorities);
+  CHECK(keys.size() == 4);
   CHECK(f.table.changes(0, 0, keys, priorities).more == 1);
 }
 
