@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -23,7 +24,12 @@ class Output:
 
     def note(self, line: str) -> None:
         """A line for a person."""
-        print(line, file=self.notes, flush=True)
+        try:
+            print(line, file=self.notes, flush=True)
+        except OSError as error:
+            # The terminal was closed: SIGHUP says so, too, and then what was measured is kept.
+            if error.errno != errno.EIO:
+                raise
 
     def event(self, name: str, **values: Any) -> None:
         """A JSON line for the process that watches this one; nothing without --json."""

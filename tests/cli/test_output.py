@@ -1,0 +1,37 @@
+"""Where a command's words go."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from drlnet.cli.output import Output
+
+
+@contextmanager
+def output_to(descriptor: int) -> Iterator[Output]:
+    output = Output(as_json=True)
+    output.notes = io.TextIOWrapper(io.FileIO(descriptor, "w"), line_buffering=True)
+    yield output
+    with suppress(OSError):  # what is left of it has no reader
+        output.notes.close()
+
+
+def test_a_note_to_a_closed_terminal_ends_nothing() -> None:
+    ours, theirs = os.openpty()
+    with output_to(theirs) as output:
+        output.note("one")
+        assert os.read(ours, 100) == b"one\r\n"
+        os.close(ours)
+        output.note("two")
+        output.note("three")
+
+
+def test_a_note_to_a_full_disk_is_an_error() -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    with output_to(full) as output, pytest.raises(OSError, match="No space left"):
+        output.note("one")
