@@ -59,6 +59,12 @@ def test_another_signal_neither_ends_the_wait_nor_leaves_a_word() -> None:
         signal.signal(signal.SIGUSR1, saved)
 
 
+def run_in_python(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+
+
 def test_a_second_signal_ends_at_once_but_not_before_the_last_act_nor_as_an_echo() -> None:
     script = (
         "import os, signal\n"
@@ -75,9 +81,7 @@ def test_a_second_signal_ends_at_once_but_not_before_the_last_act_nor_as_an_echo
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    print('never')\n"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    ended = run_in_python(script)
     assert ended.returncode == 143
     assert ended.stdout == "an echo\nin order\n"
 
@@ -93,9 +97,7 @@ def test_a_last_act_that_fails_holds_up_no_end() -> None:
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    print('never')\n"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    ended = run_in_python(script)
     assert ended.returncode == 143
     assert ended.stdout == ""
 
@@ -111,7 +113,5 @@ def test_ctrl_c_in_the_very_first_imports_is_quiet() -> None:
         "sys.meta_path.insert(0, Interrupted())\n"
         "import drlnet.__main__\n"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    ended = run_in_python(script)
     assert (ended.returncode, ended.stdout, ended.stderr) == (128 + signal.SIGINT, "", "")
