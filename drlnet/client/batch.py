@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +15,12 @@ from drlnet.native import TableSpec
 if TYPE_CHECKING:
     import torch
 
-_HEADER = np.dtype(
-    [
-        ("batch", "<u4"),
-        ("reserved", "<u4"),
-        ("item_count", "<u8"),
-        ("head", "<u8"),
-        ("env_steps", "<u8"),
-        ("items_created", "<u8"),
-        ("items_drawn", "<u8"),
-        ("priority_mass", "<f8"),
-        ("reserved2", "<u8"),
-    ]
-)
+# To look a type's dtype up takes longer than to make an array of it.
+_UINT8, _UINT32, _UINT64 = np.dtype(np.uint8), np.dtype(np.uint32), np.dtype(np.uint64)
+_FLOAT32 = np.dtype(np.float32)
+_ViewPlace = tuple[tuple[int, ...], np.dtype[Any], int, tuple[int, ...]]
+"""shape, dtype, offset, strides"""
+
 NO_KEY = np.uint64(2**64 - 1)
 """In Table.read_items: the key of what is not held."""
 
@@ -43,56 +36,51 @@ class BatchLayout:
         self, spec: TableSpec, columns: Mapping[str, Column], item: Item, n: int, shards: int
     ) -> None:
         self.n = n
-        self.native = native.BatchLayout(spec, n)
-        self.shards = shards
+        self.native = places = native.BatchLayout(spec, n)
+        self.keys = places.keys
+        self.probabilities = places.probabilities
+        self.lengths = places.lengths
         self.views = {
-            name: _ViewLayout(columns[view.column], view, *place)
-            for (name, view), place in zip(item.views.items(), self.native.views, strict=True)
+            name: _view_place(n, columns[view.column], view, *place)
+            for (name, view), place in zip(item.views.items(), places.views, strict=True)
         }
-
-    def memory(self) -> NDArray[np.uint8]:
-        """Memory for one batch, uninitialised."""
-        heads_bytes = 0 if self.shards == 1 else 8 * self.shards
-        return np.empty(self.native.memory_bytes + heads_bytes, np.uint8)
+        self.heads = places.memory_bytes
+        self.shards = shards
+        self.memory_bytes = self.heads + (8 * shards if shards > 1 else 0)
 
 
-class _ViewLayout:
-    def __init__(self, column: Column, view: View, offset: int, item_bytes: int) -> None:
-        lo, hi = view.bounds
-        stacked = () if isinstance(view.rows, int) else (hi - lo + 1,)
-        self._shape = (*stacked, *column.shape)
-        self._dtype = np.dtype(column.dtype)
-        self._offset = offset
-        self._strides = (item_bytes, *np.empty(self._shape, self._dtype).strides)
+def _view_place(n: int, column: Column, view: View, offset: int, item_bytes: int) -> _ViewPlace:
+    lo, hi = view.bounds
+    stacked = () if isinstance(view.rows, int) else (hi - lo + 1,)
+    dtype, shape = np.dtype(column.dtype), (*stacked, *column.shape)
+    return (n, *shape), dtype, offset, (item_bytes, *np.empty(shape, dtype).strides)
 
-    def over(self, memory: NDArray[np.uint8], n: int) -> NDArray[Any]:
-        array: NDArray[Any] = np.ndarray(
-            (n, *self._shape), self._dtype, memory.data, self._offset, self._strides
+
+class BatchMemory:
+    """Memory for one batch, uninitialised, and the arrays over it."""
+
+    def __init__(self, layout: BatchLayout) -> None:
+        n = layout.n
+        self.layout = layout.native
+        self.bytes: NDArray[np.uint8] = np.empty(layout.memory_bytes, _UINT8)
+        self.keys: NDArray[np.uint64] = np.ndarray(n, _UINT64, self.bytes, layout.keys)
+        self.probabilities: NDArray[np.float32] = np.ndarray(
+            n, _FLOAT32, self.bytes, layout.probabilities
         )
-        return array
-
-
-class Views(Mapping[str, NDArray[Any]]):
-    """The item's views by name, (n, *shape) or (n, rows, *shape) each, made when asked for."""
-
-    def __init__(self, layout: BatchLayout, memory: NDArray[np.uint8]) -> None:
-        self._layout = layout
-        self._memory = memory
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self._layout.views[name].over(self._memory, self._layout.n)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._layout.views)
-
-    def __len__(self) -> int:
-        return len(self._layout.views)
+        self.length: NDArray[np.uint32] = np.ndarray(n, _UINT32, self.bytes, layout.lengths)
+        self.views: dict[str, NDArray[Any]] = {
+            name: np.ndarray(shape, dtype, self.bytes, offset, strides)
+            for name, (shape, dtype, offset, strides) in layout.views.items()
+        }
+        self.heads: NDArray[np.uint64] | None = None
+        if layout.shards > 1:
+            self.heads = np.ndarray(layout.shards, _UINT64, self.bytes, layout.heads)
 
 
 class Batch:
     """n items drawn with replacement; any run of those of one shard is as good as another.
 
-    views: Mapping[str, array], as the item declares them.
+    views: Mapping[str, array], as the item declares them: (n, *shape) or (n, rows, *shape) each.
     keys: uint64 [n], for update_priorities.
     probabilities: float32 [n], with which each item was really drawn.
     length: uint32 [n], each item's true number of steps m, at most the item's horizon.
@@ -101,24 +89,27 @@ class Batch:
     env_steps, items_created, items_drawn: the table's totals; priority_mass: its sum of priorities.
     """
 
-    def __init__(self, layout: BatchLayout, memory: NDArray[np.uint8]) -> None:
-        n, places, buffer = layout.n, layout.native, memory.data
-        places.settle(memory)
-        header = np.ndarray((), _HEADER, buffer, 0)
-        self.keys: NDArray[np.uint64] = np.ndarray(n, np.uint64, buffer, places.keys)
-        self.probabilities: NDArray[np.float32] = np.ndarray(
-            n, np.float32, buffer, places.probabilities
-        )
-        self.length: NDArray[np.uint32] = np.ndarray(n, np.uint32, buffer, places.lengths)
-        self.views = Views(layout, memory)
-        self.item_count = int(header["item_count"])
-        self.env_steps = int(header["env_steps"])
-        self.items_created = int(header["items_created"])
-        self.items_drawn = int(header["items_drawn"])
-        self.priority_mass = float(header["priority_mass"])
-        self._head: int | NDArray[np.uint64] = int(header["head"])
-        if layout.shards > 1:
-            self._head = np.ndarray(layout.shards, np.uint64, buffer, places.memory_bytes)
+    item_count: int
+    env_steps: int
+    items_created: int
+    items_drawn: int
+    priority_mass: float
+
+    def __init__(self, memory: BatchMemory) -> None:
+        """What has come into that memory."""
+        (
+            self.item_count,
+            head,
+            self.env_steps,
+            self.items_created,
+            self.items_drawn,
+            self.priority_mass,
+        ) = memory.layout.settle(memory.bytes)
+        self._head: int | NDArray[np.uint64] = head if memory.heads is None else memory.heads
+        self.views: Mapping[str, NDArray[Any]] = memory.views
+        self.keys = memory.keys
+        self.probabilities = memory.probabilities
+        self.length = memory.length
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -141,5 +132,8 @@ class Batch:
 def importance_weights(batch: Batch, beta: float) -> NDArray[np.float32]:
     """float32 [n]: (item_count * probability) ** -beta, divided by the batch's maximum
     (Schaul et al., 2016, "Prioritized Experience Replay", section 3.4)."""
-    weights = (batch.item_count * batch.probabilities.astype(np.float64)) ** -beta
-    return np.asarray(weights / weights.max(), np.float32)
+    probabilities = np.ascontiguousarray(batch.probabilities, np.float32)
+    weights = np.empty(len(probabilities), _FLOAT32)
+    # The number of items is a factor of the maximum as well.
+    native.importance_weights(probabilities, beta, weights)
+    return weights

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drlnet.client.batch import Batch, BatchLayout
+from drlnet.client.batch import Batch, BatchLayout, BatchMemory
 from drlnet.client.shards import ShardedSession
 from drlnet.client.specs import Column, Item
 from drlnet.client.writer import StreamLease, Writer
@@ -102,10 +102,9 @@ class Table:
         Raises ReplayTimeout, which says whether it waited for the limiter, the server or the
         network; SampleExpired when the rows were overwritten before they had all arrived.
         """
-        layout = self._layout(n)
-        memory = layout.memory()
-        self._client.sample(self._number, layout.native, memory, _seconds(timeout))
-        return Batch(layout, memory)
+        memory = BatchMemory(self._layout(n))
+        self._client.sample(self._number, memory.layout, memory.bytes, _seconds(timeout))
+        return Batch(memory)
 
     def stream(self, n: int, *, depth: int = 2, timeout: float | None = 60.0) -> Iterator[Batch]:
         """Batches without end, `depth` of them requested ahead of their use.
@@ -114,10 +113,12 @@ class Table:
         Raises as sample() does; after a ReplayTimeout iteration ends.
         """
         layout = self._layout(n)
-        buffers = [layout.memory() for _ in range(depth + 1)]
-        ahead = self._client.stream(self._number, layout.native, buffers)
+        buffers = [BatchMemory(layout) for _ in range(depth + 1)]
+        ahead = self._client.stream(
+            self._number, layout.native, [buffer.bytes for buffer in buffers]
+        )
         while True:
-            yield Batch(layout, buffers[ahead.next(_seconds(timeout))])
+            yield Batch(buffers[ahead.next(_seconds(timeout))])
 
     def read_items(self, keys: ArrayLike, *, timeout: float | None = 60.0) -> Batch:
         """The items with these keys, uint64 [n], in their order: for a sampler of your own.
@@ -128,10 +129,9 @@ class Table:
         keys.
         """
         names: NDArray[np.uint64] = np.ascontiguousarray(keys, np.uint64)
-        layout = self._layout(len(names))
-        memory = layout.memory()
-        self._client.read_items(self._number, layout.native, names, memory, _seconds(timeout))
-        return Batch(layout, memory)
+        memory = BatchMemory(self._layout(len(names)))
+        self._client.read_items(self._number, memory.layout, names, memory.bytes, _seconds(timeout))
+        return Batch(memory)
 
     def new_priorities(self, since: int = 0) -> PriorityChanges:
         """What changed after `since`: 0, or `next` of the answer before.

@@ -1,6 +1,7 @@
 #include "client/client.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "client/sample_stream.h"
 #include "client/sharded_table.h"
 #include "client/writer.h"
+#include "sampler/importance.h"
 #include "server/server.h"
 
 namespace drlnet {
@@ -24,7 +26,7 @@ std::span<T> span_of(const Array<T>& array) {
 }
 
 // The memory of a contiguous array, for as long as this holds it. An Array says more of what it
-// gets, but to make one takes longer than all else that a call of a writer has to do.
+// gets, but to make one takes longer than most calls have to do otherwise.
 class Memory {
  public:
   explicit Memory(nb::handle array, int flags = PyBUF_SIMPLE) {
@@ -134,19 +136,27 @@ std::unique_ptr<StreamWriter> writer_of(Client& client, uint32_t table, const Ta
       WriterOptions{flush_rows, ns_of(flush_interval_s), ns_of(timeout_s)});
 }
 
-Destination destination_of(const BatchLayout& layout, const Array<uint8_t>& memory) {
-  return layout.destination(std::as_writable_bytes(span_of(memory)));
-}
+// That a batch is to come into.
+Memory batch_memory(nb::handle array) { return Memory(array, PyBUF_WRITABLE); }
+
+std::span<std::byte> bytes_of(const Memory& memory) { return memory.as<std::byte>(); }
 
 std::unique_ptr<SampleStream> stream_of(Client& client, uint32_t table, const BatchLayout& layout,
                                         const std::vector<Array<uint8_t>>& buffers) {
   std::vector<Destination> destinations;
-  for (const auto& buffer : buffers) destinations.push_back(destination_of(layout, buffer));
+  for (const auto& buffer : buffers) {
+    destinations.push_back(layout.destination(std::as_writable_bytes(span_of(buffer))));
+  }
   return std::make_unique<SampleStream>(client, table, layout.count(), std::move(destinations));
 }
 
 // What Python needs to lay views over the memory of a batch.
 void bind_layout(nb::module_& module) {
+  module.def("importance_weights",
+             [](nb::handle probabilities, float exponent, nb::handle weights) {
+               const Memory drawn(probabilities), memory(weights, PyBUF_WRITABLE);
+               importance_weights(drawn.as<const float>(), exponent, memory.as<float>());
+             });
   nb::class_<BatchLayout>(module, "BatchLayout")
       .def(nb::init<const TableSpec&, uint32_t>())
       .def_prop_ro("memory_bytes", &BatchLayout::memory_bytes)
@@ -165,10 +175,36 @@ void bind_layout(nb::module_& module) {
                      }
                      return views;
                    })
-      .def("settle", [](const BatchLayout& layout, const Array<uint8_t>& memory) {
-        nb::gil_scoped_release release;
-        layout.settle(std::as_writable_bytes(span_of(memory)));
+      // Returns what the reply's header says:
+      // (item_count, head, env_steps, items_created, items_drawn, priority_mass)
+      .def("settle", [](const BatchLayout& layout, nb::handle batch) {
+        const Memory memory = batch_memory(batch);
+        SampleHeader header;
+        {
+          nb::gil_scoped_release release;
+          layout.settle(bytes_of(memory));
+          std::memcpy(&header, bytes_of(memory).data(), sizeof header);
+        }
+        return nb::make_tuple(header.item_count, header.head, header.env_steps,
+                              header.items_created, header.items_drawn, header.priority_mass);
       });
+}
+
+// (applied, stale), of a table of the holder's; at once (0, 0) where nobody waits for the answer.
+template <typename Holder, typename... Table>
+std::pair<uint64_t, uint64_t> update(Holder& holder, nb::handle keys, nb::handle priorities,
+                                     bool wait, Table... table) {
+  const Memory names(keys), values(priorities);
+  const auto items = names.as<const uint64_t>();
+  const auto given = values.as<const float>();
+  nb::gil_scoped_release release;
+  UpdateResult result{};
+  if (wait) {
+    result = holder.update_priorities(table..., items, given);
+  } else {
+    holder.update_priorities_async(table..., items, given);
+  }
+  return {result.applied, result.stale};
 }
 
 void bind_sharded_table(nb::module_& module) {
@@ -183,11 +219,10 @@ void bind_sharded_table(nb::module_& module) {
       .def("number", &ShardedTable::number)
       .def_prop_ro("first_shard", &ShardedTable::first_shard)
       .def("sample",
-           [](ShardedTable& table, const BatchLayout& layout, const Array<uint8_t>& memory,
-              double timeout_s) {
+           [](ShardedTable& table, const BatchLayout& layout, nb::handle batch, double timeout_s) {
+             const Memory memory = batch_memory(batch);
              nb::gil_scoped_release release;
-             table.sample(layout, std::as_writable_bytes(span_of(memory)),
-                          deadline_in(ns_of(timeout_s)));
+             table.sample(layout, bytes_of(memory), deadline_in(ns_of(timeout_s)));
            })
       .def(
           "stream",
@@ -200,17 +235,8 @@ void bind_sharded_table(nb::module_& module) {
             return std::make_unique<ShardedStream>(table, layout, std::move(memory));
           },
           nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>())
-      .def("update_priorities", [](ShardedTable& table, const Array<const uint64_t>& keys,
-                                   const Array<const float>& priorities, bool wait) {
-        nb::gil_scoped_release release;
-        UpdateResult result{};
-        if (wait) {
-          result = table.update_priorities(span_of(keys), span_of(priorities));
-        } else {
-          table.update_priorities_async(span_of(keys), span_of(priorities));
-        }
-        return std::make_pair(result.applied, result.stale);
-      });
+      .def("update_priorities", [](ShardedTable& table, nb::handle keys, nb::handle priorities,
+                                   bool wait) { return update(table, keys, priorities, wait); });
 }
 
 // (keys, priorities, next, oldest, more)
@@ -253,38 +279,32 @@ nb::class_<Client> bind_calls(nb::module_& module) {
       .def_prop_ro("shards", &Client::shards)
       .def("open_table", &Client::open_table, nb::call_guard<nb::gil_scoped_release>())
       .def("sample",
+           [](Client& client, uint32_t table, const BatchLayout& layout, nb::handle batch,
+              double timeout_s) {
+             const Memory memory = batch_memory(batch);
+             nb::gil_scoped_release release;
+             client.sample(table, layout.count(), layout.destination(bytes_of(memory)),
+                           deadline_in(ns_of(timeout_s)));
+           })
+      .def("sample",
            [](Client& client, uint32_t table, uint32_t batch, const Array<uint8_t>& destination,
               double timeout_s) {
              nb::gil_scoped_release release;
              client.sample(table, batch, std::as_writable_bytes(span_of(destination)),
                            deadline_in(ns_of(timeout_s)));
            })
-      .def("sample",
-           [](Client& client, uint32_t table, const BatchLayout& layout,
-              const Array<uint8_t>& memory, double timeout_s) {
-             nb::gil_scoped_release release;
-             client.sample(table, layout.count(), destination_of(layout, memory),
-                           deadline_in(ns_of(timeout_s)));
-           })
       .def("read_items",
-           [](Client& client, uint32_t table, const BatchLayout& layout,
-              const Array<const uint64_t>& keys, const Array<uint8_t>& memory, double timeout_s) {
+           [](Client& client, uint32_t table, const BatchLayout& layout, nb::handle keys,
+              nb::handle batch, double timeout_s) {
+             const Memory names(keys), memory = batch_memory(batch);
              nb::gil_scoped_release release;
-             client.read_items(table, span_of(keys), destination_of(layout, memory),
-                               deadline_in(ns_of(timeout_s)));
+             client.read_items(table, names.as<const uint64_t>(),
+                               layout.destination(bytes_of(memory)), deadline_in(ns_of(timeout_s)));
            })
       .def("new_priorities", &new_priorities)
       .def("update_priorities",
-           [](Client& client, uint32_t table, const Array<const uint64_t>& keys,
-              const Array<const float>& priorities, bool wait) {
-             nb::gil_scoped_release release;
-             UpdateResult result{};
-             if (wait) {
-               result = client.update_priorities(table, span_of(keys), span_of(priorities));
-             } else {
-               client.update_priorities_async(table, span_of(keys), span_of(priorities));
-             }
-             return std::make_pair(result.applied, result.stale);
+           [](Client& client, uint32_t table, nb::handle keys, nb::handle priorities, bool wait) {
+             return update(client, keys, priorities, wait, table);
            });
 }
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
 from drlnet import native
-from drlnet.client import Batch, Client, Column, Item, View, importance_weights
+from drlnet.client import Batch, Client, Column, Item, Table, View, importance_weights
 from drlnet.errors import BadPriority, ConfigError
 
 
 @pytest.fixture
-def batch() -> Batch:
-    """Eight items of one stream, whose rows hold their step number."""
+def table() -> Table:
+    """19 items of one stream, whose rows hold their step number."""
     client = Client.in_process(native.Server(["memory:"]))
     table = client.table(
         "replay",
@@ -32,6 +34,12 @@ def batch() -> Batch:
             writer.add_items([0], [3], [float("nan")])
         with pytest.raises(ConfigError, match="action"):
             writer.append({"obs": np.zeros((1, 2))}, [True], [False])
+    return table
+
+
+@pytest.fixture
+def batch(table: Table) -> Batch:
+    """Eight of the items."""
     return table.sample(8)
 
 
@@ -54,3 +62,42 @@ def test_importance_weights_follow_the_probabilities(batch: Batch) -> None:
     np.testing.assert_allclose(weights, (expected / expected.min()) ** -0.5, rtol=1e-5)
     assert batch.item_count == 19
     np.testing.assert_array_equal(batch.age, 20 - batch.views["action"])
+
+
+def test_weights_are_of_the_probabilities_that_stand_in_the_batch(batch: Batch) -> None:
+    batch.probabilities = np.linspace(0.1, 0.8, 15, dtype=np.float32)[::2]
+    np.testing.assert_allclose(
+        importance_weights(batch, beta=1), 0.1 / batch.probabilities, rtol=1e-6
+    )
+
+
+def test_arrays_outlive_the_batch_its_table_and_its_client() -> None:
+    server = native.Server(["memory:"])
+    client = Client.in_process(server)
+    table = client.table(
+        "replay",
+        columns={"obs": Column("float32", (1000,))},
+        item=Item({"obs": View("obs")}),
+        capacity=100,
+    )
+    with table.writer(1) as writer:
+        steps = writer.append({"obs": np.full((1, 1000), 7)}, [True], [False])
+        writer.add_items([0], steps)
+    stream = table.stream(64, depth=1)
+    kept = [table.sample(64).views["obs"], next(stream).views["obs"]]
+    del client, table, writer, stream, server
+    gc.collect()
+    others = [np.zeros(64_000, np.float32) for _ in range(8)]  # where memory was given back
+    assert all((array == 7).all() for array in kept)
+    assert not any(np.shares_memory(array, other) for array in kept for other in others)
+
+
+def test_a_stream_s_batches_share_arrays_but_not_figures(table: Table) -> None:
+    stream = table.stream(8, depth=0)  # one buffer
+    first = next(stream)
+    drawn = first.items_drawn
+    second = next(stream)
+    assert second.items_drawn == drawn + 8
+    assert first.items_drawn == drawn
+    assert second.keys is first.keys
+    assert set(second.views) == {"obs", "next_obs", "action"}
