@@ -15,7 +15,7 @@ from drlnet.native import TableSpec
 if TYPE_CHECKING:
     import torch
 
-# To look a type's dtype up takes longer than to make an array of it.
+# At hand, since numpy takes its time to find a type's dtype.
 _UINT8, _UINT32, _UINT64 = np.dtype(np.uint8), np.dtype(np.uint32), np.dtype(np.uint64)
 _FLOAT32 = np.dtype(np.float32)
 _ViewPlace = tuple[tuple[int, ...], np.dtype[Any], int, tuple[int, ...]]

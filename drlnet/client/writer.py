@@ -14,8 +14,10 @@ from drlnet.client.specs import Column
 from drlnet.errors import ConfigError
 from drlnet.native import StreamWriter
 
-_ALL = np.empty(0, np.bool_)
-_MAXIMUM = np.empty(0, np.float32)
+# At hand, since numpy takes its time to find a type's dtype.
+_BOOL, _INT64, _FLOAT32 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float32)
+_ALL = np.empty(0, _BOOL)
+_MAXIMUM = np.empty(0, _FLOAT32)
 
 
 class StreamLease(NamedTuple):
@@ -33,6 +35,7 @@ class Writer:
     def __init__(self, native: StreamWriter | ShardedWriter, columns: Mapping[str, Column]) -> None:
         self._native = native
         self.num_streams = len(native.leases)
+        self._each = (self.num_streams,)
         self._columns = {
             name: (np.dtype(column.dtype), (self.num_streams, *column.shape))
             for name, column in columns.items()
@@ -61,7 +64,7 @@ class Writer:
         error some of the rows may have been taken, as `leases` tells: go on with another writer.
         Raises ConfigError (columns), StreamGap, UnknownLease, BadRequest, ReplayTimeout.
         """
-        steps = np.empty(self.num_streams, np.int64)
+        steps: NDArray[np.int64] = np.empty(self._each, _INT64)
         self._native.append(
             self._rows(columns),
             self._flags("first", first),
@@ -81,16 +84,16 @@ class Writer:
         An item whose window is not complete yet goes live when it is. Adding one twice is harmless.
         Raises BadPriority (no item of the call is added), ConfigError.
         """
-        indices = np.ascontiguousarray(streams, np.int64)
-        anchors = np.ascontiguousarray(steps, np.int64)
-        given = _MAXIMUM if priorities is None else np.ascontiguousarray(priorities, np.float32)
-        lengths = {len(indices), len(anchors), len(indices) if priorities is None else len(given)}
-        if len(lengths) != 1:
+        indices = np.ascontiguousarray(streams, _INT64)
+        anchors = np.ascontiguousarray(steps, _INT64)
+        given = _MAXIMUM if priorities is None else np.ascontiguousarray(priorities, _FLOAT32)
+        count = len(indices)
+        if len(anchors) != count or (priorities is not None and len(given) != count):
             raise ConfigError(
-                f"{len(indices)} streams, {len(anchors)} steps, {len(given)} priorities",
+                f"{count} streams, {len(anchors)} steps, {len(given)} priorities",
                 "give one step and one priority for each item",
             )
-        if len(indices):
+        if count:
             self._native.add_items(indices, anchors, given)
 
     def flush(self) -> None:
@@ -137,8 +140,8 @@ class Writer:
         return rows
 
     def _flags(self, name: str, values: ArrayLike) -> NDArray[np.bool_]:
-        flags = np.ascontiguousarray(values, np.bool_)
-        if flags.shape != (self.num_streams,):
+        flags = np.ascontiguousarray(values, _BOOL)
+        if flags.shape != self._each:
             raise ConfigError(
                 f"append: '{name}' has shape {flags.shape}", f"give one of {self.num_streams}"
             )
