@@ -61,20 +61,21 @@ class BatchMemory:
 
     def __init__(self, layout: BatchLayout) -> None:
         n = layout.n
+        memory: NDArray[np.uint8] = np.empty(layout.memory_bytes, _UINT8)
         self.layout = layout.native
-        self.bytes: NDArray[np.uint8] = np.empty(layout.memory_bytes, _UINT8)
-        self.keys: NDArray[np.uint64] = np.ndarray(n, _UINT64, self.bytes, layout.keys)
+        self.bytes = memory
+        self.keys: NDArray[np.uint64] = np.ndarray(n, _UINT64, memory, layout.keys)
         self.probabilities: NDArray[np.float32] = np.ndarray(
-            n, _FLOAT32, self.bytes, layout.probabilities
+            n, _FLOAT32, memory, layout.probabilities
         )
-        self.length: NDArray[np.uint32] = np.ndarray(n, _UINT32, self.bytes, layout.lengths)
+        self.length: NDArray[np.uint32] = np.ndarray(n, _UINT32, memory, layout.lengths)
         self.views: dict[str, NDArray[Any]] = {
-            name: np.ndarray(shape, dtype, self.bytes, offset, strides)
+            name: np.ndarray(shape, dtype, memory, offset, strides)
             for name, (shape, dtype, offset, strides) in layout.views.items()
         }
         self.heads: NDArray[np.uint64] | None = None
         if layout.shards > 1:
-            self.heads = np.ndarray(layout.shards, _UINT64, self.bytes, layout.heads)
+            self.heads = np.ndarray(layout.shards, _UINT64, memory, layout.heads)
 
 
 class Batch:
