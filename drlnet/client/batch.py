@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +30,44 @@ _NUMBER_BITS = np.uint64((1 << 40) - 1)
 _SHARD_SHIFT = np.uint64(56)
 
 
+_LARGE_BYTES = 32 << 20  # above it glibc's malloc keeps nothing of what is freed
+
+
+class SpareMemory:
+    """Memory for large batches, and that of one whose arrays are gone, for the next one as large.
+
+    New memory comes in pages that the kernel has to clear first, which takes a third of the time
+    that a large batch does. Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._spare: deque[NDArray[np.uint8]] = deque(maxlen=1)
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        try:
+            memory = self._spare.pop()
+        except IndexError:
+            memory = np.empty(0, _UINT8)
+        if len(memory) != size:
+            memory = np.empty(size, _UINT8)
+        # Of a memoryview: an array of an array would not stand between it and arrays made of it.
+        lent: NDArray[np.uint8] = np.frombuffer(memory.data, _UINT8)
+        weakref.finalize(lent, self._spare.append, memory).atexit = False
+        return lent
+
+
 class BatchLayout:
     """Where the parts of a batch of n items lie (native/src/client/batch_layout.h), and behind
     them, of a server of several shards, the head of each."""
 
     def __init__(
-        self, spec: TableSpec, columns: Mapping[str, Column], item: Item, n: int, shards: int
+        self,
+        spec: TableSpec,
+        columns: Mapping[str, Column],
+        item: Item,
+        n: int,
+        shards: int,
+        spare: SpareMemory,
     ) -> None:
         self.n = n
         self.native = places = native.BatchLayout(spec, n)
@@ -46,7 +80,14 @@ class BatchLayout:
         }
         self.heads = places.memory_bytes
         self.shards = shards
-        self.memory_bytes = self.heads + (8 * shards if shards > 1 else 0)
+        self._bytes = self.heads + (8 * shards if shards > 1 else 0)
+        self._spare = spare
+
+    def memory(self) -> NDArray[np.uint8]:
+        """Memory for one batch, uninitialised."""
+        if self._bytes > _LARGE_BYTES:
+            return self._spare.take(self._bytes)
+        return np.empty(self._bytes, _UINT8)
 
 
 def _view_place(n: int, column: Column, view: View, offset: int, item_bytes: int) -> _ViewPlace:
@@ -57,11 +98,11 @@ def _view_place(n: int, column: Column, view: View, offset: int, item_bytes: int
 
 
 class BatchMemory:
-    """Memory for one batch, uninitialised, and the arrays over it."""
+    """Memory for one batch, and the arrays over it."""
 
     def __init__(self, layout: BatchLayout) -> None:
         n = layout.n
-        memory: NDArray[np.uint8] = np.empty(layout.memory_bytes, _UINT8)
+        memory = layout.memory()
         self.layout = layout.native
         self.bytes = memory
         self.keys: NDArray[np.uint64] = np.ndarray(n, _UINT64, memory, layout.keys)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drlnet.client.batch import Batch, BatchLayout, BatchMemory
+from drlnet.client.batch import Batch, BatchLayout, BatchMemory, SpareMemory
 from drlnet.client.shards import ShardedSession
 from drlnet.client.specs import Column, Item
 from drlnet.client.writer import StreamLease, Writer
@@ -56,6 +56,7 @@ class Table:
         self._limited = limited  # it takes no more items at once than its limiter's error buffer
         self._number = client.open_table(spec)
         self._layouts: dict[int, BatchLayout] = {}
+        self._spare = SpareMemory()
         self.name = spec.name
 
     def writer(
@@ -172,7 +173,7 @@ class Table:
             if n < 1:
                 raise ConfigError(f"a batch of {n} keys or items", "ask for 1 or more")
             self._layouts[n] = BatchLayout(
-                self._spec, self._columns, self._item, n, self._client.shards
+                self._spec, self._columns, self._item, n, self._client.shards, self._spare
             )
         return self._layouts[n]
 

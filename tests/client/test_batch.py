@@ -101,3 +101,36 @@ def test_a_stream_s_batches_share_arrays_but_not_figures(table: Table) -> None:
     assert first.items_drawn == drawn
     assert second.keys is first.keys
     assert set(second.views) == {"obs", "next_obs", "action"}
+
+
+def test_a_large_batch_takes_the_memory_of_one_that_nobody_holds() -> None:
+    client = Client.in_process(native.Server(["memory:"]))
+    table = client.table(
+        "replay",
+        columns={"obs": Column("uint8", (1 << 17,))},
+        item=Item({"obs": View("obs")}),
+        capacity=64,
+    )
+    with table.writer(1) as writer:
+        steps = writer.append({"obs": np.full((1, 1 << 17), 7)}, [True], [False])
+        writer.add_items([0], steps)
+
+    def place(batch: Batch) -> int:
+        return batch.views["obs"].ctypes.data
+
+    batch = table.sample(300)
+    before = place(batch)
+    kept = batch.views["obs"][1:][0, :8]  # any array of it holds all of it
+    tensor = table.sample(300).tensors()["obs"]
+    batch = table.sample(300)
+    assert len({before, place(batch), tensor.data_ptr()}) == 3
+    batch.views["obs"][:] = 1
+    assert (kept == 7).all()
+    assert (tensor == 7).all()
+    last = place(batch)
+    del batch
+    other = table.sample(300)
+    assert place(other) == last
+    assert (other.views["obs"] == 7).all()
+    del other
+    assert len(table.sample(301).views["obs"]) == 301  # of another size
