@@ -11,6 +11,9 @@ typedef double Two __attribute__((vector_size(16)));
 typedef int64_t TwoFlags __attribute__((vector_size(16)));
 
 struct Node {
+  static constexpr size_t kSecondCacheBytes = size_t{1} << 18;
+  static constexpr size_t kLag = kBlock;
+
   template <uint32_t kCount>
   struct Sums {
     Two pair[kCount / 2];
