@@ -44,11 +44,21 @@ struct Node : Turned<Node> {
     x.q3 = _mm256_add_pd(x.q3, half);
     return x;
   }
-  static double sum8(__m256d low, __m256d high) {
-    const __m256d quads = _mm256_add_pd(low, high);
-    const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(quads), _mm256_extractf128_pd(quads, 1));
+  // By halves, until one vector is left.
+  static __m256d folded(const double* family) {
+    return _mm256_add_pd(_mm256_load_pd(family), _mm256_load_pd(family + 4));
+  }
+  static __m256d folded(const float* family) {
+    const Four x = widen(family);
+    return _mm256_add_pd(_mm256_add_pd(x.q0, x.q2), _mm256_add_pd(x.q1, x.q3));
+  }
+  template <typename T>
+  static double sum(const T* family) {
+    const __m256d quad = folded(family);
+    const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(quad), _mm256_extractf128_pd(quad, 1));
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
   }
+
   // Four bytes for each child.
   static __m256i at_most(__m256d low, __m256d high, __m256d target) {
     return _mm256_packs_epi32(reinterpret_cast<__m256i>(low <= target),
@@ -63,13 +73,6 @@ struct Node : Turned<Node> {
            2;
   }
 
-  static double sum(const float* family) {
-    const Four x = widen(family);
-    return sum8(_mm256_add_pd(x.q0, x.q2), _mm256_add_pd(x.q1, x.q3));
-  }
-  static double sum(const double* family) {
-    return sum8(_mm256_load_pd(family), _mm256_load_pd(family + 4));
-  }
   static double scan(const double* family, double* before) {
     const __m256d low = scan4(_mm256_load_pd(family));
     const __m256d high = _mm256_add_pd(scan4(_mm256_load_pd(family + 4)), last(low));
@@ -190,13 +193,6 @@ struct Node : Turned<Node> {
     _mm256_storeu_si256(at, _mm256_add_epi32(first, reinterpret_cast<__m256i>(child)));
   }
 
-  static __m256d folded(const double* family) {
-    return _mm256_add_pd(_mm256_load_pd(family), _mm256_load_pd(family + 4));
-  }
-  static __m256d folded(const float* family) {
-    const Four x = widen(family);
-    return _mm256_add_pd(_mm256_add_pd(x.q0, x.q2), _mm256_add_pd(x.q1, x.q3));
-  }
   // One of each vector.
   [[gnu::always_inline]] static __m256d sums_of(const __m256d (&x)[4]) {
     const auto halves = [](__m256d a, __m256d b) __attribute__((always_inline)) {

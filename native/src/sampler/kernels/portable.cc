@@ -11,8 +11,8 @@ typedef double Two __attribute__((vector_size(16)));
 typedef int64_t TwoFlags __attribute__((vector_size(16)));
 
 struct Node {
-  static constexpr size_t kSecondCacheBytes = size_t{1} << 18;
-  static constexpr size_t kLag = kBlock;
+  static constexpr size_t kSecondCacheBytes = size_t{1} << 20;
+  static constexpr size_t kLag = 0;
 
   template <uint32_t kCount>
   struct Sums {
