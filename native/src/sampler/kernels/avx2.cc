@@ -19,7 +19,7 @@ typedef int32_t EightFlags __attribute__((vector_size(32)));
 
 struct Node : Turned<Node> {
   static constexpr size_t kSecondCacheBytes = size_t{1} << 18;
-  static constexpr size_t kLag = kBlock;
+  static constexpr size_t kBlock = 32, kLag = kBlock;
 
   static Four widen(const float* family) {
     return {_mm256_cvtps_pd(_mm_load_ps(family)), _mm256_cvtps_pd(_mm_load_ps(family + 4)),

@@ -16,7 +16,7 @@ struct Eight {
 
 struct Node : Turned<Node> {
   static constexpr size_t kSecondCacheBytes = size_t{1} << 20;
-  static constexpr size_t kLag = 0;
+  static constexpr size_t kBlock = 64, kLag = 0;
 
   static Eight widen(__m512 masses) {
     return {_mm512_cvtps_pd(_mm512_castps512_ps256(masses)),
