@@ -119,6 +119,7 @@ struct Node : Turned<Node> {
     return child < kLeaves ? child : last_above_zero<kLeaves>(family);
   }
 
+  // What turned.h asks for.
   using Doubles = __m256d;
   using Floats = __m256;
   static constexpr uint32_t kDoubles = 4, kFloats = 8;

@@ -106,6 +106,7 @@ struct Node : Turned<Node> {
     return child < kLeaves ? child : last_above_zero<kLeaves>(family);
   }
 
+  // What turned.h asks for.
   using Doubles = __m512d;
   using Floats = __m512;
   static constexpr uint32_t kDoubles = 8, kFloats = 16;
