@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,47 @@ std::vector<float> priorities(size_t count, uint64_t seed) {
     all.push_back(std::ldexp(1 + static_cast<float>(random.uniform()), exponent));
   }
   return all;
+}
+
+// Masses among which many targets are hard to place.
+enum class Masses { mostly_zero, equal, twelve_orders, near_float_max, denormal };
+constexpr Masses kMasses[] = {Masses::mostly_zero, Masses::equal, Masses::twelve_orders,
+                              Masses::near_float_max, Masses::denormal};
+
+float mass_of(Masses kind, Random& random) {
+  switch (kind) {
+    case Masses::mostly_zero:
+      return random.below(30) == 0 ? static_cast<float>(random.uniform()) : 0.0f;
+    case Masses::equal:
+      return 1;
+    case Masses::twelve_orders:
+      return static_cast<float>(std::pow(10.0, 12 * random.uniform() - 6));
+    case Masses::near_float_max:
+      return random.below(2) == 0 ? FLT_MAX : 1.0f;
+    case Masses::denormal:
+      return FLT_TRUE_MIN * static_cast<float>(random.below(5));
+  }
+  return 0;
+}
+
+// Ascending in [0, total]: some anywhere, others where one leaf ends and the next begins, to within
+// a few roundings of float64 or of float32.
+std::vector<double> hard_targets(const SumTree& tree, uint32_t leaves, size_t n, Random& random) {
+  std::vector<double> ends(leaves), targets(n);
+  double sum = 0;
+  for (uint32_t leaf = 0; leaf < leaves; ++leaf) ends[leaf] = sum += double{tree.get(leaf)};
+  for (double& target : targets) {
+    const double end = ends[random.below(leaves)];
+    const double off = static_cast<double>(random.below(5)) - 2;
+    const uint64_t way = random.below(4);
+    target = way == 0   ? random.uniform() * tree.total()
+             : way == 1 ? end * (1 + off * DBL_EPSILON)
+             : way == 2 ? end * (1 + off * double{FLT_EPSILON})
+                        : end;
+    target = std::clamp(target, 0.0, tree.total());
+  }
+  std::ranges::sort(targets);
+  return targets;
 }
 
 }  // namespace
@@ -133,6 +175,39 @@ TEST_CASE("trees of all kernels have the same sums and find the same leaves") {
         std::vector<double> copy = targets;
         tree.find(copy, &tree == &trees[0] ? expected : found);
         if (&tree != &trees[0]) REQUIRE(found == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("batches of every size are set and found alike by all kernels, however hard") {
+  std::vector<size_t> sizes(70);
+  std::iota(sizes.begin(), sizes.end(), 1u);
+  sizes.push_back(512);
+  for (const Masses kind : kMasses) {
+    for (const uint32_t leaves : {1000u, 20000u}) {
+      std::vector<SumTree> trees;
+      for (const Kernel* kernel : kernels()) trees.emplace_back(leaves, *kernel);
+      Random random(leaves);
+      for (const size_t n : sizes) {
+        INFO("masses ", static_cast<int>(kind), " leaves ", leaves, " batch ", n);
+        std::vector<uint32_t> some(n);
+        std::vector<float> masses(n);
+        for (size_t i = 0; i < n; ++i) {
+          some[i] = static_cast<uint32_t>(random.below(leaves));
+          masses[i] = i == 0 ? FLT_MIN : mass_of(kind, random);
+        }
+        for (SumTree& tree : trees) tree.set(some, masses);
+        const std::vector<double> targets = hard_targets(trees.back(), leaves, n, random);
+        std::vector<uint32_t> expected(n), found(n);
+        std::vector<double> scratch = targets;
+        trees.back().find(scratch, expected);
+        for (const SumTree& tree : trees) {
+          REQUIRE(tree.total() == trees.back().total());
+          scratch = targets;
+          tree.find(scratch, found);
+          REQUIRE(found == expected);
+        }
       }
     }
   }

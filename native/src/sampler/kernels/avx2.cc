@@ -4,6 +4,7 @@
 
 #include "sampler/kernels/elementwise.h"
 #include "sampler/kernels/kernel.h"
+#include "sampler/kernels/turned.h"
 #include "sampler/kernels/walk.h"
 
 namespace drlnet {
@@ -12,20 +13,28 @@ namespace {
 struct Four {
   __m256d q0, q1, q2, q3;
 };
+// As wide as what is compared: all bits of a lane, or none.
+typedef int64_t FourFlags __attribute__((vector_size(32)));
+typedef int32_t EightFlags __attribute__((vector_size(32)));
 
-struct Node {
+struct Node : Turned<Node> {
+  static constexpr size_t kSecondCacheBytes = size_t{1} << 18;
+  static constexpr size_t kBlock = 32, kLag = kBlock;
+
   static Four widen(const float* family) {
     return {_mm256_cvtps_pd(_mm_load_ps(family)), _mm256_cvtps_pd(_mm_load_ps(family + 4)),
             _mm256_cvtps_pd(_mm_load_ps(family + 8)), _mm256_cvtps_pd(_mm_load_ps(family + 12))};
   }
 
-  // Inclusive prefix sums; the order of additions is in walk.h.
+  // Inclusive prefix sums; the order of additions is in walk.h. Zen moves nothing across the middle
+  // faster than permute2f128 does.
   static __m256d scan4(__m256d x) {
-    const __m256d zero = _mm256_setzero_pd();
-    x = _mm256_add_pd(x, _mm256_blend_pd(zero, _mm256_movedup_pd(x), 0b1010));
-    return _mm256_add_pd(x, _mm256_blend_pd(zero, _mm256_permute4x64_pd(x, 0x55), 0b1100));
+    x = _mm256_add_pd(x, _mm256_unpacklo_pd(_mm256_setzero_pd(), x));
+    return _mm256_add_pd(x, _mm256_permute_pd(_mm256_permute2f128_pd(x, x, 0x08), 0b1100));
   }
-  static __m256d last(__m256d x) { return _mm256_permute4x64_pd(x, 0xFF); }
+  static __m256d last(__m256d x) {
+    return _mm256_permute_pd(_mm256_permute2f128_pd(x, x, 0x11), 0b1111);
+  }
   static Four scan16(Four x) {
     x = {scan4(x.q0), scan4(x.q1), scan4(x.q2), scan4(x.q3)};
     x.q1 = _mm256_add_pd(x.q1, last(x.q0));
@@ -35,37 +44,44 @@ struct Node {
     x.q3 = _mm256_add_pd(x.q3, half);
     return x;
   }
-  static double sum8(__m256d low, __m256d high) {
-    const __m256d quads = _mm256_add_pd(low, high);
-    const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(quads), _mm256_extractf128_pd(quads, 1));
+  // By halves, until one vector is left.
+  static __m256d folded(const double* family) {
+    return _mm256_add_pd(_mm256_load_pd(family), _mm256_load_pd(family + 4));
+  }
+  static __m256d folded(const float* family) {
+    const Four x = widen(family);
+    return _mm256_add_pd(_mm256_add_pd(x.q0, x.q2), _mm256_add_pd(x.q1, x.q3));
+  }
+  template <typename T>
+  static double sum(const T* family) {
+    const __m256d quad = folded(family);
+    const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(quad), _mm256_extractf128_pd(quad, 1));
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
   }
-  static __m256i at_most(__m256d sums, __m256d target) {
-    return _mm256_castpd_si256(_mm256_cmp_pd(sums, target, _CMP_LE_OQ));
+
+  // Four bytes for each child.
+  static __m256i at_most(__m256d low, __m256d high, __m256d target) {
+    return _mm256_packs_epi32(reinterpret_cast<__m256i>(low <= target),
+                              reinterpret_cast<__m256i>(high <= target));
   }
   static uint32_t not_above(Four x, double target) {
     const __m256d t = _mm256_set1_pd(target);
-    const __m256i packed = _mm256_packs_epi16(
-        _mm256_packs_epi32(at_most(x.q0, t), at_most(x.q1, t)),
-        _mm256_packs_epi32(at_most(x.q2, t), at_most(x.q3, t)));  // two bytes for each child
+    const __m256i packed = _mm256_packs_epi16(at_most(x.q0, x.q1, t),
+                                              at_most(x.q2, x.q3, t));  // two bytes for each child
     return static_cast<uint32_t>(
                __builtin_popcount(static_cast<uint32_t>(_mm256_movemask_epi8(packed)))) /
            2;
   }
 
-  static double sum(const float* family) {
-    const Four x = widen(family);
-    return sum8(_mm256_add_pd(x.q0, x.q2), _mm256_add_pd(x.q1, x.q3));
-  }
-  static double sum(const double* family) {
-    return sum8(_mm256_load_pd(family), _mm256_load_pd(family + 4));
-  }
   static double scan(const double* family, double* before) {
     const __m256d low = scan4(_mm256_load_pd(family));
     const __m256d high = _mm256_add_pd(scan4(_mm256_load_pd(family + 4)), last(low));
     const __m256d total = last(high);
-    _mm256_store_pd(before, hide(shift(low, _mm256_setzero_pd()), total));
-    _mm256_store_pd(before + 4, hide(shift(high, low), total));
+    // By one place.
+    const __m256d low_up = _mm256_permute2f128_pd(low, low, 0x08);
+    const __m256d high_up = _mm256_permute2f128_pd(low, high, 0x21);
+    _mm256_store_pd(before, hide(_mm256_shuffle_pd(low_up, low, 0b0101), total));
+    _mm256_store_pd(before + 4, hide(_mm256_shuffle_pd(high_up, high, 0b0101), total));
     return _mm256_cvtsd_f64(total);
   }
   // What comes before each sibling, infinite where nothing follows.
@@ -73,15 +89,11 @@ struct Node {
     const __m256d behind = _mm256_cmp_pd(before, total, _CMP_EQ_OQ);
     return _mm256_blendv_pd(before, _mm256_set1_pd(__builtin_inf()), behind);
   }
-  static __m256d shift(__m256d x, __m256d from) {
-    return _mm256_blend_pd(_mm256_permute4x64_pd(x, 0x90), last(from), 0b0001);
-  }
 
   static uint32_t not_above(__m256d low, __m256d high, double target) {
     const __m256d t = _mm256_set1_pd(target);
-    const __m256i packed = _mm256_packs_epi32(at_most(low, t), at_most(high, t));
-    const int flags = _mm256_movemask_ps(_mm256_castsi256_ps(packed));  // one for each child
-    return static_cast<uint32_t>(__builtin_popcount(static_cast<uint32_t>(flags)));
+    return static_cast<uint32_t>(
+        __builtin_popcount(flags(reinterpret_cast<EightFlags>(at_most(low, high, t)))));
   }
   static uint32_t choose_before(const double* before, double& target) {
     const uint32_t child =
@@ -106,17 +118,89 @@ struct Node {
     const uint32_t child = not_above(scan16(widen(family)), target);
     return child < kLeaves ? child : last_above_zero<kLeaves>(family);
   }
-  static void choose_nodes(const TreeArrays& tree, double* targets, uint32_t* places,
-                           size_t count) {
-    choose_each_node<Node>(tree, targets, places, count);
+
+  // What turned.h asks for.
+  using Doubles = __m256d;
+  using Floats = __m256;
+  static constexpr uint32_t kDoubles = 4, kFloats = 8;
+
+  [[gnu::always_inline]] static __m256d load(const double* x) { return _mm256_loadu_pd(x); }
+  [[gnu::always_inline]] static void store(double* to, __m256d x) { _mm256_storeu_pd(to, x); }
+  [[gnu::always_inline]] static __m256 narrow(const double* x) {
+    return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_loadu_pd(x + 4)),
+                           _mm256_cvtpd_ps(_mm256_loadu_pd(x)));
   }
-  static void choose_leaves(const float* leaves, const double* targets, uint32_t* places,
-                            size_t count) {
-    choose_each_leaf<Node>(leaves, targets, places, count);
+
+  // Two neighbours each of four families, which begin at families[i] * kFan.
+  [[gnu::always_inline]] static void turn(const double* children, const uint32_t* families,
+                                          __m256d* turned) {
+    const auto pair = [&](uint32_t i) __attribute__((always_inline)) {
+      return _mm_load_pd(children + size_t{families[i]} * kFan);
+    };
+    const __m256d even = _mm256_insertf128_pd(_mm256_castpd128_pd256(pair(0)), pair(2), 1);
+    const __m256d odd = _mm256_insertf128_pd(_mm256_castpd128_pd256(pair(1)), pair(3), 1);
+    turned[0] = _mm256_unpacklo_pd(even, odd);
+    turned[1] = _mm256_unpackhi_pd(even, odd);
   }
-  template <typename T>
-  static void sum_all(const T* children, double* sums, uint32_t count) {
-    sum_each<Node>(children, sums, count);
+  // Four neighbours each of eight.
+  [[gnu::always_inline]] static void turn(const float* children, const uint32_t* families,
+                                          __m256* turned) {
+    __m256 x[4];
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < 4; ++i) {
+      const auto quad = [&](uint32_t half) __attribute__((always_inline)) {
+        return _mm_load_ps(children + size_t{families[i + 4 * half]} * kLeaves);
+      };
+      x[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(quad(0)), quad(1), 1);
+    }
+    const __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(x[0], x[1]));
+    const __m256d low23 = _mm256_castps_pd(_mm256_unpacklo_ps(x[2], x[3]));
+    const __m256d high01 = _mm256_castps_pd(_mm256_unpackhi_ps(x[0], x[1]));
+    const __m256d high23 = _mm256_castps_pd(_mm256_unpackhi_ps(x[2], x[3]));
+    turned[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(low01, low23));
+    turned[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low01, low23));
+    turned[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23));
+    turned[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23));
+  }
+
+  static FourFlags at_most(__m256d a, __m256d b) { return a <= b; }
+  static EightFlags at_most(__m256 a, __m256 b) { return a <= b; }
+  static EightFlags above(__m256 a, __m256 b) { return a > b; }
+  static uint32_t flags(FourFlags x) {
+    return static_cast<uint32_t>(_mm256_movemask_pd(reinterpret_cast<__m256d>(x)));
+  }
+  static uint32_t flags(EightFlags x) {
+    return static_cast<uint32_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(x)));
+  }
+  static __m256d choice(__m256d no, FourFlags yes, __m256d a) { return yes ? a : no; }
+  static __m256 choice(__m256 no, EightFlags yes, __m256 a) { return yes ? a : no; }
+
+  using DoublesIndex = FourFlags;
+  using FloatsIndex = EightFlags;
+  static void add(FourFlags& x, FourFlags to, uint32_t n) { x += to & n; }
+  static void add(EightFlags& x, EightFlags to, uint32_t n) { x += to & static_cast<int32_t>(n); }
+  // From families to children.
+  static void descend(uint32_t* places, uint32_t bits, FourFlags child) {
+    const __m256 x = reinterpret_cast<__m256>(child);
+    const __m128i narrow = _mm_castps_si128(_mm_shuffle_ps(
+        _mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1), 0x88));  // the lower halves
+    auto* at = reinterpret_cast<__m128i*>(places);
+    const __m128i first = _mm_slli_epi32(_mm_loadu_si128(at), static_cast<int>(bits));
+    _mm_storeu_si128(at, _mm_add_epi32(first, narrow));
+  }
+  static void descend(uint32_t* places, uint32_t bits, EightFlags child) {
+    auto* at = reinterpret_cast<__m256i*>(places);
+    const __m256i first = _mm256_slli_epi32(_mm256_loadu_si256(at), static_cast<int>(bits));
+    _mm256_storeu_si256(at, _mm256_add_epi32(first, reinterpret_cast<__m256i>(child)));
+  }
+
+  // One of each vector.
+  [[gnu::always_inline]] static __m256d sums_of(const __m256d (&x)[4]) {
+    const auto halves = [](__m256d a, __m256d b) __attribute__((always_inline)) {
+      return _mm256_add_pd(_mm256_permute2f128_pd(a, b, 0x20), _mm256_permute2f128_pd(a, b, 0x31));
+    };
+    const __m256d even = halves(x[0], x[2]), odd = halves(x[1], x[3]);
+    return _mm256_add_pd(_mm256_unpacklo_pd(even, odd), _mm256_unpackhi_pd(even, odd));
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include "sampler/kernels/elementwise.h"
 #include "sampler/kernels/kernel.h"
+#include "sampler/kernels/turned.h"
 #include "sampler/kernels/walk.h"
 
 namespace drlnet {
@@ -13,7 +14,10 @@ struct Eight {
   __m512d low, high;
 };
 
-struct Node {
+struct Node : Turned<Node> {
+  static constexpr size_t kSecondCacheBytes = size_t{1} << 20;
+  static constexpr size_t kBlock = 64, kLag = 0;
+
   static Eight widen(__m512 masses) {
     return {_mm512_cvtps_pd(_mm512_castps512_ps256(masses)),
             _mm512_cvtps_pd(_mm512_extractf32x8_ps(masses, 1))};
@@ -58,8 +62,8 @@ struct Node {
     return static_cast<uint32_t>(__builtin_popcount(_mm512_kunpackb(high, low)));
   }
 
-  static __m512d eight_of(const double* family) { return _mm512_load_pd(family); }
-  static __m512d eight_of(const float* family) {
+  static __m512d folded(const double* family) { return _mm512_load_pd(family); }
+  static __m512d folded(const float* family) {
     return _mm512_add_pd(_mm512_cvtps_pd(_mm256_load_ps(family)),
                          _mm512_cvtps_pd(_mm256_load_ps(family + 8)));
   }
@@ -102,9 +106,17 @@ struct Node {
     return child < kLeaves ? child : last_above_zero<kLeaves>(family);
   }
 
-  // A batch looks at many families, so they are turned: a vector of the first child of each, one of
-  // the second, and so on. Sums and comparisons then serve as many families as a vector has places,
-  // and only turning them moves anything across one.
+  // What turned.h asks for.
+  using Doubles = __m512d;
+  using Floats = __m512;
+  static constexpr uint32_t kDoubles = 8, kFloats = 16;
+
+  [[gnu::always_inline]] static __m512d load(const double* x) { return _mm512_loadu_pd(x); }
+  [[gnu::always_inline]] static void store(double* to, __m512d x) { _mm512_storeu_pd(to, x); }
+  [[gnu::always_inline]] static __m512 narrow(const double* x) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(_mm512_loadu_pd(x))),
+                              _mm512_cvtpd_ps(_mm512_loadu_pd(x + 8)), 1);
+  }
 
   // Two neighbours each of eight families, which begin at families[i] * kFan.
   [[gnu::always_inline]] static void turn(const double* children, const uint32_t* families,
@@ -149,119 +161,31 @@ struct Node {
 
   static __mmask8 at_most(__m512d a, __m512d b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }
   static __mmask16 at_most(__m512 a, __m512 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+  static __mmask16 above(__m512 a, __m512 b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+  static uint32_t flags(uint32_t mask) { return mask; }
   static __m512d choice(__m512d no, __mmask8 yes, __m512d a) {
     return _mm512_mask_mov_pd(no, yes, a);
   }
   static __m512 choice(__m512 no, __mmask16 yes, __m512 a) {
     return _mm512_mask_mov_ps(no, yes, a);
   }
+
+  using DoublesIndex = __m256i;
+  using FloatsIndex = __m512i;
   static void add(__m256i& x, __mmask8 to, uint32_t n) {
     x = _mm256_mask_add_epi32(x, to, x, _mm256_set1_epi32(static_cast<int>(n)));
   }
   static void add(__m512i& x, __mmask16 to, uint32_t n) {
     x = _mm512_mask_add_epi32(x, to, x, _mm512_set1_epi32(static_cast<int>(n)));
   }
-  // Adds to child how many of the prefix sums, the last one aside, are not above the target, and
-  // makes the last of those below. By halving; the sums are used up.
-  template <uint32_t kCount, typename Vector, typename Index>
-  [[gnu::always_inline]] static void choose_each(Vector (&through)[kCount], Vector target,
-                                                 Index& child, Vector& below) {
-#pragma GCC unroll 4
-    for (uint32_t half = kCount / 2; half > 0; half /= 2) {
-      const auto passed = at_most(through[half - 1], target);
-      add(child, passed, half);
-      below = choice(below, passed, through[half - 1]);
-#pragma GCC unroll 8
-      for (uint32_t i = 0; i + 1 < half; ++i) {
-        through[i] = choice(through[i], passed, through[i + half]);
-      }
-    }
-  }
-
-  static void choose_nodes(const TreeArrays& tree, double* targets, uint32_t* places,
-                           size_t count) {
-    size_t i = 0;
-    for (; i + kFan <= count; i += kFan) choose_8_nodes(tree, targets + i, places + i);
-    choose_each_node<Node>(tree, targets + i, places + i, count - i);
-  }
-  [[gnu::always_inline]] static void choose_8_nodes(const TreeArrays& tree, double* targets,
-                                                    uint32_t* places) {
-    const __m512d target = _mm512_loadu_pd(targets);
-    __m512d x[kFan];
-#pragma GCC unroll 4
-    for (uint32_t i = 0; i < kFan; i += 2) turn(tree.levels[0].sums + i, places, x + i);
-    // Prefix sums, as scan8 adds them.
-#pragma GCC unroll 3
-    for (uint32_t half = 1; half < kFan; half *= 2) {
-#pragma GCC unroll 8
-      for (uint32_t i = 0; i < kFan; ++i) {
-        if (i & half) x[i] = _mm512_add_pd(x[i], x[(i & ~(half - 1)) - 1]);
-      }
-    }
-    if (at_most(x[kFan - 1], target) != 0) [[unlikely]]
-      return choose_each_node<Node>(tree, targets, places, kFan);
-    __m256i child = _mm256_setzero_si256();
-    __m512d below = _mm512_setzero_pd();
-    choose_each(x, target, child, below);
-    const __m256i first = _mm256_slli_epi32(_mm256_loadu_epi32(places), kFanBits);
+  // From families to children.
+  static void descend(uint32_t* places, uint32_t bits, __m256i child) {
+    const __m256i first = _mm256_slli_epi32(_mm256_loadu_epi32(places), bits);
     _mm256_storeu_epi32(places, _mm256_add_epi32(first, child));
-    _mm512_storeu_pd(targets, _mm512_sub_pd(target, below));
-    for (uint32_t i = 0; i < kFan; ++i) {
-      __builtin_prefetch(tree.leaves + size_t{places[i]} * kLeaves);
-    }
   }
-
-  static void choose_leaves(const float* leaves, const double* targets, uint32_t* places,
-                            size_t count) {
-    size_t i = 0;
-    for (; i + kLeaves <= count; i += kLeaves) choose_16_leaves(leaves, targets + i, places + i);
-    choose_each_leaf<Node>(leaves, targets + i, places + i, count - i);
-  }
-  // In float32, whose prefix sums are off by fifteen roundings at most, which is less than 2^-20 of
-  // each. A target that lies further than that from all of them (and than what its own rounding
-  // takes) falls where it does in float64, for a third of the work; of the others float64 decides.
-  [[gnu::always_inline]] static void choose_16_leaves(const float* leaves, const double* targets,
-                                                      uint32_t* places) {
-    const __m512 target =
-        _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(_mm512_loadu_pd(targets))),
-                           _mm512_cvtpd_ps(_mm512_loadu_pd(targets + 8)), 1);
-    const __m512 margin =
-        _mm512_add_ps(_mm512_mul_ps(target, _mm512_set1_ps(0x1p-19f)), _mm512_set1_ps(FLT_MIN));
-    const __m512 most = _mm512_add_ps(target, margin), least = _mm512_sub_ps(target, margin);
-    __m512 x[kLeaves];
-#pragma GCC unroll 4
-    for (uint32_t i = 0; i < kLeaves; i += 4) turn(leaves + i, places, x + i);
-#pragma GCC unroll 16
-    for (uint32_t i = 1; i < kLeaves; ++i) x[i] = _mm512_add_ps(x[i], x[i - 1]);
-    const __mmask16 behind = at_most(x[kLeaves - 1], most);
-    __m512i child = _mm512_setzero_si512();
-    __m512 below = _mm512_setzero_ps();
-    choose_each(x, most, child, below);
-    const uint32_t unsure = behind | _mm512_cmp_ps_mask(below, least, _CMP_GT_OQ);
-    uint32_t families[kLeaves];
-    const __m512i family = _mm512_loadu_si512(places);
-    _mm512_storeu_si512(families, family);
-    _mm512_storeu_si512(places, _mm512_add_epi32(_mm512_slli_epi32(family, kLeafBits), child));
-    if (unsure == 0) [[likely]]
-      return;
-    for (uint32_t i = 0; i < kLeaves; ++i) {
-      if ((unsure >> i & 1) == 0) continue;
-      places[i] = families[i];
-      choose_each_leaf<Node>(leaves, targets + i, places + i, 1);
-    }
-  }
-
-  template <typename T>
-  static void sum_all(const T* children, double* sums, uint32_t count) {
-    constexpr size_t kChildren = kChildrenOf<T>;
-    uint32_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-      __m512d x[8];
-#pragma GCC unroll 8
-      for (uint32_t j = 0; j < 8; ++j) x[j] = eight_of(children + (i + j) * kChildren);
-      _mm512_store_pd(sums + i, sums_of(x));
-    }
-    sum_each<Node>(children + i * kChildren, sums + i, count - i);
+  static void descend(uint32_t* places, uint32_t bits, __m512i child) {
+    const __m512i first = _mm512_slli_epi32(_mm512_loadu_si512(places), bits);
+    _mm512_storeu_si512(places, _mm512_add_epi32(first, child));
   }
 };
 

@@ -11,6 +11,9 @@ typedef double Two __attribute__((vector_size(16)));
 typedef int64_t TwoFlags __attribute__((vector_size(16)));
 
 struct Node {
+  static constexpr size_t kSecondCacheBytes = size_t{1} << 20;
+  static constexpr size_t kBlock = 64, kLag = 0;
+
   template <uint32_t kCount>
   struct Sums {
     Two pair[kCount / 2];

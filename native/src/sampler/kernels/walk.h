@@ -8,6 +8,11 @@
 //   sum: by halves: a[i] + a[i + 8], of those [i] + [i + 4], and so on. Both round four times at
 //   most; where they differ in the last bit, a target can lie behind the last child, which is
 //   what last_above_zero is for.
+// And it has what was found best on CPUs that run it:
+//   kSecondCacheBytes: a level of that size stays in the second cache, so it is not fetched ahead.
+//   kBlock: targets that descend together, so that their misses overlap.
+//   kLag: 0, or kBlock: a block's leaves are chosen behind the next block's nodes, and have so much
+//   longer to come.
 // Only for kernels: see kernel.h.
 #pragma once
 
@@ -23,11 +28,11 @@ namespace {
 constexpr uint32_t kLeaves = TreeArrays::kLeaves;
 constexpr uint32_t kFan = TreeArrays::kFan;
 constexpr uint32_t kLeafBits = __builtin_ctz(kLeaves), kFanBits = __builtin_ctz(kFan);
-constexpr size_t kBlock = 64;  // targets that descend together, so that their misses overlap
-constexpr size_t kAhead = 16;  // families that are on their way while one is summed
-constexpr size_t kNearBytes = size_t{32} << 10;   // a level of that size stays in the first cache
-constexpr size_t kMiddleBytes = size_t{1} << 20;  // ... in the second
-constexpr uint32_t kMostMerged = 128;             // nodes: each family rounds once more
+constexpr size_t kAhead = 16;     // families that are on their way while one is summed
+constexpr size_t kFarAhead = 64;  // ... and leaves while one is stored
+constexpr size_t kFewRows = 64;   // found ones, that can be on their way side by side
+constexpr size_t kNearBytes = size_t{32} << 10;  // a level of that size stays in the first cache
+constexpr uint32_t kMostMerged = 128;            // nodes: each family rounds once more
 
 // The last child of a family that has any: for a target that rounding left behind the sum.
 template <uint32_t kCount, typename T>
@@ -65,15 +70,15 @@ void set_leaves(const TreeArrays& tree, const uint32_t* leaves, const float* mas
     for (size_t i = 0; i < count; ++i) tree.leaves[leaves[i]] = masses[i];
     return Node::sum_all(tree.leaves, sums, tree.levels[0].nodes);
   }
-  const bool far = size_t{tree.levels[0].nodes} * kLeaves * sizeof(float) > kMiddleBytes;
+  const bool far = size_t{tree.levels[0].nodes} * kLeaves * sizeof(float) > Node::kSecondCacheBytes;
   // A mass is fetched, stored and summed one after another, with others between: a vector that is
   // loaded right after one of its elements was stored would wait for the store.
-  for (size_t i = 0; far && i < kBlock && i < count; ++i) {
+  for (size_t i = 0; far && i < kFarAhead && i < count; ++i) {
     __builtin_prefetch(tree.leaves + leaves[i], 1);
   }
   for (size_t i = 0; i < kAhead && i < count; ++i) tree.leaves[leaves[i]] = masses[i];
   for (size_t i = 0; i < count; ++i) {
-    if (far && i + kBlock < count) __builtin_prefetch(tree.leaves + leaves[i + kBlock], 1);
+    if (far && i + kFarAhead < count) __builtin_prefetch(tree.leaves + leaves[i + kFarAhead], 1);
     if (i + kAhead < count) tree.leaves[leaves[i + kAhead]] = masses[i + kAhead];
     const uint32_t node = leaves[i] / kLeaves;
     if (i + 1 < count && leaves[i + 1] / kLeaves == node) continue;
@@ -91,7 +96,7 @@ void set(const TreeArrays& tree, const uint32_t* leaves, const float* masses, si
   for (; level + 1 < tree.height && tree.levels[level + 1].nodes > (level == 0 ? 2 * count : count);
        ++level) {
     const TreeArrays::Level& below = tree.levels[level];
-    const bool far = size_t{below.nodes} * sizeof(double) > kMiddleBytes;
+    const bool far = size_t{below.nodes} * sizeof(double) > Node::kSecondCacheBytes;
     const uint32_t shift = kLeafBits + kFanBits * (level + 1);
     for (size_t i = 0; i < count; ++i) {
       if (far && i + kAhead < count) {
@@ -217,18 +222,21 @@ template <typename Node>
 void find(const TreeArrays& tree, double* targets, uint32_t* leaves, size_t count) {
   const uint32_t merged = merge_level(tree, count);
   merge(tree.levels[merged], targets, leaves, count);
-  for (size_t begin = 0; begin < count; begin += kBlock) {
-    const size_t block = count - begin < kBlock ? count - begin : kBlock;
+  for (size_t begin = 0; begin < count; begin += Node::kBlock) {
+    const size_t block = count - begin < Node::kBlock ? count - begin : Node::kBlock;
     double* target = targets + begin;
     uint32_t* place = leaves + begin;
     for (uint32_t level = merged; level-- > 0;) {
       descend<Node>(tree, level, target, place, block);
     }
-    Node::choose_leaves(tree.leaves, target, place, block);
+    const bool last = begin + block == count;
+    const size_t from = begin > Node::kLag ? begin - Node::kLag : 0;
+    const size_t to = begin + block - (last ? 0 : Node::kLag);
+    Node::choose_leaves(tree.leaves, targets + from, leaves + from, to - from);
   }
   // They come while the draw is finished. Those of a large batch would only wait for one another
   // here rather than where they are read.
-  if (tree.rows != nullptr && count <= kBlock) fetch_rows(tree, leaves, count);
+  if (tree.rows != nullptr && count <= kFewRows) fetch_rows(tree, leaves, count);
 }
 
 template <typename Node>
