@@ -31,8 +31,9 @@ struct Header {
 static_assert(sizeof(Header) == 12);
 constexpr Header kHeader;
 
-// Of an answer, before it is known how long it is: the headers of virtio, link and session, and the
-// first bytes of a message.
+// Of the next answer, before it is known how long it is: the headers of virtio, link and session,
+// and the first bytes of a message. Their lines are the driver's, and come while it is busy with
+// the answer before.
 constexpr size_t kShortBytes = 192;
 
 // Of a packed ring, how the device wants to be told of buffers (2.7.14).
@@ -278,7 +279,6 @@ size_t VhostPort::receive(uint16_t, std::span<rte_mbuf*> packets) {
     packets[received] = packet;
     ring.pop();
   }
-  if (received > 0) rings_[kToDriver].fetch_to_write(kShortBytes);  // for the answer
   taken_.clear(std::memory_order_release);
   return received;
 }
@@ -304,6 +304,7 @@ size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
     ring.push(static_cast<uint32_t>(sizeof(Header)) + packet->pkt_len);
   }
   ring.tell();
+  ring.fetch_to_write(kShortBytes);
   taken_.clear(std::memory_order_release);
   rte_pktmbuf_free_bulk(packets.data(), static_cast<unsigned>(sent));
   return sent;
@@ -325,6 +326,7 @@ void VhostPort::send_placed(std::byte* frame, size_t bytes) {
   std::memcpy(frame - sizeof kHeader, &kHeader, sizeof kHeader);
   rings_[kToDriver].push(static_cast<uint32_t>(sizeof(Header) + bytes));
   rings_[kToDriver].tell();
+  rings_[kToDriver].fetch_to_write(kShortBytes);
   taken_.clear(std::memory_order_release);
 }
 

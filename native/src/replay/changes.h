@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/mapping.h"
+#include "base/prefetch.h"
 
 namespace drlnet {
 
@@ -33,6 +34,7 @@ class Changes {
       std::memcpy(log_ + at, part.data(), part.size_bytes());
       count_ += part.size();
       slots = slots.subspan(part.size());
+      fetch_next(part.size_bytes());
     }
   }
 
@@ -52,6 +54,15 @@ class Changes {
   uint64_t count() const { return count_; }  // changes ever; the newest one's number
 
  private:
+  // As many as came last. Written a whole round of the log ago, they lie in no cache that is near,
+  // and the answer to an update, which is written behind them, would wait.
+  void fetch_next(size_t bytes) const {
+    const uint64_t at = count_ & (size_ - 1);
+    const size_t most = (size_ - at) * sizeof(uint32_t);
+    prefetch_to_write(reinterpret_cast<const std::byte*>(log_ + at),
+                      std::min(most, bytes + kLineBytes));
+  }
+
   Mapping memory_;
   uint32_t* log_;
   uint64_t size_;  // a power of two

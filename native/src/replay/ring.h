@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/mapping.h"
@@ -76,6 +77,21 @@ class Ring {
   RowPlace place(uint64_t number) const {  // stored(number)
     const auto age = static_cast<uint32_t>(head_ - number);
     return {number, head_slot_ - age + turn_if(age > head_slot_)};
+  }
+  // The slots of many rows, by keys that count as numbers do: the next row's is `end`. False when
+  // one of them is not stored: the slots mean nothing then. Reckoned in 32 bits wherever those do,
+  // and without a choice, so that the compiler finds several at a time.
+  bool slots_of(std::span<const uint64_t> keys, uint64_t end, std::span<uint32_t> slots) const {
+    const auto most = static_cast<uint32_t>(std::min<uint64_t>(head_, size_));
+    const uint32_t size = size_, head_slot = head_slot_;
+    uint32_t odd = 0;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const uint64_t whole_age = end - keys[i];
+      const auto age = static_cast<uint32_t>(whole_age);
+      odd |= static_cast<uint32_t>(whole_age >> 32) | (age - 1 < most ? 0u : 1u);
+      slots[i] = head_slot - age + (age > head_slot ? size : 0u);
+    }
+    return odd == 0;
   }
   // How many rows came since the one that a slot holds, and that one.
   uint32_t age_at(uint32_t slot) const { return head_slot_ - slot + turn_if(slot >= head_slot_); }

@@ -42,26 +42,37 @@ constexpr size_t kRowsAhead = 16;       // items, or rows, that are on their way
 constexpr size_t kShortRowsAhead = 32;  // ... which takes only as long as its stores
 constexpr size_t kShortRowBytes = 64;   // of a row for which looking up its place takes longest
 
-// The same for any number of bytes from 1 to 64: two moves that may overlap do for a whole range.
-// As few stores as that takes: while their lines come from a client's core, only so many can wait.
+// The lengths of short rows, and how a row of that length is copied. Two moves that may overlap do
+// for a whole range of them. As few stores as that takes: while their lines come from a client's
+// core, only so many can wait.
 template <size_t kBegin, size_t kEnd>
-inline void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
+struct Ends {
+  size_t bytes;
+  constexpr operator size_t() const { return bytes; }
+};
+template <size_t kBegin, size_t kEnd>
+inline void copy_short_row(std::byte* to, const std::byte* from, Ends<kBegin, kEnd> bytes) {
   std::memcpy(to, from, kBegin);
   std::memcpy(to + bytes - kEnd, from + bytes - kEnd, kEnd);
-}
-inline void copy_short_row(std::byte* to, const std::byte* from, size_t bytes) {
-  if (bytes > 48) return copy_ends<32, 32>(to, from, bytes);
-  if (bytes > 32) return copy_ends<32, 16>(to, from, bytes);
-  if (bytes > 16) return copy_ends<16, 16>(to, from, bytes);
-  if (bytes > 8) return copy_ends<8, 8>(to, from, bytes);
-  if (bytes > 4) return copy_ends<4, 4>(to, from, bytes);
-  if (bytes > 2) return copy_ends<2, 2>(to, from, bytes);
-  copy_ends<1, 1>(to, from, bytes);
 }
 template <size_t kBytes>
 inline void copy_short_row(std::byte* to, const std::byte* from,
                            std::integral_constant<size_t, kBytes>) {
   std::memcpy(to, from, kBytes);
+}
+// Calls with(length) for a row of 1 to 64 bytes: chosen once for all that are copied so.
+template <typename With>
+inline void with_short_row(size_t bytes, With with) {
+  if (bytes == 1) return with(std::integral_constant<size_t, 1>{});
+  if (bytes == 4) return with(std::integral_constant<size_t, 4>{});
+  if (bytes == 8) return with(std::integral_constant<size_t, 8>{});
+  if (bytes == 16) return with(std::integral_constant<size_t, 16>{});
+  if (bytes > 48) return with(Ends<32, 32>{bytes});
+  if (bytes > 32) return with(Ends<32, 16>{bytes});
+  if (bytes > 16) return with(Ends<16, 16>{bytes});
+  if (bytes > 8) return with(Ends<8, 8>{bytes});
+  if (bytes > 4) return with(Ends<4, 4>{bytes});
+  with(Ends<2, 2>{bytes});
 }
 
 }  // namespace drlnet

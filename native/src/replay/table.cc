@@ -62,28 +62,38 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
   float maximum = maximum_priority_;
   for (size_t begin = 0; begin < keys.size(); begin += slots.size()) {
     const size_t count = std::min(keys.size() - begin, slots.size());
-    size_t n = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const uint64_t number = keys[begin + i] - key_base_;  // of a foreign key: beyond the head
-      const bool here = ring_.stored(number);
-      slots[n] = here ? ring_.place(number).slot : 0;
-      live[n] = priorities[begin + i];
-      // An entry is kept by moving on behind it, not by a branch that would often be foretold
-      // wrongly.
-      const bool drawable = here & drawable_[slots[n]];
-      n += drawable;
-    }
-    const bool all = n == keys.size();
-    maximum = std::max(maximum, all ? *greatest : *greatest_priority({live.data(), n}));
-    sampler_->update({slots.data(), n}, {live.data(), n});
-    if (changes_) changes_->add({slots.data(), n});
-    applied += n;
-    stale += count - n;
+    const auto some_keys = keys.subspan(begin, count);
+    auto some = priorities.subspan(begin, count);
+    const bool all = ring_.slots_of(some_keys, key_base_ + ring_.head(), slots) &&
+                     drawable_.test_all({slots.data(), count});
+    if (!all) some = {live.data(), pick_live(some_keys, some, slots, live)};
+    maximum = std::max(maximum, all && count == keys.size() ? *greatest : *greatest_priority(some));
+    sampler_->update({slots.data(), some.size()}, some);
+    if (changes_) changes_->add({slots.data(), some.size()});
+    applied += some.size();
+    stale += count - some.size();
   }
   maximum_priority_ = maximum;
   applied_updates_ += applied;
   stale_updates_ += stale;
   return Status::ok;
+}
+
+// Of the items that are live: their slots and their priorities, and how many they are.
+size_t Table::pick_live(std::span<const uint64_t> keys, std::span<const float> priorities,
+                        std::span<uint32_t> slots, std::span<float> live) const {
+  size_t n = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const uint64_t number = keys[i] - key_base_;  // of a foreign key: beyond the head
+    const bool here = ring_.stored(number);
+    slots[n] = here ? ring_.place(number).slot : 0;
+    live[n] = priorities[i];
+    // An entry is kept by moving on behind it, not by a branch that would often be foretold
+    // wrongly.
+    const bool drawable = here & drawable_.test(slots[n]);
+    n += drawable;
+  }
+  return n;
 }
 
 // draws: how many the limiter has yet to hear of.

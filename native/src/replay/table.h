@@ -21,6 +21,7 @@
 #include "replay/limiter.h"
 #include "replay/logical_table.h"
 #include "replay/ring.h"
+#include "replay/slot_bits.h"
 #include "replay/streams.h"
 #include "sampler/sampler.h"
 #include "wire/append.h"
@@ -136,6 +137,9 @@ class Table {
 
   uint32_t shard() const { return static_cast<uint32_t>(key_base_ >> kKeyShardShift); }
 
+  size_t pick_live(std::span<const uint64_t> keys, std::span<const float> priorities,
+                   std::span<uint32_t> slots, std::span<float> live) const;
+
   // table_append.cc
   bool take_room(uint64_t items);
   void tell_others(uint64_t created);
@@ -182,7 +186,7 @@ class Table {
   uint64_t room_ = 0;  // that the append to come was given
   std::unique_ptr<Sampler> sampler_;
   // Whether a slot's item is live: a bit each, for updates, which else wait for row after row.
-  std::vector<bool> drawable_;
+  SlotBits drawable_;
   std::unique_ptr<Changes> changes_;  // once somebody asked for them
   uint64_t listed_ = 0;               // the change after which all items are named
   Random random_;

@@ -243,7 +243,7 @@ void Table::go_live(uint32_t slot, float priority, uint32_t length) {
   if (row.state == ItemState::pending) --pending_items_;
   row.state = ItemState::live;
   row.length = length;
-  drawable_[slot] = true;
+  drawable_.set(slot);
   sampler_->insert(slot, priority);
   if (changes_) changes_->add({&slot, 1});
 }
@@ -254,7 +254,7 @@ void Table::retire(uint32_t slot) {
     --pending_items_;
   } else if (row.state == ItemState::live) {
     sampler_->remove(slot);
-    drawable_[slot] = false;
+    drawable_.reset(slot);
   } else {
     return;
   }

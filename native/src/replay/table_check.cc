@@ -13,7 +13,7 @@ bool Table::consistent() const {
     const Row& row = ring_.row(place.slot);
     if (ring_.number_at(place.slot) != number) return false;
     const bool waits = row.state == ItemState::pending, drawable = row.state == ItemState::live;
-    if (drawable_[place.slot] != drawable) return false;
+    if (drawable_.test(place.slot) != drawable) return false;
     live += drawable;
     pending += waits;
     if (!waits && !drawable) continue;

@@ -78,13 +78,16 @@ void put_items(const Traced& traced, const Window& window, const RingColumn& col
       std::byte* row = to;
       if (!traced.shifts && !traced.zeros) {
         const uint32_t* slots = traced.slots(step) + first;
+        const auto fetch = [&](size_t i) {
+          const std::byte* const ahead = column.at(slots[i]);
+          __builtin_prefetch(ahead);
+          if (bytes > 16) __builtin_prefetch(ahead + bytes - 1);  // they begin anywhere in a line
+        };
+        if (far && first == 0) {
+          for (size_t i = 0; i < std::min(kShortRowsAhead, to_come); ++i) fetch(i);
+        }
         for (size_t i = 0; i < items; ++i, row += item_bytes) {
-          if (far) {  // those of the next frame, too
-            const std::byte* const ahead =
-                column.at(slots[std::min(i + kShortRowsAhead, to_come - 1)]);
-            __builtin_prefetch(ahead);
-            if (bytes > 16) __builtin_prefetch(ahead + bytes - 1);  // they begin anywhere in a line
-          }
+          if (far && i + kShortRowsAhead < to_come) fetch(i + kShortRowsAhead);  // and next frame's
           copy_short_row(row, column.at(slots[i]), bytes);
         }
         continue;
@@ -98,18 +101,7 @@ void put_items(const Traced& traced, const Window& window, const RingColumn& col
       }
     }
   };
-  switch (window.row_bytes) {
-    case 1:
-      return copy(std::integral_constant<size_t, 1>{});
-    case 4:
-      return copy(std::integral_constant<size_t, 4>{});
-    case 8:
-      return copy(std::integral_constant<size_t, 8>{});
-    case 16:
-      return copy(std::integral_constant<size_t, 16>{});
-    default:
-      return copy(size_t{window.row_bytes});
-  }
+  with_short_row(window.row_bytes, copy);
 }
 
 }  // namespace

@@ -262,17 +262,17 @@ class Trial {
       const auto [lease, step] = oracle_.find(number);
       live += oracle_.standing(lease, step) == Standing::live;
     }
-    const size_t own = keys.size();
     for (const uint64_t foreign : {uint64_t{1} << 56, uint64_t{1} << 40, uint64_t{1} << 20}) {
-      keys.push_back(keys[0] + foreign);
-      keys.push_back(keys[0] - foreign);
+      // Often none: where all keys are live, their slots are found in another way.
+      if (random_.below(4) == 0) keys.push_back(keys[0] + foreign);
+      if (random_.below(4) == 0) keys.push_back(keys[0] - foreign);
     }
     std::vector<float> priorities(keys.size());
     for (float& priority : priorities) priority = static_cast<float>(random_.uniform());
     uint64_t applied = 0, stale = 0;
     CHECK(table_.update_priorities(keys, priorities, applied, stale) == Status::ok);
     CHECK(applied == live);
-    CHECK(stale == own + 6 - live);
+    CHECK(stale == keys.size() - live);
   }
 
   void check_counts() {

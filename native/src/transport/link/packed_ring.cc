@@ -2,21 +2,12 @@
 
 #include <algorithm>
 
+#include "base/prefetch.h"
+
 namespace drlnet::link {
 namespace {
 
-constexpr uint64_t kLineBytes = 64;
 constexpr uint16_t kLineDescriptors = kLineBytes / sizeof(PackedDescriptor);
-
-// The compiler's own prefetch for writing is one for reading, but on processors that it is told of.
-// The others take this instruction for none.
-void prefetch_to_write(const std::byte* place) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*place));
-#else
-  __builtin_prefetch(place, 1);
-#endif
-}
 
 }  // namespace
 
@@ -50,8 +41,7 @@ void PackedRing::fetch_to_write(uint64_t bytes) const {
   const uint64_t address =
       std::atomic_ref(descriptors_[next_].address).load(std::memory_order_relaxed);
   const std::byte* const begin = memory_->find(address, bytes);
-  if (begin == nullptr) return;
-  for (uint64_t at = 0; at < bytes; at += kLineBytes) prefetch_to_write(begin + at);
+  if (begin != nullptr) prefetch_to_write(begin, bytes);
 }
 
 void PackedRing::push(uint32_t bytes) {
