@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "base/clock.h"
-#include "replay/limiter.h"
+#include "wire/wait.h"
 
 namespace drlnet {
 namespace {

@@ -15,7 +15,6 @@
 #include "base/function_ref.h"
 #include "base/poll.h"
 #include "base/wake_fd.h"
-#include "replay/streams.h"
 #include "session/connection.h"
 #include "wire/messages.h"
 #include "wire/sample_layout.h"
