@@ -19,10 +19,8 @@ from system.command import all_ended, command, descendants, finished
 
 import drlnet
 from drlnet.bench.cores import Cores
-from drlnet.bench.paper import Results, floors, groups_of, measure_paper, reductions, transports_of
-from drlnet.bench.paper.comparisons import COMPARISONS
+from drlnet.bench.paper.comparisons import COMPARISONS, floors, reductions
 from drlnet.bench.paper.groups import (
-    FINISHED,
     REDIS,
     REDIS_SERVER,
     Group,
@@ -32,9 +30,10 @@ from drlnet.bench.paper.groups import (
     run_group,
 )
 from drlnet.bench.paper.netns import through_server
-from drlnet.bench.paper.phases import Appends, Diary, Phase, during, thinned
+from drlnet.bench.paper.phases import FINISHED, Appends, Diary, Phase, during, thinned
 from drlnet.bench.paper.plot import plot
-from drlnet.bench.paper.results import Cell
+from drlnet.bench.paper.results import Cell, Results
+from drlnet.bench.paper.rounds import groups_of, measure_paper, transports_of
 from drlnet.bench.paper.table import caption, show
 from drlnet.bench.paper.workloads import BASE, SHAPES, Layout, Workload
 from drlnet.bench.rounds import Effort

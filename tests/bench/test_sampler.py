@@ -13,8 +13,7 @@ import pytest
 from system.command import finished
 
 from drlnet import native
-from drlnet.bench import Record
-from drlnet.bench.records import key_of
+from drlnet.bench.records import Record, key_of
 from drlnet.bench.rounds import COPY, Effort, orders
 from drlnet.bench.sampler import (
     DISTRIBUTIONS,

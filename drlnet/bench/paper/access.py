@@ -22,6 +22,7 @@ from drlnet.client.specs import native_spec
 from drlnet.errors import ReplayTimeout, TableMismatch
 from drlnet.roles.reach import awaited
 
+REDIS_SCHEME = "redis://"  # of an address that paper/redis_store.py is for
 _TIMEOUT_S = 20.0
 _MEETING_S = 60.0
 _FETCHED_KEYS = 1000

@@ -22,7 +22,7 @@ from drlnet.cli.options import DEFAULT_ADDRESS, DebugOption, EalOption, JsonOpti
 from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
-    from drlnet.bench.paper import Results
+    from drlnet.bench.paper.results import Results
     from drlnet.bench.records import Records
     from drlnet.bench.transport.subjects import Subject
 
@@ -141,8 +141,8 @@ def measure(
     from contextlib import ExitStack
 
     from drlnet.bench.cores import Cores
-    from drlnet.bench.paper import FULL, QUICK, groups_of, measure_paper, transports_of
     from drlnet.bench.paper.groups import Places
+    from drlnet.bench.paper.rounds import FULL, QUICK, groups_of, measure_paper, transports_of
     from drlnet.bench.transport import subjects_of
     from drlnet.errors import ConfigError
     from drlnet.launch.signals import Stop
@@ -182,8 +182,7 @@ def measure(
 def _report(
     output: Output, results: Results, subjects: list[Subject], path: Path, netns: bool
 ) -> Records[Any]:
-    from drlnet.bench.paper import floors, reductions
-    from drlnet.bench.paper.comparisons import COMPARISONS
+    from drlnet.bench.paper.comparisons import COMPARISONS, floors, reductions
     from drlnet.bench.paper.plot import plot
     from drlnet.bench.paper.table import show
     from drlnet.bench.records import Records
