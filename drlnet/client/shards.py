@@ -149,6 +149,10 @@ class ShardedSession:
             "start it without --shards, or let it draw: table.sample()",
         )
 
+    def set_timeout(self, timeout_s: float) -> None:
+        for session in self._sessions:
+            session.set_timeout(timeout_s)
+
     def ping_us(self, payload_bytes: int) -> float:
         return self._sessions[0].ping_us(payload_bytes)
 

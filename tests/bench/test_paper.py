@@ -285,7 +285,7 @@ def test_a_role_that_nobody_answers_says_so(tmp_path: Path, role: str) -> None:
         mute.bind(("127.0.0.1", 0))
         address = f"udp://127.0.0.1:{mute.getsockname()[1]}"
         with command(tmp_path, "bench", "paper", "--role", role, "--server", address) as waiting:
-            waiting.wait_for(f"no answer from {address} yet; it has 20 s to start")
+            waiting.wait_for(f"no answer from {address} yet; it has 10 s to start")
             assert waiting.end(signal.SIGINT) == 128 + signal.SIGINT, waiting.text()
         if role == "learner":
             assert "interrupted: nothing was measured until then" in waiting.out.decode()

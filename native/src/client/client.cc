@@ -57,6 +57,11 @@ Client::Client(Connected connected, const ClientOptions& options, std::function<
   open();
 }
 
+void Client::set_timeout(uint64_t timeout_ns) {
+  const Lock lock = take_lock();
+  options_.timeout_ns = timeout_ns;
+}
+
 Client::~Client() {
   if (!mover_.joinable()) return;
   {
