@@ -29,6 +29,7 @@ def show(
     if not records:
         return
     console = console_on(file)
+    console.print()  # what went before may end in ^C
     console.print(_table(records, derived, without))
     for line in caption:
         console.print(line, style="dim")

@@ -43,6 +43,9 @@ def test_a_table_of_nothing_is_nothing() -> None:
     file = io.StringIO()
     tables.show([], {"ratio": lambda record: ""}, ["What a ratio is."], file=file)
     assert file.getvalue() == ""
+    one = Record("transport", "udp block", "64 B", "ping", 1.0, 2.0, 1e6, 1)
+    tables.show([one], {}, [], file=file)
+    assert file.getvalue().startswith("\n")  # the line before it may be ^C
 
 
 def test_an_older_file_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
