@@ -127,7 +127,9 @@ def run_group(
         try:
             _listen(stop, roles, heard)
         finally:
-            for said in roles.end(actors):  # before whom they talk to
+            # All at once, but before whom they talk to.
+            clients = actors if group.place == "learner" else [*actors, learner]
+            for said in roles.end(clients):
                 _keep(said.values, heard)
             roles.end([learner])
 
