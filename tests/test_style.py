@@ -28,7 +28,7 @@ RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 # The native core, top to bottom: what each folder may include besides its own files.
 NATIVE_LAYERS: dict[str, set[str]] = {
     "measure": {"base", "wire", "transport", "sampler", "replay", "session", "server", "client"},
-    "client": {"base", "wire", "replay", "session"},
+    "client": {"base", "wire", "session"},
     "server": {"base", "wire", "replay", "session"},
     "session": {"base", "wire", "transport"},
     "replay": {"base", "wire", "sampler"},

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drlnet.bench.records import Key
+if TYPE_CHECKING:
+    from drlnet.bench.records import Key
 
 COPY = "memcpy (floor)"
 

@@ -22,11 +22,14 @@ def show(
     file: TextIO,
     without: Sequence[str] = (),
 ) -> None:
-    """Prints a row per record under its operation and workload, and the caption.
+    """Prints a row per record under its operation and workload, and the caption; nothing of none.
 
     derived: further columns, by heading. without: headings to leave out.
     """
+    if not records:
+        return
     console = console_on(file)
+    console.print()  # what went before may end in ^C
     console.print(_table(records, derived, without))
     for line in caption:
         console.print(line, style="dim")

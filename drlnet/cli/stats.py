@@ -52,7 +52,7 @@ CsvOption = Annotated[
     ),
 ]
 
-_ANSWER_DEADLINE_S = 3.0
+_ANSWER_DEADLINE_S = 3.0  # of a server that has answered before
 
 
 class Sink(Protocol):
@@ -79,7 +79,8 @@ def stats(
     """Watch a server: the bottleneck and what to do, throughput, latency, every client.
 
     Full screen on a terminal (h lists the keys), a line per interval elsewhere.
-    When the server goes away it says so and waits for it. Ctrl-C or q ends it;
+    The server has 10 seconds to start; when it goes away this says so and waits
+    for it. Ctrl-C or q ends it;
     the server does not notice.
 
     [bold]Examples[/bold]
@@ -100,7 +101,7 @@ def stats(
         count = 2 if once else 1  # the tables show their difference
     with until_stopped() as stop, ExitStack() as stack:
         readings = _Readings(server, stop, interval, count, patient)
-        readings.connect()  # what is wrong from the start ends the command
+        readings.begin()  # what is wrong from the start ends the command
         sinks: list[Sink] = [_csv(csv, stack)] if csv is not None else []
         sinks.append(_sink(server, stop, stack, json, follow, once))
         try:
@@ -162,13 +163,15 @@ class _Readings:
         self._interval, self._count, self._patient = interval, count, patient
         self._client: Client | None = None
 
-    def connect(self) -> Client:
-        """Opens the session. Raises what the client raises."""
-        from drlnet.client import Client
+    def begin(self) -> None:
+        """Opens the session, as every role does. Raises what the client raises."""
+        from drlnet.roles.reach import reach
 
-        with self._stop.interrupts():
-            self._client = Client(self._server, name="stats", timeout=_ANSWER_DEADLINE_S)
-        return self._client
+        def note(line: str) -> None:
+            print(line, file=sys.stderr, flush=True)  # whatever standard output is for
+
+        self._client = reach(self._server, "stats", "adaptive", self._stop, note)
+        self._client.set_timeout(_ANSWER_DEADLINE_S)
 
     def __iter__(self) -> Iterator[tuple[float, Reading | str]]:
         from drlnet.errors import ReplayTimeout, SessionLost, TransportError
@@ -190,10 +193,12 @@ class _Readings:
 
     def _read(self) -> Reading:
         from drlnet import native
+        from drlnet.client import Client
 
-        client = self._client or self.connect()
         with self._stop.interrupts():
-            reading: dict[str, object] = dict(client.stats())
+            if self._client is None:  # it had gone away
+                self._client = Client(self._server, name="stats", timeout=_ANSWER_DEADLINE_S)
+            reading: dict[str, object] = dict(self._client.stats())
         if native.is_loopback(self._server):
             # Only then are the server's and its clients' cores ours.
             reading["host.cores"] = len(os.sched_getaffinity(0))

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from drlnet.cli.output import Output
 from drlnet.dashboard import ProgressView
-from drlnet.errors import ConfigError, DrlnetError
+from drlnet.errors import ConfigError, DrlnetError, TransportError
 from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
 
 if TYPE_CHECKING:
+    from drlnet.client import Client
     from drlnet.config import Config
     from drlnet.launch.signals import Stop
     from drlnet.roles.evaluate import Evaluation
     from drlnet.roles.learn import LearnResult
 
 READING_INTERVAL_S = 0.5
+_ATTEMPT_S = 0.5  # to find a server that may start later
 _ANSWER_DEADLINE_S = 5.0
 
 
@@ -41,15 +43,13 @@ def learn_view(config: Config, server: str, output: Output) -> Iterator[None]:
 
     A client of its own on a thread of its own: the learner's loop knows nothing of it.
     """
-    from drlnet.client import Client
-
     ended = threading.Event()
     title = f"drlnet learn {config.env.id} · seed {config.run.seed}"
     view = ProgressView(title, goal=config.run.goal, file=output.notes)
 
     def follow() -> None:
         try:
-            with Client(server, name="view", timeout=_ANSWER_DEADLINE_S) as client:
+            with _when_it_answers(server, ended) as client:
                 while not ended.wait(READING_INTERVAL_S):
                     view.show({**client.stats(), "run.phase": "training"})
         except DrlnetError:
@@ -63,6 +63,24 @@ def learn_view(config: Config, server: str, output: Output) -> Iterator[None]:
         finally:
             ended.set()
             thread.join(timeout=5.0)
+
+
+def _when_it_answers(server: str, ended: threading.Event) -> Client:
+    """A client of the server, which may start later. Looks often whether it is still wanted.
+
+    Raises TransportError when it is not, else what the client raises.
+    """
+    from drlnet.client import Client
+
+    while True:
+        try:
+            client = Client(server, name="view", timeout=_ATTEMPT_S)
+        except TransportError:
+            if ended.wait(READING_INTERVAL_S):
+                raise
+        else:
+            client.set_timeout(_ANSWER_DEADLINE_S)
+            return client
 
 
 def finish(

@@ -76,6 +76,10 @@ class Client:
         limited = limiter.samples_per_insert > 0
         return Table(self._session, spec, columns, item, limited=limited)
 
+    def set_timeout(self, seconds: float) -> None:
+        """What every control call may take from now on."""
+        self._session.set_timeout(seconds)
+
     def publish(self, params: bytes) -> int:
         """Makes params the newest version and returns its number, which grows from 1."""
         return self._session.publish(params)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from drlnet import native
 from drlnet.errors import BadPriority, ConfigError, DrlnetError, TransportError
-from drlnet.metrics.shards import add_up
 from drlnet.native import TableSpec
 
 Lease = tuple[int, int, int, int]  # ordinal, epoch, token, next_step
@@ -150,6 +149,10 @@ class ShardedSession:
             "start it without --shards, or let it draw: table.sample()",
         )
 
+    def set_timeout(self, timeout_s: float) -> None:
+        for session in self._sessions:
+            session.set_timeout(timeout_s)
+
     def ping_us(self, payload_bytes: int) -> float:
         return self._sessions[0].ping_us(payload_bytes)
 
@@ -160,19 +163,26 @@ class ShardedSession:
         return self._sessions[0].fetch(newer_than)
 
     def stats(self) -> dict[str, Any]:
-        return add_up([session.stats() for session in self._sessions])
+        return _add_up([session.stats() for session in self._sessions])
 
     def own_stats(self) -> dict[str, Any]:
         own = [
             {f"client..{name}": value for name, value in session.own_stats().items()}
             for session in self._sessions
         ]
-        return {name.removeprefix("client.."): value for name, value in add_up(own).items()}
+        return {name.removeprefix("client.."): value for name, value in _add_up(own).items()}
 
     def report(self, values: Mapping[str, int | float | str]) -> None:
         self._sessions[0].report(dict(values))
         for session in self._sessions[1:]:
             session.report({})  # that session's own figures
+
+
+def _add_up(readings: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    # Imported when it is needed: runs and their settings come along, which few clients have.
+    from drlnet.metrics.shards import add_up
+
+    return add_up(readings)
 
 
 class _Part:

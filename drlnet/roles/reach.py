@@ -9,17 +9,17 @@ from contextlib import contextmanager
 from drlnet.client import Client
 from drlnet.roles.stop import Stop
 
-_TIMEOUT_S = 10.0
+TIMEOUT_S = 10.0
 _SILENT_S = 1.0  # of the wait: a server that runs answers sooner
 
 
 @contextmanager
-def awaited(server: str, timeout_s: float, note: Callable[[str], None]) -> Iterator[None]:
-    """While a client comes to the server at that address, which may start some seconds later.
+def awaited(server: str, note: Callable[[str], None]) -> Iterator[None]:
+    """While a client comes to the server at that address, which may start TIMEOUT_S later.
 
     note: told, on a thread of its own, when nobody has answered for a second.
     """
-    line = f"no answer from {server} yet; it has {timeout_s:g} s to start"
+    line = f"no answer from {server} yet; it has {TIMEOUT_S:g} s to start"
     telling = threading.Timer(_SILENT_S, note, (line,))
     telling.daemon = True
     telling.start()
@@ -35,5 +35,5 @@ def reach(server: str, name: str, poll: str, stop: Stop, note: Callable[[str], N
     Errors: TransportError when nobody answers in time; KeyboardInterrupt when stopped before. Main
     thread.
     """
-    with awaited(server, _TIMEOUT_S, note), stop.interrupts():
-        return Client(server, name=name, timeout=_TIMEOUT_S, poll=poll)
+    with awaited(server, note), stop.interrupts():
+        return Client(server, name=name, timeout=TIMEOUT_S, poll=poll)

@@ -274,6 +274,8 @@ nb::class_<Client> bind_calls(nb::module_& module) {
              const std::vector<std::byte> payload(bytes);
              return static_cast<double>(client.ping_ns(payload)) / 1e3;
            })
+      .def("set_timeout",
+           [](Client& client, double timeout_s) { client.set_timeout(ns_of(timeout_s)); })
       .def_prop_ro("boot", &Client::boot)
       .def_prop_ro("shard", &Client::shard)
       .def_prop_ro("shards", &Client::shards)

@@ -14,6 +14,8 @@ namespace drlnet::dpdk {
 namespace {
 
 constexpr int kPatienceMs = 200;  // with the other end of a link that is closed
+// The ring of vhost's end holds the fewest: see VhostPort.
+static_assert(kLocalDescriptors - link::PackedRing::kMostUntold == DpdkTransport::kLeastFrames);
 
 // Names of devices are unique in a process, over all its links and reconnects.
 std::string device_name(const std::string& driver) {

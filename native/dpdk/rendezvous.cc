@@ -111,8 +111,12 @@ Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
 }
 
 std::optional<DoorbellMemory> DoorbellMemory::create() {
-  Descriptor memory(memfd_create("drlnet-doorbell", MFD_CLOEXEC));
-  if (memory.get() < 0 || ftruncate(memory.get(), sizeof(DoorbellPage)) != 0) return std::nullopt;
+  Descriptor memory(memfd_create("drlnet-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Sealed: to look at memory that a client has cut off would end us (SIGBUS).
+  if (memory.get() < 0 || ftruncate(memory.get(), sizeof(DoorbellPage)) != 0 ||
+      fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return std::nullopt;
+  }
   auto mapped = map(std::move(memory));
   if (mapped) new (mapped->page()) DoorbellPage;
   return mapped;

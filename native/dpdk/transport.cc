@@ -192,8 +192,7 @@ size_t DpdkTransport::receive_capacity_bytes() const {
   for (const auto& link : links_) {
     if (link) descriptors += link->interface->share().receive_descriptors();
   }
-  constexpr size_t kBeforeTheFirst = 256;
-  return (descriptors > 0 ? descriptors : kBeforeTheFirst) * kMinFrameCharge;
+  return (descriptors > 0 ? descriptors : kLeastFrames) * kMinFrameCharge;
 }
 
 std::string DpdkTransport::describe(const Endpoint& endpoint) const {

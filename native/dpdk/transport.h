@@ -41,6 +41,8 @@ class LinkKeeper {
 
 class DpdkTransport final : public Transport {
  public:
+  // Frames that the ring of the shortest link holds: what is promised while there is none.
+  static constexpr size_t kLeastFrames = 240;
   static constexpr size_t kMaxLinks = 32;  // memif's are ports, of which Debian's DPDK has as many
 
   DpdkTransport(std::shared_ptr<Pool> pool, std::unique_ptr<LinkKeeper> keeper,

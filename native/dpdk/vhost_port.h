@@ -15,6 +15,9 @@
 
 namespace drlnet::dpdk {
 
+// What lies in that memory is not trusted, but that it stays is: DPDK's own cannot be sealed, and a
+// client that truncates it ends us (SIGBUS). It could do so by kill(2) as well: both ends are
+// processes of one user.
 // Threading: frames go in and out on one thread at a time. DPDK's vhost thread opens and closes the
 // rings, and takes their memory away only when they are closed.
 class VhostPort final : public Port {

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,8 @@ from system.command import all_ended, command, descendants, finished
 
 import drlnet
 from drlnet.bench.cores import Cores
-from drlnet.bench.paper import Results, floors, groups_of, measure_paper, reductions, transports_of
-from drlnet.bench.paper.comparisons import COMPARISONS
+from drlnet.bench.paper.comparisons import COMPARISONS, floors, reductions
 from drlnet.bench.paper.groups import (
-    FINISHED,
     REDIS,
     REDIS_SERVER,
     Group,
@@ -32,9 +31,10 @@ from drlnet.bench.paper.groups import (
     run_group,
 )
 from drlnet.bench.paper.netns import through_server
-from drlnet.bench.paper.phases import Appends, Diary, Phase, during, thinned
+from drlnet.bench.paper.phases import FINISHED, Appends, Diary, Phase, during, thinned
 from drlnet.bench.paper.plot import plot
-from drlnet.bench.paper.results import Cell
+from drlnet.bench.paper.results import Cell, Results
+from drlnet.bench.paper.rounds import groups_of, measure_paper, transports_of
 from drlnet.bench.paper.table import caption, show
 from drlnet.bench.paper.workloads import BASE, SHAPES, Layout, Workload
 from drlnet.bench.rounds import Effort
@@ -188,6 +188,37 @@ def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     ElementTree.fromstring(plot(rows).svg())
 
 
+STEPS = """
+import sys
+import numpy as np
+from drlnet.bench.paper.training import Trainer
+from drlnet.bench.paper.workloads import SHAPES
+
+class Access:
+    spec = SHAPES["cartpole"].spec()
+    def buffer(self, batch):
+        return np.full(self.spec.layout(batch)["total_bytes"], 7, np.uint8)
+
+class Replay:
+    def sample(self, batch, out): pass
+    def update(self, keys, priorities): print(len(keys), priorities.mean())
+
+trainer = Trainer(Access(), 32)
+for _ in range(200):
+    trainer.step(Replay())
+print("torch._dynamo" in sys.modules)
+"""
+
+
+def test_a_learner_that_trains_learns_and_starts_without_what_compiles() -> None:
+    ran = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True)
+    *steps, compiles = ran.stdout.splitlines()
+    counts, errors = zip(*(map(float, line.split()) for line in steps), strict=True)
+    assert set(counts) == {32}
+    assert errors[-1] < errors[0]
+    assert compiles == "False"
+
+
 @pytest.fixture
 def stop() -> Iterator[Stop]:
     with Stop() as entered:
@@ -286,7 +317,7 @@ def test_a_role_that_nobody_answers_says_so(tmp_path: Path, role: str) -> None:
         mute.bind(("127.0.0.1", 0))
         address = f"udp://127.0.0.1:{mute.getsockname()[1]}"
         with command(tmp_path, "bench", "paper", "--role", role, "--server", address) as waiting:
-            waiting.wait_for(f"no answer from {address} yet; it has 20 s to start")
+            waiting.wait_for(f"no answer from {address} yet; it has 10 s to start")
             assert waiting.end(signal.SIGINT) == 128 + signal.SIGINT, waiting.text()
         if role == "learner":
             assert "interrupted: nothing was measured until then" in waiting.out.decode()

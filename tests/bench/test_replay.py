@@ -18,11 +18,10 @@ import numpy as np
 import pytest
 from system.command import Command, finished
 
-from drlnet.bench import Record
 from drlnet.bench.paper.groups import redis_missing
 from drlnet.bench.peers import replay as peers
 from drlnet.bench.peers.replay.numpy import Numpy
-from drlnet.bench.records import key_of
+from drlnet.bench.records import Record, key_of
 from drlnet.bench.replay import Results, Subject, Work, measure_replays, subjects_of
 from drlnet.bench.replay.learner import ALONE, BESIDE, CYCLE, PREFETCHED
 from drlnet.bench.replay.memory import BY, Block, blocks_of, first_of

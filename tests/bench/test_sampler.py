@@ -13,8 +13,7 @@ import pytest
 from system.command import finished
 
 from drlnet import native
-from drlnet.bench import Record
-from drlnet.bench.records import key_of
+from drlnet.bench.records import Record, key_of
 from drlnet.bench.rounds import COPY, Effort, orders
 from drlnet.bench.sampler import (
     DISTRIBUTIONS,
@@ -190,6 +189,19 @@ def test_a_peer_whose_import_hangs_is_left_out_soon(
     monkeypatch.setattr("drlnet.bench.worker.IMPORT_S", 0.1)
     results = measured(subjects_of([], ["cpprb"]), [10], [])
     assert results.unavailable == {"cpprb": "not imported within 0.1 s"}
+
+
+def test_a_peer_that_hangs_in_the_middle_is_left_out_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_cpprb(tmp_path, monkeypatch, PEER.replace("FAILS", "threading.Event().wait()"))
+    monkeypatch.setattr("drlnet.bench.worker.MEASURE_S", 5.0)
+    results = measured(subjects_of(["uniform"], ["cpprb"]), [10, 20], [])
+    assert results.unavailable == {"cpprb": "no answer within 5 s"}
+    assert not results.interrupted
+    kept = {(r.subject, r.op, r.workload) for r in results.records()}
+    assert ("cpprb", "draw", "16 of 10") in kept
+    assert ("uniform", "update", "16 of 20") in kept
 
 
 def test_a_peer_that_hangs_is_left_by_ctrl_c_and_what_was_measured_is_kept(

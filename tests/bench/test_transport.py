@@ -17,10 +17,9 @@ import pytest
 from system.command import PROGRAM, command, finished
 
 from drlnet import native
-from drlnet.bench import Record
 from drlnet.bench.bars import plot_bars
 from drlnet.bench.cores import Cores
-from drlnet.bench.records import Records, key_of
+from drlnet.bench.records import Record, Records, key_of
 from drlnet.bench.rounds import COPY, Effort
 from drlnet.bench.transport import measure_transports, reductions, subjects_of
 from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Measured

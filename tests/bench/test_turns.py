@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from system.command import all_ended, command, descendants
 
-from drlnet.bench import ALONE, BESIDE, Record, measure_turns
+from drlnet.bench.records import Record
 from drlnet.bench.run_delay import RunDelay
+from drlnet.bench.turns import ALONE, BESIDE, measure_turns
 from drlnet.launch.signals import Stop
 
 

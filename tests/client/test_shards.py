@@ -87,6 +87,17 @@ def shards_of(keys: np.ndarray) -> np.ndarray:
     return (keys >> SHARD_SHIFT).astype(int)
 
 
+def test_a_shorter_timeout_holds_from_then_on() -> None:
+    for shards in (1, SHARDS):
+        with serving(shards) as address:
+            client = Client(address, timeout=60.0)
+            assert client.ping() > 0
+        client.set_timeout(0.1)
+        with pytest.raises(ReplayTimeout, match=r"waited 0\.1\d* s"):
+            client.stats()
+        client.close()
+
+
 def test_probabilities_are_true_and_draws_follow_them(client: Client) -> None:
     table = open_table(client)
     with table.writer(2) as writer:

@@ -55,8 +55,9 @@ class RawDriver:
         self.invitation.connect(str(meeting))
         invitation, descriptors, _, _ = socket.recv_fds(self.invitation, 4096, 3)
         # The server's word comes first: 1 while it waits for a frame to be told of.
-        self.doorbell = mmap.mmap(descriptors[0], 0)
-        for each in descriptors:
+        self.doorbell_fd = descriptors[0]
+        self.doorbell = mmap.mmap(self.doorbell_fd, 0)
+        for each in descriptors[1:]:
             os.close(each)
         path = invitation[invitation.index(bytes(meeting)) :].split(b"\0")[0]
         self.socket = socket.socket(socket.AF_UNIX)
@@ -88,7 +89,7 @@ class RawDriver:
         self.invitation.close()
         self.memory.close()
         self.doorbell.close()
-        for each in (self.fd, *self.events):
+        for each in (self.fd, self.doorbell_fd, *self.events):
             os.close(each)
 
     def share(self, size: int, flags: int = 0) -> None:

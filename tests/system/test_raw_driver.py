@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from system import raw_driver
 from system.command import DEADLINE_S
 from system.local_link import LinkedClient, linked, meeting_place, serving
@@ -210,6 +212,15 @@ def test_rings_go_on_after_any_message_where_they_were(tmp_path: Path, meeting_p
         answered(good, raw)
         position = raw.ask(raw_driver.GET_VRING_BASE, struct.pack("<II", FROM_DRIVER, 0))
         assert struct.unpack("<II", position)[1] == raw_driver.TURN | raw.next[FROM_DRIVER]
+
+
+def test_the_doorbells_memory_can_neither_shrink_nor_grow(
+    tmp_path: Path, meeting_place: Path
+) -> None:
+    with beside(tmp_path, meeting_place) as (_, connect), connect() as raw:
+        for size in (0, 2 * len(raw.doorbell)):
+            with pytest.raises(PermissionError):
+                os.ftruncate(raw.doorbell_fd, size)
 
 
 def test_what_lies_in_rings_that_open_wakes_the_server(tmp_path: Path, meeting_place: Path) -> None:

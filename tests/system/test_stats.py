@@ -252,8 +252,9 @@ def test_an_address_where_something_else_answers(tmp_path: Path) -> None:
         echo.sendto(b"end", echo.getsockname())
         thread.join()
     assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
-    assert len(ended.err.decode().splitlines()) == 2, ended.text()
-    assert address in ended.err.decode()
+    waits, cause, _ = ended.err.decode().splitlines()
+    assert waits == f"no answer from {address} yet; it has 10 s to start"
+    assert address in cause
 
 
 def _echo(socket_: socket.socket) -> None:
@@ -262,6 +263,21 @@ def _echo(socket_: socket.socket) -> None:
         if data == b"end":
             return
         socket_.sendto(data, sender)
+
+
+def test_a_server_that_starts_later_is_waited_for_in_the_words_of_the_other_roles(
+    tmp_path: Path,
+) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
+        mute.bind(("127.0.0.1", 0))
+        address = f"udp://127.0.0.1:{mute.getsockname()[1]}"
+        asking = Command(["stats", "--server", address, "--json"], tmp_path)
+        asking.wait_for(f"no answer from {address} yet; it has 10 s to start")
+    with command(tmp_path, "serve", "--listen", address, "--json") as serving:
+        serving.wait_for("ready")
+        assert asking.end() == 0, asking.text()
+    assert asking.last_json()["server.clients"] == 1
+    assert len(asking.out.splitlines()) == 1
 
 
 def test_a_pipe_says_when_the_server_goes_and_when_it_is_back(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from drlnet.bench.rounds import Timed
 from drlnet.client import Column, Item, Limiter, Sampler, View
 from drlnet.client.specs import native_spec
 from drlnet.errors import ReplayTimeout, TableMismatch
-from drlnet.roles.reach import awaited
+from drlnet.roles.reach import TIMEOUT_S, awaited
 
-_TIMEOUT_S = 20.0
+REDIS_SCHEME = "redis://"  # of an address that paper/redis_store.py is for
 _MEETING_S = 60.0
 _FETCHED_KEYS = 1000
 
@@ -76,8 +76,8 @@ def pin_this_thread(core: int | None) -> None:
 
 def reached(address: str, name: str, poll: str, note: Callable[[str], None]) -> native.Client:
     """A client of the server there. note: told when it has not answered for a second."""
-    with awaited(address, _TIMEOUT_S, note):
-        return native.Client(address, name, _TIMEOUT_S, poll)
+    with awaited(address, note):
+        return native.Client(address, name, TIMEOUT_S, poll)
 
 
 def open_experience(client: native.Client, spec: native.TableSpec) -> int:
@@ -134,7 +134,7 @@ def _fetches(client: native.Client, spec: native.TableSpec, table: int) -> Timed
     """Items by their keys, one at a time."""
     layout = layout_of(spec, _FETCHED_KEYS)
     batch = np.empty(layout["total_bytes"], np.uint8)
-    client.sample(table, _FETCHED_KEYS, batch, _TIMEOUT_S)
+    client.sample(table, _FETCHED_KEYS, batch, TIMEOUT_S)
     keys = np.frombuffer(batch, np.uint64, _FETCHED_KEYS, layout["keys"]).copy()
     place = np.empty(layout_of(spec, 1)["total_bytes"], np.uint8)
     return partial(native.measure_reads, client, table, keys, place)
@@ -191,7 +191,7 @@ def in_process(
         stack.callback(thread.join)
         stack.callback(server.stop)
         address, own = server.addresses
-        client = native.Client(own, "learner", _TIMEOUT_S, poll)
+        client = native.Client(own, "learner", TIMEOUT_S, poll)
         spec, _ = _prepared(client, shape)
         ready(address)
         yield Access(

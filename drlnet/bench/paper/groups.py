@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from drlnet.bench.cores import Cores, pin_process
-from drlnet.bench.paper.phases import Appends, Phase
+from drlnet.bench.paper.access import REDIS_SCHEME
+from drlnet.bench.paper.phases import FINISHED, Appends, Phase
 from drlnet.bench.paper.workloads import Workload
 from drlnet.bench.rounds import Effort
 from drlnet.bench.transport.subjects import Subject
@@ -21,7 +22,6 @@ from drlnet.launch.supervisor import Ended, Supervisor
 
 READY_DEADLINE_S = 60.0
 _QUIET_S = 60.0  # without a word of any role
-FINISHED = "finished"  # what a learner says that stays until it is ended
 REDIS, REDIS_SERVER = "redis over TCP", "redis-server"
 
 
@@ -127,7 +127,9 @@ def run_group(
         try:
             _listen(stop, roles, heard)
         finally:
-            for said in roles.end(actors):  # before whom they talk to
+            # All at once, but before whom they talk to.
+            clients = actors if group.place == "learner" else [*actors, learner]
+            for said in roles.end(clients):
                 _keep(said.values, heard)
             roles.end([learner])
 
@@ -238,4 +240,4 @@ def start_redis(roles: Supervisor) -> str:
     tie = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
     arguments = ["--port", port, "--bind", "127.0.0.1", *keep_nothing]
     roles.start(REDIS_SERVER, arguments, program=(*tie, "redis-server"))
-    return f"redis://127.0.0.1:{port}"
+    return f"{REDIS_SCHEME}127.0.0.1:{port}"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from drlnet.bench.paper.workloads import Layout
 
+FINISHED = "finished"  # what a learner says that stays until it is ended
 CHUNK_S = 0.03  # of appends that are kept together: phases of 0.12 s and more hold several
 _SAY_S = 0.5
 _MOST = 2000  # latencies of a phase that are said; of more, evenly chosen ones

@@ -25,7 +25,6 @@ from drlnet.launch.signals import Stop
 if TYPE_CHECKING:
     import redis
 
-SCHEME = "redis://"
 _NEW, _HERE, _PRIORITIES, _ACTORS = "new", "here", "priorities", "actors"
 _RING = 1024  # rows that each actor writes in turn
 _RECORD = np.dtype([("row", "<u4"), ("priority", "<f4")])

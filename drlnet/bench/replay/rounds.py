@@ -177,7 +177,7 @@ class _Turns:
                 for client in clients:
                     client.begin("insert", self._rate(subject))
             for op in (*ops, PREFETCHED):
-                latencies = learner.call("measure", op, self._effort)
+                latencies = learner.measure(op, self._effort)
                 if latencies is not None and len(latencies):
                     self._results.keep(subject.name, op, workload, latencies)
                     if subject.link is not None and op in BULK:

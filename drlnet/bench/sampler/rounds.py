@@ -114,7 +114,7 @@ def _turn(
     if includes is not None:
         results.includes[name] = includes
     for op in (DRAW, UPDATE):
-        latencies = drawer.call("measure", op, batch, effort)
+        latencies = drawer.measure(op, batch, effort)
         if len(latencies):
             results.keep(name, op, workload_of(size, batch), latencies)
     drawer.call("shut")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drlnet.cli.bench.report import OutFileOption, require_writable_file, write_file
+from drlnet.cli.bench.report import OutFileOption, end, require_writable_file, write_file
 from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
@@ -41,4 +41,4 @@ def distribution(
     with until_stopped() as stop:
         measured = measure_distances(stop, report, items=items, batches=batches)
         write_file(output, out, measured)
-        output.result(measured.to_json())
+        output.result(end(output, stop, measured))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drlnet.cli.bench.report import OutFileOption, names_in, require_writable_file, write_file
+from drlnet.cli.bench.report import OutFileOption, end, names_in, require_writable_file, write_file
 from drlnet.cli.options import ConfigOption, DebugOption, EnvArgument, JsonOption, SetOption
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
@@ -63,4 +63,4 @@ def learning(
             file=config, sets=set_ or (), max_learner_steps=max_learner_steps,
         )  # fmt: skip
         write_file(output, out, measured)
-        output.result(measured.to_json())
+        output.result(end(output, stop, measured))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from drlnet.cli.bench import paper_options as own
 from drlnet.cli.bench.report import (
     OUT,
     OutOption,
@@ -17,106 +18,42 @@ from drlnet.cli.bench.report import (
     numbers_in,
     written,
 )
-from drlnet.cli.options import DebugOption, EalOption, JsonOption
+from drlnet.cli.options import DEFAULT_ADDRESS, DebugOption, EalOption, JsonOption
 from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
-    from drlnet.bench.paper import Results
+    from drlnet.bench.paper.results import Results
     from drlnet.bench.records import Records
     from drlnet.bench.transport.subjects import Subject
 
-Role = Literal["server", "actor", "learner"]
-Size = Literal["cartpole", "frame", "transition"]
-
-
-_ROLES = "Several machines, one role each"
 _OF_ALL_ROLES = ("transports", "rounds", "quick", "netns", "redis", "out")
 
 
 def paper(
     context: typer.Context,
     transports: TransportsOption = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option("--rounds", min=1, help="alternated rounds [dim](default 5, quick 2)[/dim]"),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="fewer workloads, shorter: under two minutes")
-    ] = False,
-    netns: Annotated[
-        bool,
-        typer.Option(
-            "--netns",
-            help="actors, server and learner in network namespaces of their own, joined by veth "
-            "through the server's (root)",
-        ),
-    ] = False,
-    redis: Annotated[
-        bool, typer.Option("--redis/--no-redis", help="layout (b) on a Redis server as well")
-    ] = True,
+    rounds: own.RoundsOption = None,
+    quick: own.QuickOption = False,
+    netns: own.NetnsOption = False,
+    redis: own.RedisOption = True,
     out: OutOption = OUT,
-    role: Annotated[
-        Role | None, typer.Option("--role", help="play one role", rich_help_panel=_ROLES)
-    ] = None,
-    server: Annotated[
-        str,
-        typer.Option(
-            "--server",
-            metavar="ADDRESS",
-            help="of the server: where it listens (server; learner in layout a), or is reached",
-            rich_help_panel=_ROLES,
-        ),
-    ] = "udp://127.0.0.1:7447",
-    insecure: Annotated[
-        bool,
-        typer.Option(
-            "--insecure",
-            help="let it listen where other machines reach it",
-            rich_help_panel=_ROLES,
-        ),
-    ] = False,
-    size: Annotated[
-        Size,
-        typer.Option(
-            "--size",
-            help="of an experience: 40 B, 7 KB in stacks of four, 56 KB",
-            rich_help_panel=_ROLES,
-        ),
-    ] = "frame",
-    actors: Annotated[
-        int,
-        typer.Option("--actors", min=0, help="how many there are in all", rich_help_panel=_ROLES),
-    ] = 2,
-    rate: Annotated[
-        float,
-        typer.Option(
-            "--rate",
-            min=0,
-            help="appends per second of each actor; 0: as fast as it can",
-            rich_help_panel=_ROLES,
-        ),
-    ] = 250.0,
-    poll: Annotated[
-        Literal["busy", "adaptive", "block"],
-        typer.Option("--poll", help="spin for packets, or sleep", rich_help_panel=_ROLES),
-    ] = "block",
-    layouts: Annotated[
-        Literal["a", "bc"],
-        typer.Option(
-            "--layouts",
-            help="of the learner: a (it holds the replay), or b and c",
-            rich_help_panel=_ROLES,
-        ),
-    ] = "bc",
-    batches: Annotated[str, typer.Option("--batches", hidden=True)] = "512,32",
-    calls: Annotated[int, typer.Option("--calls", min=1, hidden=True)] = 5000,
-    budget_s: Annotated[float, typer.Option("--budget-s", hidden=True)] = 2.0,
-    warm_up: Annotated[int, typer.Option("--warm-up", min=1, hidden=True)] = 50,
-    turn: Annotated[int, typer.Option("--turn", hidden=True)] = 0,
-    training_s: Annotated[float, typer.Option("--training-s", hidden=True)] = 0.0,
-    core: Annotated[int | None, typer.Option("--core", hidden=True)] = None,
-    replay_core: Annotated[int | None, typer.Option("--replay-core", hidden=True)] = None,
-    stay: Annotated[bool, typer.Option("--stay", hidden=True)] = False,
+    role: own.RoleOption = None,
+    server: own.ServerOption = DEFAULT_ADDRESS,
+    insecure: own.InsecureOption = False,
+    size: own.SizeOption = "frame",
+    actors: own.ActorsOption = 2,
+    rate: own.RateOption = 250.0,
+    poll: own.PollOption = "block",
+    layouts: own.LayoutsOption = "bc",
+    batches: own.BatchesOption = "512,32",
+    calls: own.CallsOption = 5000,
+    budget_s: own.BudgetOption = 2.0,
+    warm_up: own.WarmUpOption = 50,
+    turn: own.TurnOption = 0,
+    training_s: own.TrainingOption = 0.0,
+    core: own.CoreOption = None,
+    replay_core: own.ReplayCoreOption = None,
+    stay: own.StayOption = False,
     eal: EalOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -179,7 +116,7 @@ def _require_fitting(context: typer.Context, *, alone: bool) -> None:
         source = context.get_parameter_source(name)
         if source is None or source.name != "COMMANDLINE":
             continue
-        if alone and getattr(option, "rich_help_panel", None) == _ROLES:
+        if alone and getattr(option, "rich_help_panel", None) == own.ROLES:
             raise ConfigError(
                 f"{option.opts[0]} is of one role, and no --role is given",
                 "add --role server, actor or learner, or leave it out to measure this machine",
@@ -204,8 +141,8 @@ def measure(
     from contextlib import ExitStack
 
     from drlnet.bench.cores import Cores
-    from drlnet.bench.paper import FULL, QUICK, groups_of, measure_paper, transports_of
     from drlnet.bench.paper.groups import Places
+    from drlnet.bench.paper.rounds import FULL, QUICK, groups_of, measure_paper, transports_of
     from drlnet.bench.transport import subjects_of
     from drlnet.errors import ConfigError
     from drlnet.launch.signals import Stop
@@ -245,8 +182,7 @@ def measure(
 def _report(
     output: Output, results: Results, subjects: list[Subject], path: Path, netns: bool
 ) -> Records[Any]:
-    from drlnet.bench.paper import floors, reductions
-    from drlnet.bench.paper.comparisons import COMPARISONS
+    from drlnet.bench.paper.comparisons import COMPARISONS, floors, reductions
     from drlnet.bench.paper.plot import plot
     from drlnet.bench.paper.table import show
     from drlnet.bench.records import Records

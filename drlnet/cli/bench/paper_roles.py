@@ -47,8 +47,8 @@ def play(output: Output, role: Literal["actor", "learner"], options: RoleOptions
 
 
 def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
+    from drlnet.bench.paper.access import REDIS_SCHEME
     from drlnet.bench.paper.actor import act
-    from drlnet.bench.paper.redis_store import SCHEME, act_on_redis
 
     def say(chunks: Sequence[Appends]) -> None:
         output.event("appends", chunks=[vars(chunk) for chunk in chunks])
@@ -56,7 +56,9 @@ def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
     if not output.as_json:
         output.note(f"storing at {options.address}; Ctrl-C stops it")
     with suppress(KeyboardInterrupt), stop.interrupts():
-        if options.address.startswith(SCHEME):
+        if options.address.startswith(REDIS_SCHEME):
+            from drlnet.bench.paper.redis_store import act_on_redis
+
             act_on_redis(options.address, options.workload, stop, say)
         else:
             act(options.address, options.poll, options.workload, stop, say, output.note)
@@ -64,11 +66,9 @@ def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
 
 
 def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
-    from drlnet.bench.paper.access import in_process, over_network
-    from drlnet.bench.paper.groups import FINISHED
+    from drlnet.bench.paper.access import REDIS_SCHEME, in_process, over_network
     from drlnet.bench.paper.learner import learn
-    from drlnet.bench.paper.phases import Phase
-    from drlnet.bench.paper.redis_store import SCHEME, over_redis
+    from drlnet.bench.paper.phases import FINISHED, Phase
 
     def ready(address: str) -> None:
         output.event("ready", addresses=[address])
@@ -86,7 +86,9 @@ def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
             output.note(f"{phase.layout.value}: {phase.op}{batch}: p50 {median(phase.us):.1f} us")
 
     address, shape, actors = options.address, options.workload.shape, options.workload.actors
-    if address.startswith(SCHEME):
+    if address.startswith(REDIS_SCHEME):
+        from drlnet.bench.paper.redis_store import over_redis
+
         reached = over_redis(address, shape, actors)
     elif options.layouts == "a":
         reached = in_process(address, options.poll, shape, ready, options.replay_core)

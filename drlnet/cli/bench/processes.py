@@ -46,7 +46,7 @@ def worker(descriptor: int) -> None:
 
 def bulk_reader(address: str) -> None:
     """The client that `turns` measures against."""
-    from drlnet.bench import read_in_bulk
+    from drlnet.bench.turns import read_in_bulk
     from drlnet.launch.signals import Stop
 
     output = Output(as_json=True)

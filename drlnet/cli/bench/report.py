@@ -135,8 +135,8 @@ def written(output: Output, path: Path, records: Records[Any], picture: Figure) 
 
 
 def write_file(output: Output, out: Path | None, records: Records[Any]) -> None:
-    """The file that was named, if one was."""
-    if out is not None:
+    """The file that was named, if one was; of no records an older one stays."""
+    if out is not None and records.records:
         with _said_if_lost(output, records):
             records.write(out)
 

@@ -22,8 +22,8 @@ def turns(
     Three processes that each want a core. "On a core" leaves out what the kernel
     counts as waiting for one; the rest is the server's turns and the network.
     """
-    from drlnet.bench import ALONE, BESIDE, measure_turns
     from drlnet.bench.records import key_of
+    from drlnet.bench.turns import ALONE, BESIDE, measure_turns
     from drlnet.launch.signals import Stop
 
     output = Output(json)

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "base/clock.h"
-#include "replay/limiter.h"
+#include "wire/wait.h"
 
 namespace drlnet {
 namespace {
@@ -55,6 +55,11 @@ Client::Client(Connected connected, const ClientOptions& options, std::function<
       run_server_(std::move(run_server)),
       connection_(std::move(connected), options.name) {
   open();
+}
+
+void Client::set_timeout(uint64_t timeout_ns) {
+  const Lock lock = take_lock();
+  options_.timeout_ns = timeout_ns;
 }
 
 Client::~Client() {

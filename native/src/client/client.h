@@ -15,7 +15,6 @@
 #include "base/function_ref.h"
 #include "base/poll.h"
 #include "base/wake_fd.h"
-#include "replay/streams.h"
 #include "session/connection.h"
 #include "wire/messages.h"
 #include "wire/sample_layout.h"
@@ -89,6 +88,8 @@ class Client {
   // Puts these beside the session's own figures (own_metrics()) into the server's statistics.
   void report(const Metrics& metrics);
   Metrics own_metrics();
+  // Of control calls, from now on.
+  void set_timeout(uint64_t timeout_ns);
   const std::string& address() const { return options_.address; }
   // Of the server: what its first answer said. A server that is alone is the first of one shard.
   uint64_t boot() const { return connection_.boot(); }

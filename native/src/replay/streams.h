@@ -9,16 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "wire/messages.h"
 
 namespace drlnet {
-
-struct Lease {  // travels as it is
-  uint32_t ordinal;
-  uint32_t epoch;
-  uint64_t token;      // resumes the stream from anywhere; unpredictable
-  uint64_t next_step;  // the step that the server expects
-};
-static_assert(sizeof(Lease) == 24);
 
 constexpr uint64_t kNoNumber = std::numeric_limits<uint64_t>::max();
 

@@ -188,7 +188,7 @@ class Connection {
   size_t frame_bytes_ = kMinFrameBytes;
   bool frames_apart_ = false;  // the server takes no joined frames
   uint64_t settle_until_ = 0;  // a larger frame size may still be welcomed until then
-  uint64_t hello_at_ns_ = 0, hello_sent_ns_ = 0;
+  uint64_t hello_at_ns_ = 0;
   std::array<LaneCalls, kLanes> lanes_;
   std::vector<Call> parked_;  // done and not released; a later call has their place
   uint32_t active_ = 0;

@@ -44,7 +44,6 @@ class Fragments {
   }
   bool complete() const { return missing_ == 0; }
   uint32_t count() const { return count_; }
-  uint32_t missing() const { return missing_; }
   uint32_t offset_of(uint32_t index) const { return index * fragment_bytes_; }
   uint32_t length_of(uint32_t index) const {
     return std::min(fragment_bytes_, total_bytes_ - offset_of(index));

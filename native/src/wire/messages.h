@@ -32,10 +32,16 @@ struct OpenTableReply {
 void encode(const TableSpec& spec, Bytes& out);
 bool decode(std::span<const std::byte> bytes, TableSpec& spec);
 
-// lease: LeaseRequest  ->  Lease[count]  (replay/streams.h)
+// lease: LeaseRequest  ->  Lease[count]
 struct LeaseRequest {
   uint32_t table, count;
 };
+struct Lease {
+  uint32_t ordinal, epoch;
+  uint64_t token;      // resumes the stream from anywhere; unpredictable
+  uint64_t next_step;  // the step that the server expects
+};
+static_assert(sizeof(Lease) == 24);
 // resume and release: StreamRequest  ->  Lease[count] / nothing; then `count` of StreamName.
 struct StreamRequest {
   uint32_t table, count;

@@ -131,6 +131,16 @@ TEST_CASE("many endpoints: a burst to all of them, each gets its own, from whom 
   });
 }
 
+TEST_CASE("a listener without a client promises no more room than its first one will find") {
+  for_each_variant(bare_variants(), [](const Variant& variant) {
+    const auto server = start_listener(variant);
+    const size_t promised = server->receive_capacity_bytes();
+    CHECK(promised > 0);
+    const Connected client = start_client(variant, *server);
+    CHECK(promised <= server->receive_capacity_bytes());
+  });
+}
+
 TEST_CASE("a fresh client's first frame reaches a listener that waits") {
   for_each_variant(local_variants(), [](const Variant& variant) {
     const auto server = start_listener(variant);

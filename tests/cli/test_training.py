@@ -1,0 +1,20 @@
+"""What `learn` shows of its server."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from drlnet.cli.output import Output
+from drlnet.cli.training import learn_view
+from drlnet.config import load
+
+
+def test_a_view_of_a_server_that_never_answers_ends_when_it_is_told_to() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
+        mute.bind(("127.0.0.1", 0))
+        address = f"udp://127.0.0.1:{mute.getsockname()[1]}"
+        with learn_view(load("CartPole-v1"), address, Output(as_json=False)):
+            mute.recv(4096)  # it has asked
+            begun = time.monotonic()
+        assert time.monotonic() - begun < 3
