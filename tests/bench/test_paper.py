@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -186,37 +185,6 @@ def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
         assert f"{100 * comparison.low:.1f}% to {100 * comparison.high:.1f}%" in lines
         assert "interfaces" in " ".join(caption(comparison, [], network=True))
     ElementTree.fromstring(plot(rows).svg())
-
-
-STEPS = """
-import sys
-import numpy as np
-from drlnet.bench.paper.training import Trainer
-from drlnet.bench.paper.workloads import SHAPES
-
-class Access:
-    spec = SHAPES["cartpole"].spec()
-    def buffer(self, batch):
-        return np.full(self.spec.layout(batch)["total_bytes"], 7, np.uint8)
-
-class Replay:
-    def sample(self, batch, out): pass
-    def update(self, keys, priorities): print(len(keys), priorities.mean())
-
-trainer = Trainer(Access(), 32)
-for _ in range(200):
-    trainer.step(Replay())
-print("torch._dynamo" in sys.modules)
-"""
-
-
-def test_a_learner_that_trains_learns_and_starts_without_what_compiles() -> None:
-    ran = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True)
-    *steps, compiles = ran.stdout.splitlines()
-    counts, errors = zip(*(map(float, line.split()) for line in steps), strict=True)
-    assert set(counts) == {32}
-    assert errors[-1] < errors[0]
-    assert compiles == "False"
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from torch import nn
 from drlnet.bench.paper.access import Access, Replay, layout_of
 from drlnet.nets import Mlp
 
-_LEARNING_RATE = 1e-3
 _INPUTS, _ACTIONS = 1764, 6  # of an item's bytes, evenly chosen: what a pooling layer would leave
 
 
@@ -30,6 +29,7 @@ class Trainer:
         width = self._items.shape[1]
         self._net = Mlp((width,), _ACTIONS, (128,), dueling=False)
         self._target = Mlp((width,), _ACTIONS, (128,), dueling=False)
+        self._optimizer = torch.optim.Adam(self._net.parameters())
 
     def step(self, replay: Replay) -> None:
         """One batch, one step, its priorities."""
@@ -41,11 +41,7 @@ class Trainer:
             goal = 0.99 * self._target(obs.flip(0)).gather(1, action)
         errors = goal - q.gather(1, action)
         loss = nn.functional.huber_loss(errors, torch.zeros_like(errors))
-        parameters = list(self._net.parameters())
-        # By hand: with its first optimizer torch imports as much again as it has so far.
-        with torch.no_grad():
-            for parameter, slope in zip(
-                parameters, torch.autograd.grad(loss, parameters), strict=True
-            ):
-                parameter.sub_(slope, alpha=_LEARNING_RATE)
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
         replay.update(self._keys, errors.detach().abs().flatten().numpy())
