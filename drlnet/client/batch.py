@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,10 +111,12 @@ class BatchMemory:
             n, _FLOAT32, memory, layout.probabilities
         )
         self.length: NDArray[np.uint32] = np.ndarray(n, _UINT32, memory, layout.lengths)
-        self.views: dict[str, NDArray[Any]] = {
-            name: np.ndarray(shape, dtype, memory, offset, strides)
-            for name, (shape, dtype, offset, strides) in layout.views.items()
-        }
+        self.views: Mapping[str, NDArray[Any]] = MappingProxyType(
+            {
+                name: np.ndarray(shape, dtype, memory, offset, strides)
+                for name, (shape, dtype, offset, strides) in layout.views.items()
+            }
+        )
         self.heads: NDArray[np.uint64] | None = None
         if layout.shards > 1:
             self.heads = np.ndarray(layout.shards, _UINT64, memory, layout.heads)
@@ -148,7 +151,7 @@ class Batch:
             self.priority_mass,
         ) = memory.layout.settle(memory.bytes)
         self._head: int | NDArray[np.uint64] = head if memory.heads is None else memory.heads
-        self.views: Mapping[str, NDArray[Any]] = memory.views
+        self.views = memory.views
         self.keys = memory.keys
         self.probabilities = memory.probabilities
         self.length = memory.length
@@ -175,7 +178,7 @@ def importance_weights(batch: Batch, beta: float) -> NDArray[np.float32]:
     """float32 [n]: (item_count * probability) ** -beta, divided by the batch's maximum
     (Schaul et al., 2016, "Prioritized Experience Replay", section 3.4)."""
     probabilities = np.ascontiguousarray(batch.probabilities, np.float32)
-    weights = np.empty(len(probabilities), _FLOAT32)
+    weights = np.empty(probabilities.shape, _FLOAT32)
     # The number of items is a factor of the maximum as well.
     native.importance_weights(probabilities, beta, weights)
     return weights

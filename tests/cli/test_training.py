@@ -13,6 +13,7 @@ from drlnet.config import load
 def test_a_view_of_a_server_that_never_answers_ends_when_it_is_told_to() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
         mute.bind(("127.0.0.1", 0))
+        mute.settimeout(30)
         address = f"udp://127.0.0.1:{mute.getsockname()[1]}"
         with learn_view(load("CartPole-v1"), address, Output(as_json=False)):
             mute.recv(4096)  # it has asked

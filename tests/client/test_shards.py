@@ -93,7 +93,7 @@ def test_a_shorter_timeout_holds_from_then_on() -> None:
             client = Client(address, timeout=60.0)
             assert client.ping() > 0
         client.set_timeout(0.1)
-        with pytest.raises(ReplayTimeout, match=r"waited 0\.1\d* s"):
+        with pytest.raises(ReplayTimeout, match=r"waited 0\.\d+ s"):
             client.stats()
         client.close()
 

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -268,16 +268,18 @@ def _echo(socket_: socket.socket) -> None:
 def test_a_server_that_starts_later_is_waited_for_in_the_words_of_the_other_roles(
     tmp_path: Path,
 ) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
+    with ExitStack() as stack:
+        mute = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         mute.bind(("127.0.0.1", 0))
         address = f"udp://127.0.0.1:{mute.getsockname()[1]}"
-        asking = Command(["stats", "--server", address, "--json"], tmp_path)
+        asking = stack.enter_context(command(tmp_path, "stats", "--server", address, "--json"))
         asking.wait_for(f"no answer from {address} yet; it has 10 s to start")
-    with command(tmp_path, "serve", "--listen", address, "--json") as serving:
+        mute.close()
+        serving = stack.enter_context(command(tmp_path, "serve", "--listen", address, "--json"))
         serving.wait_for("ready")
         assert asking.end() == 0, asking.text()
-    assert asking.last_json()["server.clients"] == 1
-    assert len(asking.out.splitlines()) == 1
+        assert asking.last_json()["server.clients"] == 1
+        assert len(asking.out.splitlines()) == 1
 
 
 def test_a_pipe_says_when_the_server_goes_and_when_it_is_back(tmp_path: Path) -> None:

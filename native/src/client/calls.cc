@@ -219,7 +219,7 @@ void Client::update_priorities_async(uint32_t table, std::span<const uint64_t> k
   while (const auto id = take_update(false)) collect(*id, now_ns(), looked_at);
   for (size_t at = 0; at < keys.size(); at += kUpdateKeys) {
     const size_t n = std::min(kUpdateKeys, keys.size() - at);
-    const Deadline deadline = deadline_in(options_.timeout_ns);
+    const Deadline deadline = deadline_in(timeout_ns_);
     if (const auto id = take_update(true)) collect(*id, deadline, looked_at);
     const CallId id = start(Operation::update_priorities, deadline, [&](auto& body) {
       fill_update(body, table, keys.subspan(at, n), priorities.subspan(at, n));

@@ -51,15 +51,11 @@ Client::Client(const ClientOptions& options, std::function<void()> interrupt,
 Client::Client(Connected connected, const ClientOptions& options, std::function<void()> interrupt,
                std::function<bool()> run_server)
     : options_(options),
+      timeout_ns_(options.timeout_ns),
       interrupt_(std::move(interrupt)),
       run_server_(std::move(run_server)),
       connection_(std::move(connected), options.name) {
   open();
-}
-
-void Client::set_timeout(uint64_t timeout_ns) {
-  const Lock lock = take_lock();
-  options_.timeout_ns = timeout_ns;
 }
 
 Client::~Client() {
@@ -77,7 +73,7 @@ Client::~Client() {
 void Client::open() {
   Lock lock = take_lock();
   run_until(
-      lock, deadline_in(options_.timeout_ns),
+      lock, deadline_in(timeout_ns_),
       [&] { return connection_.state() == Connection::State::open; },
       [&] {
         const bool refused = connection_.transport().counters().refused > 0;
@@ -307,7 +303,7 @@ void Client::call(Operation operation, Fill fill,
                   FunctionRef<void(std::span<const std::byte>)> visit) {
   Lock lock = take_lock();
   const uint64_t now = now_ns();  // once: 35 ns on a virtual machine
-  const Deadline deadline = now + options_.timeout_ns;
+  const Deadline deadline = now + timeout_ns_;
   const CallId id = start(lock, now, operation, deadline, fill, {});
   collect(lock, id, deadline, [&](Status status, std::span<const std::byte> reply) {
     throw_if_refused(status, reply);

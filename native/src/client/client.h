@@ -89,7 +89,7 @@ class Client {
   void report(const Metrics& metrics);
   Metrics own_metrics();
   // Of control calls, from now on.
-  void set_timeout(uint64_t timeout_ns);
+  void set_timeout(uint64_t timeout_ns) { timeout_ns_ = timeout_ns; }
   const std::string& address() const { return options_.address; }
   // Of the server: what its first answer said. A server that is alone is the first of one shard.
   uint64_t boot() const { return connection_.boot(); }
@@ -140,7 +140,8 @@ class Client {
   std::optional<CallId> take_update(bool even_unfinished);  // takes the lock
   void background();
 
-  ClientOptions options_;
+  const ClientOptions options_;
+  std::atomic<uint64_t> timeout_ns_;
   std::function<void()> interrupt_;
   std::function<bool()> run_server_;
   std::mutex mutex_;

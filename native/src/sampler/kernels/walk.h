@@ -220,6 +220,7 @@ void descend(const TreeArrays& tree, uint32_t level, double* targets, uint32_t* 
 
 template <typename Node>
 void find(const TreeArrays& tree, double* targets, uint32_t* leaves, size_t count) {
+  static_assert(Node::kLag == 0 || Node::kLag == Node::kBlock);
   const uint32_t merged = merge_level(tree, count);
   merge(tree.levels[merged], targets, leaves, count);
   for (size_t begin = 0; begin < count; begin += Node::kBlock) {
