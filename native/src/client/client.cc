@@ -95,6 +95,7 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
     if (connection_.state() == Connection::State::lost) throw *connection_.failure();
     // What still comes in may be the answer; but frames may come without end, of other calls.
     if (now >= deadline && (!moved || now - deadline >= kInterruptNs)) {
+      hand_over_watch();
       const bool opening = connection_.state() == Connection::State::hello;
       const std::string trouble = connection_.transport().trouble();
       throw Error(
@@ -106,6 +107,7 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
                   : "look at `drlnet stats --server " + options_.address + "`, or allow more time");
     }
     if (interrupt_ && started != 0 && now >= interrupt_at) {
+      hand_over_watch();
       lock.unlock();
       interrupt_();
       lock.lock();
@@ -331,6 +333,7 @@ void Client::background() {
       tell_others();
       give_way(lock);
     } else if (!follows_) {
+      hand_over_watch();
       begun_.wait_for(lock, std::chrono::nanoseconds(kRoundNs));
     } else {
       sleep(lock, std::min(connection_.next_deadline_ns(), now_ns() + kRoundNs), false);
