@@ -131,11 +131,11 @@ void Connection::detach(CallId id) {
   detached.destination = {};
 }
 
-bool Connection::progress() { return state_ != State::lost && round(transport_->recv_burst()); }
+bool Connection::progress() { return state_ != State::lost && round(receive()); }
 
 bool Connection::glance() {
   if (state_ == State::lost) return false;
-  const auto frames = transport_->recv_burst();
+  const auto frames = receive();
   return !frames.empty() && round(frames);
 }
 
@@ -144,8 +144,8 @@ bool Connection::round(std::span<const RxFrame> frames) {
   const uint64_t now = now_ns();
   for (const RxFrame& frame : frames) {
     if (frame.from == server_) {
-      traffic_.received(frame.data.size());
-      on_frame(frame.data, now);
+      traffic_.received(frame.data.size() + frame.placed_bytes);
+      on_frame(frame, now);
     }
     if (state_ == State::lost) return true;
   }
@@ -185,9 +185,10 @@ void Connection::note_window(uint64_t now) {
   }
 }
 
-void Connection::on_frame(std::span<const std::byte> frame, uint64_t now) {
+void Connection::on_frame(const RxFrame& received, uint64_t now) {
+  const std::span<const std::byte> frame = received.data;
   FrameHeader header;
-  if (parse_frame(frame, header)) {
+  if (parse_frame(frame, header, received.placed_bytes)) {
     ++drops_;
     return;
   }
@@ -234,7 +235,7 @@ void Connection::on_frame(std::span<const std::byte> frame, uint64_t now) {
       call.retry_at_ns = now + kKeepAliveNs;
       return;
     case FrameKind::response:
-      return on_response(call, header, frame_payload(frame), now);
+      return on_response(call, header, received, now);
     default:
       ++drops_;
   }

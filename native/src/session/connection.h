@@ -17,6 +17,7 @@
 #include "base/histogram.h"
 #include "base/metrics.h"
 #include "session/destination.h"
+#include "session/expected_fragments.h"
 #include "session/fragments.h"
 #include "session/outbox.h"
 #include "session/traffic.h"
@@ -136,13 +137,15 @@ class Connection {
   static_assert(std::ranges::max(kLaneWindow) <= 32, "bits of LaneCalls");
 
   bool round(std::span<const RxFrame> frames);
+  std::span<const RxFrame> receive();
+  std::span<const RxFrame> receive_in_place();
+  const Call* coming_call();
   Call& parked(CallId id);
   void say_hello(uint64_t now);
-  void on_frame(std::span<const std::byte> frame, uint64_t now);
+  void on_frame(const RxFrame& frame, uint64_t now);
   void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
   void on_ack(Call& call, std::span<const std::byte> payload, uint64_t now);
-  void on_response(Call& call, const FrameHeader& header, std::span<const std::byte> payload,
-                   uint64_t now);
+  void on_response(Call& call, const FrameHeader& header, const RxFrame& frame, uint64_t now);
   bool begin_reply(Call& call, const FrameHeader& header);
   void place(Call& call, uint32_t offset, std::span<const std::byte> payload);
   uint32_t unasked_bytes(const Call& call) const;
@@ -196,6 +199,10 @@ class Connection {
   // smaller of credit and window.
   uint32_t credit_ = 2 * kMaxFrameBytes, window_ = 1 << 16, in_flight_ = 0;
   uint32_t pull_window_, pulled_ = 0;  // reply bytes asked for and not here
+  // Whose reply's frames come at present, and the fragment behind the last one.
+  CallId coming_;
+  uint32_t coming_fragment_ = 0;
+  ExpectedFragments expected_;
   double smoothed_ns_ = 1e6, variance_ns_ = 5e5;
   uint64_t timeout_ns_;  // of a request's first attempt
   bool unsent_ = false;  // some request may have fragments that were never sent

@@ -34,6 +34,12 @@ Destination::Destination(std::span<std::byte> memory, std::span<const Repeat> re
 Destination::Destination(const Places& places)
     : places_(&places), reply_bytes_(places.reply_bytes) {}
 
+// Batches that are larger than the caches are written past them.
+void Destination::put(std::byte* to, const std::byte* from, size_t bytes) const {
+  memory_.size() >= kStreamedBytes ? streaming_copy(to, from, bytes)
+                                   : void(std::memcpy(to, from, bytes));
+}
+
 // Calls visit(bytes of the range before it, place, bytes, again) for each piece of the reply's
 // range that is one in memory.
 template <typename Visit>
@@ -66,10 +72,6 @@ void Destination::write(uint64_t offset, std::span<const std::byte> reply) const
                });
     return;
   }
-  const bool streamed = memory_.size() >= kStreamedBytes;
-  const auto put = [streamed](std::byte* to, const std::byte* from, size_t bytes) {
-    streamed ? streaming_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
-  };
   visit(offset, reply.size(), [&](uint64_t at, std::byte* place, size_t bytes, Again again) {
     put(place, reply.data() + at, bytes);
     if (again.begin < bytes) {
@@ -77,6 +79,42 @@ void Destination::write(uint64_t offset, std::span<const std::byte> reply) const
           bytes - again.begin);
     }
   });
+}
+
+void Destination::repeat(uint64_t offset, size_t bytes) const {
+  if (places_ != nullptr) {
+    visit_runs(*places_, offset, bytes,
+               [&](const Destination& to, uint64_t in_run, uint64_t, size_t part) {
+                 to.repeat(in_run, part);
+               });
+    return;
+  }
+  if (repeats_.empty()) return;
+  visit(offset, bytes, [&](uint64_t, std::byte* place, size_t part, Again again) {
+    if (again.begin >= part) return;
+    std::byte* from = place + again.begin;
+    put(from + again.distance, from, part - again.begin);
+  });
+}
+
+bool Destination::locate(uint64_t offset, size_t bytes,
+                         std::vector<std::span<std::byte>>& parts) const {
+  size_t located = 0;
+  if (places_ != nullptr) {
+    bool room = true;
+    visit_runs(*places_, offset, bytes,
+               [&](const Destination& to, uint64_t in_run, uint64_t, size_t part) {
+                 room = room && to.locate(in_run, part, parts);
+                 located += part;
+               });
+    return room && located == bytes;
+  }
+  visit(offset, bytes, [&](uint64_t, std::byte* place, size_t part, Again) {
+    if (parts.size() == parts.capacity()) return;
+    parts.emplace_back(place, part);
+    located += part;
+  });
+  return located == bytes;
 }
 
 void Destination::read(uint64_t offset, std::span<std::byte> reply) const {

@@ -36,6 +36,11 @@ class Destination {
   // Other threads may read it behind a streaming_fence().
   void write(uint64_t offset, std::span<const std::byte> reply) const;
   void read(uint64_t offset, std::span<std::byte> reply) const;  // what has been written
+  // Appends where those bytes of the reply are to lie to `parts`, as far as its room lasts. False
+  // where it does not, or some of them have no place.
+  bool locate(uint64_t offset, size_t bytes, std::vector<std::span<std::byte>>& parts) const;
+  // write() of bytes that lie there already: those that lie there twice.
+  void repeat(uint64_t offset, size_t bytes) const;
 
  private:
   // Of a piece: the bytes from `begin` on lie once more so far behind.
@@ -43,6 +48,7 @@ class Destination {
     uint64_t begin, distance;
   };
 
+  void put(std::byte* to, const std::byte* from, size_t bytes) const;
   template <typename Visit>
   void visit(uint64_t offset, size_t bytes, Visit visit) const;
 

@@ -18,8 +18,8 @@ uint32_t max_reply_bytes(const Call& call, Status status) {
 
 }  // namespace
 
-void Connection::on_response(Call& call, const FrameHeader& header,
-                             std::span<const std::byte> payload, uint64_t now) {
+void Connection::on_response(Call& call, const FrameHeader& header, const RxFrame& frame,
+                             uint64_t now) {
   if (call.state != Call::State::receiving && !begin_reply(call, header)) return;
   const auto status = static_cast<Status>(header.status);
   if (status != call.status && call.status == Status::ok && header.total_bytes == 0) {
@@ -43,7 +43,11 @@ void Connection::on_response(Call& call, const FrameHeader& header,
     ++duplicates_;
     return;
   }
-  if (!payload.empty() && !call.unwanted) place(call, header.offset, payload);
+  if (frame.placed_bytes > 0) {
+    call.destination.repeat(header.offset, header.length);
+  } else if (header.length > 0 && !call.unwanted) {
+    place(call, header.offset, frame_payload(frame.data));
+  }
   // Bytes beyond what we asked for count as asked for.
   const uint32_t end = header.offset + header.length;
   if (end > call.asked) {
@@ -52,7 +56,9 @@ void Connection::on_response(Call& call, const FrameHeader& header,
   }
   call.got += header.length;
   pulled_ -= header.length;
-  if (call.received.complete()) finish(call, now);
+  if (call.received.complete()) return finish(call, now);
+  coming_ = {header.lane, call.request};
+  coming_fragment_ = header.offset / (static_cast<uint32_t>(frame_bytes_) - kHeaderBytes) + 1;
 }
 
 // False when the frame is no part of a reply to this call: it is dropped, or fails the session.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/loans.h"
+#include "transport/expected.h"
 
 namespace drlnet {
 
@@ -48,6 +49,7 @@ struct alignas(64) TxFrame {
 struct RxFrame {
   Endpoint from;
   std::span<const std::byte> data;
+  size_t placed_bytes = 0;  // that follow `data`, and lie where recv_placed() was told
 };
 
 // Starts fetching the first frame of a burst: another core wrote it, and reading the clock, which
@@ -96,6 +98,15 @@ class Transport {
 
   // Frames that have arrived, empty when none. Borrowed until the next call.
   virtual std::span<const RxFrame> recv_burst() = 0;
+
+  // The same, but that frames which are the expected ones, from the first on, may lie where they
+  // are expected; whatever else comes does not. What was there is lost either way: the parts hold
+  // anything, but for those of frames that are returned as placed.
+  virtual std::span<const RxFrame> recv_placed(const Expected& /*expected*/) {
+    return recv_burst();
+  }
+  // How many bytes of frames are worth telling recv_placed(); 0: it is recv_burst().
+  virtual size_t placed_most_bytes() const { return 0; }
 
   virtual WaitPoint arm() = 0;
 

@@ -57,6 +57,10 @@ class ReceiveQueue {
  public:
   explicit ReceiveQueue(LocalAddresses* local);  // as SendQueue's
   std::span<const RxFrame> receive(int fd);
+  // One message, of which the expected frames lie where they are expected.
+  std::span<const RxFrame> receive_placed(int fd, const Expected& expected);
+  // Each message takes a call of its own then, which the long ones alone are worth.
+  size_t placed_most_bytes() const { return long_bytes_ < kLongBytes ? 0 : kMessageBytes; }
   const TransportCounters& counters() const { return counters_; }
 
  private:
@@ -64,11 +68,17 @@ class ReceiveQueue {
   static constexpr size_t kMessages = 64, kMessageBytes = 65536;
   // 128: the most segments that a kernel puts into one message.
   static constexpr size_t kMaxFrames = kMessages * 128;
+  static constexpr size_t kLongBytes = 32768;
+  static constexpr size_t kPlacedParts = 256;  // what was not expected, too
+  static_assert(kPlacedParts <= IOV_MAX);
   struct alignas(cmsghdr) Control {
     std::byte bytes[CMSG_SPACE(sizeof(int)) + LocalAddresses::kControlBytes];
   };
 
-  void prepare(size_t index);
+  std::byte* room(size_t message) const { return arena_.get() + message * kMessageBytes; }
+  void prepare(msghdr& header, size_t index);
+  size_t fill(int fd, std::span<mmsghdr> messages);
+  size_t write_parts(const Expected& expected);
   void split(const Endpoint& from, std::span<const std::byte> data, size_t segment);
 
   std::unique_ptr<std::byte[]> arena_;
@@ -79,6 +89,9 @@ class ReceiveQueue {
   std::array<iovec, kMessages> parts_{};
   std::array<Endpoint, kMessages> names_{};
   std::array<Control, kMessages> controls_{};
+  size_t long_bytes_ = 0;  // of the longest message lately
+  mmsghdr placed_{};
+  std::array<iovec, kPlacedParts> placed_parts_{};
   LocalAddresses* local_;
   TransportCounters counters_;
 };
@@ -95,6 +108,10 @@ class UdpTransport final : public Transport {
     return send_queue_.send(socket_.fd(), frames);
   }
   std::span<const RxFrame> recv_burst() override { return receive_queue_.receive(socket_.fd()); }
+  std::span<const RxFrame> recv_placed(const Expected& expected) override {
+    return receive_queue_.receive_placed(socket_.fd(), expected);
+  }
+  size_t placed_most_bytes() const override { return receive_queue_.placed_most_bytes(); }
   WaitPoint arm() override { return {socket_.fd(), 0}; }
   size_t mtu(const Endpoint&) override { return socket_.longest_frame(); }
   bool reliable() const override { return false; }

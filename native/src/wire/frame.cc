@@ -16,7 +16,8 @@ const char* drop_name(Drop drop) {
   return kNames[static_cast<size_t>(drop)];
 }
 
-std::optional<Drop> parse_frame(std::span<const std::byte> frame, FrameHeader& header) {
+std::optional<Drop> parse_frame(std::span<const std::byte> frame, FrameHeader& header,
+                                size_t placed_bytes) {
   if (frame.size() < kHeaderBytes) return Drop::short_frame;
   std::memcpy(&header, frame.data(), sizeof header);
   if (header.magic != kMagic) return Drop::magic;
@@ -29,7 +30,7 @@ std::optional<Drop> parse_frame(std::span<const std::byte> frame, FrameHeader& h
   }
   if (static_cast<size_t>(header.lane) >= kLanes) return Drop::lane;
   if (static_cast<size_t>(header.operation) >= kOperations) return Drop::kind;
-  const size_t payload = frame.size() - kHeaderBytes;
+  const size_t payload = frame.size() - kHeaderBytes + placed_bytes;
   switch (header.kind) {
     case FrameKind::hello:
       return payload < sizeof(Hello) ? std::optional(Drop::length) : std::nullopt;

@@ -125,7 +125,9 @@ constexpr size_t kDrops = 9;
 const char* drop_name(Drop drop);
 
 // Checks everything that can be checked without a session. Never throws, never allocates.
-std::optional<Drop> parse_frame(std::span<const std::byte> frame, FrameHeader& header);
+// placed_bytes: of the frame, behind those, which lie elsewhere.
+std::optional<Drop> parse_frame(std::span<const std::byte> frame, FrameHeader& header,
+                                size_t placed_bytes = 0);
 
 inline std::span<const std::byte> frame_payload(std::span<const std::byte> frame) {
   return frame.subspan(kHeaderBytes);
