@@ -15,6 +15,7 @@
 #include "client/writer.h"
 #include "server/server.h"
 #include "transport/faulty.h"
+#include "transport/placing.h"
 
 namespace drlnet::test {
 
@@ -58,6 +59,7 @@ inline std::unique_ptr<Client> client_of(const RunningServer& server, double fau
     connected.transport = std::make_unique<FaultyTransport>(
         std::move(connected.transport), FaultPlan{fault, fault, fault, 0, seed},
         FaultPlan{fault, fault, fault, 0, seed + 1});
+    connected.transport = std::make_unique<PlacingTransport>(std::move(connected.transport));
   }
   return std::make_unique<Client>(std::move(connected), options_of(server));
 }

@@ -30,6 +30,7 @@ class RunningShards {
         connected.transport = std::make_unique<FaultyTransport>(
             std::move(connected.transport), FaultPlan{fault, fault, fault, 0, seed + 2 * shard},
             FaultPlan{fault, fault, fault, 0, seed + 2 * shard + 1});
+        connected.transport = std::make_unique<PlacingTransport>(std::move(connected.transport));
       }
       result.push_back(std::make_unique<Client>(
           std::move(connected), ClientOptions{address, "test", 20'000'000'000, Poll::adaptive}));
