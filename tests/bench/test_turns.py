@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from system.command import all_ended, command, descendants
 
-from drlnet.bench.cores import Cores
 from drlnet.bench.records import Record
 from drlnet.bench.run_delay import RunDelay
 from drlnet.bench.turns import ALONE, BESIDE, measure_turns
@@ -60,9 +59,8 @@ def test_turns_records_each_ping_as_seen_and_on_a_core() -> None:
     with Stop() as stop:
         measured = measure_turns(stop, rounds=1, pings=200, polls=["block"])
     records = measured.records
-    if Cores.usable().count > 1:
-        ((look,),) = measured.distance.rounds
-        assert look.before == "udp, poll block"
+    (looks,) = measured.distance.rounds  # none where other work had the cores
+    assert {look.before for look in looks} <= {"udp, poll block"}
     found: dict[tuple[str, str], Record] = {(r.workload, r.op): r for r in records}
     assert set(found) == {(w, op) for w in (ALONE, BESIDE) for op in ("ping", "ping on a core")}
     for workload in (ALONE, BESIDE):

@@ -1,7 +1,8 @@
 """What the transports alone take for a batch's bytes: no session, no table, the same frames.
 
 Measured right before and right behind a group whose floors it makes. Sender and receiver are
-processes that wait in between: to start them would put seconds between a rate and its group.
+processes that wait in between, asleep: to start them would put seconds between a rate and its
+group.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from drlnet.bench.worker import WorkerFailed, Workers
 from drlnet.launch.signals import Stop
 
 _FRAME_BYTES = 8968  # as a session's on loopback
+_SENDER, _RECEIVER = "sender", "receiver"
 _ANSWER_S = 60.0
 _LOOK_S = 0.02  # how often a sender looks whether it is to stop
 
@@ -99,8 +101,8 @@ class Rates:
         if not sizes or transport.name in self._failed:
             return {}
         try:
-            sender = self._workers.of(f"sender, {transport.name}", _Sender)
-            receiver = self._workers.of(f"receiver, {transport.name}", _Receiver)
+            sender = self._workers.of(_SENDER, _Sender)
+            receiver = self._workers.of(_RECEIVER, _Receiver)
             pin_process(sender.pid, self._cores.server)
             pin_process(receiver.pid, self._cores.client)
             address = sender.call("open", transport.listen, transport.poll)
@@ -114,8 +116,8 @@ class Rates:
                 sender.answer(_ANSWER_S)
         except WorkerFailed:
             self._failed.add(transport.name)
-            for side in ("sender", "receiver"):
-                if (name := f"{side}, {transport.name}") in self._workers:
+            for name in (_SENDER, _RECEIVER):  # in whatever state they are: others get new ones
+                if name in self._workers:
                     self._workers.end(name)
             raise
         return found

@@ -12,7 +12,7 @@
 namespace drlnet::measure {
 namespace {
 
-constexpr uint64_t kDeadlineNs = 20'000'000;
+constexpr uint64_t kDeadlineNs = 50'000'000;
 constexpr uint32_t kRuns = 16, kHandovers = 64;
 constexpr uint32_t kSpinsPerClock = 1024;
 

@@ -10,7 +10,7 @@ namespace drlnet::measure {
 
 // Between the calling thread, which is pinned to another core, and a thread on `core`: the mean of
 // the quickest of some runs of handovers. Takes less than a millisecond where both cores are free,
-// and ends after 20 where one is not. None where the thread may not run on `core`, or too little
+// and ends after 50 where one is not. None where the thread may not run on `core`, or too little
 // was handed over in that time. Threading: any; no thread is left behind.
 std::optional<uint64_t> core_round_trip_ns(unsigned core);
 
