@@ -64,7 +64,7 @@ TEST_CASE("the choice of a way of copying follows a machine that changes") {
   machine.copy(turns_of(4e9));
   for (int i = 0; i < 10; ++i) {
     machine.through_cache = 0.25;  // seen at once: what goes through the cache takes longer
-    machine.copy(turns_of(0.3e9));
+    machine.copy(turns_of(0.4e9));
     CHECK(machine.streamed_share(turns_of(1e9)) > 0.97);
     machine.through_cache = 0.10;  // seen by a trial
     machine.copy(turns_of(1e9));
