@@ -267,9 +267,9 @@ void Interface::place(TxFrame& frame, const PeerAddress& to) {
 
 void Interface::send_placed(const TxFrame& frame) {
   DRLNET_ASSERT(queued_ == 0);
-  frame.loans.settle();
   direct_->sent.write(frame.data, frame.length);
-  share_.port().send_placed(frame.data - kDirectHeaders, kDirectHeaders + frame.length);
+  share_.port().send_placed(frame.data - kDirectHeaders, kDirectHeaders + frame.length,
+                            frame.loans);
 }
 
 // Makes a chain of the packet: its own bytes in the order of the frame's, loans between them.
