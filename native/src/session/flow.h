@@ -1,11 +1,10 @@
 // How many bytes may be under way between a client and its server, whatever frames they go in.
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "transport/transport.h"
-#include "wire/frame.h"
 
 namespace drlnet {
 
@@ -18,13 +17,17 @@ constexpr uint32_t kWindowStepBytes = kJumboFrameBytes / 4;  // by which a windo
 // Of a reply: unasked, but for a session's one frame that is longer, and at least.
 constexpr uint32_t kUnaskedBytes = 4 * kJumboFrameBytes;
 
+// Where the longest frames are too long for a buffer: a half and a quarter of a server's turn.
+constexpr std::array<size_t, 2> kShorterFrameBytes = {28'736, 14'400};
+
 // The longest frame of which so many fit these bytes: or each would wait for the one before, and a
-// buffer be filled by few. A server's turn is one of them, two or four. Those that Ethernet takes
-// are never too long.
+// buffer be filled by few. Those that Ethernet takes are never too long.
 constexpr size_t longest_frame_of(size_t frames, size_t bytes) {
-  size_t payload = kMaxFrameBytes - kHeaderBytes;
-  while (frames * (kHeaderBytes + payload) > bytes && payload > kJumboFrameBytes) payload /= 2;
-  return std::max(kHeaderBytes + payload, kJumboFrameBytes);
+  if (frames * kMaxFrameBytes <= bytes) return kMaxFrameBytes;
+  for (const size_t shorter : kShorterFrameBytes) {
+    if (frames * shorter <= bytes) return shorter;
+  }
+  return kJumboFrameBytes;
 }
 
 }  // namespace drlnet

@@ -42,7 +42,6 @@ class Sessions {
   // The longest frame, or as many others as one message over UDP takes: what a round costs beside
   // the copying is shared by more bytes. More would hold up another client's ping for longer.
   static constexpr uint32_t kTurnBytes = 56 * 1024;
-  static_assert(kMaxFrameBytes == kHeaderBytes + kTurnBytes);
   // While a long reply goes out, a client's appends are answered once in so long: some eight turns.
   static constexpr uint64_t kAppendPauseNs = 100'000;
 

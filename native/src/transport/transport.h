@@ -16,12 +16,12 @@
 
 namespace drlnet {
 
-// The longest frame that any link carries, of those that take datagrams of 64 KiB as loopback does:
-// a server's turn of 56 KiB and its header. All lengths are whole 8-byte words, so that the frames
-// of a coalesced burst stay aligned.
-constexpr size_t kMaxFrameBytes = 57'408;
-// The longest over Ethernet: a 9,000-byte MTU less IPv4 and UDP headers. What transports have that
-// keep rooms for frames.
+// The longest frame that any link carries: loopback's, a 65,536-byte MTU less IPv6 and UDP headers,
+// in whole cache lines. All lengths are whole 8-byte words, so that the frames of a coalesced burst
+// stay aligned.
+constexpr size_t kMaxFrameBytes = 65'472;
+// The longest over Ethernet, a 9,000-byte MTU less IPv4 and UDP headers; and of transports that
+// keep a room for every frame that may be on its way.
 constexpr size_t kJumboFrameBytes = 8968;
 // What a frame takes of receive_capacity_bytes(), however short it is.
 constexpr size_t kMinFrameCharge = 1024;

@@ -13,7 +13,6 @@ namespace {
 
 // Of one message: an IPv4 datagram is below 65,507 bytes, whatever it is cut into.
 constexpr size_t kMaxRunBytes = 65000, kMaxRun = 64;
-static_assert(kMaxFrameBytes <= kMaxRunBytes);
 // What is lent is not short.
 static_assert(2 * (kMaxRunBytes / Loans::kMinBytes) + kMaxRun <= IOV_MAX);
 

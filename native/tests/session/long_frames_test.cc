@@ -10,6 +10,7 @@ namespace {
 constexpr size_t kLarge = 1 << 20;
 constexpr size_t kHalf = kHeaderBytes + Sessions::kTurnBytes / 2;
 constexpr size_t kQuarter = kHeaderBytes + Sessions::kTurnBytes / 4;
+static_assert(kShorterFrameBytes == std::array{kHalf, kQuarter});
 
 // A server and clients over UDP whose receive capacity is what a test says.
 struct LongBench : Bench {
@@ -100,7 +101,7 @@ TEST_CASE(
     "replies and appends of about a frame, about two and about what comes unasked are whole") {
   LongBench bench(kMaxFrameBytes, kLarge);
   Connection& client = bench.add_client(kLarge);
-  constexpr size_t kFrame = Sessions::kTurnBytes;
+  constexpr size_t kFrame = kMaxFrameBytes - kHeaderBytes;
   uint64_t id = 1;
   for (const size_t about : {kJumboFrameBytes, size_t{kUnaskedBytes}, kFrame, 2 * kFrame}) {
     for (const size_t bytes : {about - 64, about - 1, about, about + 1, about + 64}) {
