@@ -1,7 +1,7 @@
 // How many bytes may be under way between a client and its server, whatever frames they go in.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "transport/transport.h"
@@ -17,17 +17,10 @@ constexpr uint32_t kWindowStepBytes = kJumboFrameBytes / 4;  // by which a windo
 // Of a reply: unasked, but for a session's one frame that is longer, and at least.
 constexpr uint32_t kUnaskedBytes = 4 * kJumboFrameBytes;
 
-// Where the longest frames are too long for a buffer: a half and a quarter of a server's turn.
-constexpr std::array<size_t, 2> kShorterFrameBytes = {28'736, 14'400};
-
-// The longest frame of which so many fit these bytes: or each would wait for the one before, and a
-// buffer be filled by few. Those that Ethernet takes are never too long.
+// The longest frame where so many bytes may be under way: the longest of any link only where
+// several of them fit, or each would wait for the one before and a buffer be filled by few.
 constexpr size_t longest_frame_of(size_t frames, size_t bytes) {
-  if (frames * kMaxFrameBytes <= bytes) return kMaxFrameBytes;
-  for (const size_t shorter : kShorterFrameBytes) {
-    if (frames * shorter <= bytes) return shorter;
-  }
-  return kJumboFrameBytes;
+  return frames * kMaxFrameBytes <= bytes ? kMaxFrameBytes : kJumboFrameBytes;
 }
 
 }  // namespace drlnet

@@ -8,9 +8,6 @@ namespace drlnet::test {
 namespace {
 
 constexpr size_t kLarge = 1 << 20;
-constexpr size_t kHalf = kHeaderBytes + Sessions::kTurnBytes / 2;
-constexpr size_t kQuarter = kHeaderBytes + Sessions::kTurnBytes / 4;
-static_assert(kShorterFrameBytes == std::array{kHalf, kQuarter});
 
 // A server and clients over UDP whose receive capacity is what a test says.
 struct LongBench : Bench {
@@ -40,11 +37,11 @@ TEST_CASE("frames are as long as a turn where the client's and the server's buff
   };
   for (const auto& [server, client, expected] :
        {Buffers{kLarge, kLarge, {kMaxFrameBytes, kMaxFrameBytes}},
-        Buffers{kLarge, 300 << 10, {kHalf, kHalf}},
-        Buffers{kLarge, 200 << 10, {kQuarter, kQuarter}},
+        Buffers{kLarge, 520 << 10, {kMaxFrameBytes, kMaxFrameBytes}},
+        Buffers{kLarge, 510 << 10, {kJumboFrameBytes, kJumboFrameBytes}},
         Buffers{kLarge, 100 << 10, {kJumboFrameBytes, kJumboFrameBytes}},
-        Buffers{200 << 10, kLarge, {kMaxFrameBytes, kHalf}},
-        Buffers{30 << 10, kLarge, {kQuarter, kJumboFrameBytes}}}) {
+        Buffers{200 << 10, kLarge, {kMaxFrameBytes, kJumboFrameBytes}},
+        Buffers{30 << 10, kLarge, {kJumboFrameBytes, kJumboFrameBytes}}}) {
     CAPTURE(server);
     CAPTURE(client);
     LongBench bench(kMaxFrameBytes, server);
@@ -73,8 +70,8 @@ TEST_CASE("of a long reply one long frame comes unasked, or as many short ones a
     size_t receive_capacity_bytes, frame_bytes, frames;
   };
   for (const auto& [receive_capacity_bytes, frame_bytes, frames] :
-       {Unasked{kLarge, kMaxFrameBytes, 1}, Unasked{300 << 10, kHalf, 2},
-        Unasked{200 << 10, kQuarter, 2}, Unasked{100 << 10, kJumboFrameBytes, 2}}) {
+       {Unasked{kLarge, kMaxFrameBytes, 1}, Unasked{300 << 10, kJumboFrameBytes, 5},
+        Unasked{100 << 10, kJumboFrameBytes, 2}}) {
     CAPTURE(frame_bytes);
     LongBench bench(kMaxFrameBytes, kLarge);
     Connection& client = bench.add_client(receive_capacity_bytes);
