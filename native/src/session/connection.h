@@ -17,6 +17,7 @@
 #include "base/histogram.h"
 #include "base/metrics.h"
 #include "session/destination.h"
+#include "session/flow.h"
 #include "session/fragments.h"
 #include "session/outbox.h"
 #include "session/traffic.h"
@@ -137,6 +138,7 @@ class Connection {
 
   bool round(std::span<const RxFrame> frames);
   Call& parked(CallId id);
+  size_t largest_frame_bytes();
   void say_hello(uint64_t now);
   void on_frame(std::span<const std::byte> frame, uint64_t now);
   void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
@@ -194,7 +196,7 @@ class Connection {
   uint32_t active_ = 0;
   // Flow: what frames of requests in flight take of the server's receive buffer, against the
   // smaller of credit and window.
-  uint32_t credit_ = 2 * kMaxFrameBytes, window_ = 1 << 16, in_flight_ = 0;
+  uint32_t credit_ = kMinCreditBytes, window_ = kFirstWindowBytes, in_flight_ = 0;
   uint32_t pull_window_, pulled_ = 0;  // reply bytes asked for and not here
   double smoothed_ns_ = 1e6, variance_ns_ = 5e5;
   uint64_t timeout_ns_;  // of a request's first attempt
