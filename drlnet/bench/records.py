@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from drlnet.bench.distance import CoreDistance
 from drlnet.errors import cannot_write
 from drlnet.metrics.host import host_facts
 from drlnet.metrics.whole import write_whole
@@ -33,6 +34,16 @@ def key_of(one: _OfAKey) -> Key:
 
 
 @dataclass(frozen=True)
+class Round:
+    """What one round has of a record, which ratios are taken of."""
+
+    number: int
+    p50_us: float
+    p99_us: float
+    mean_us: float
+
+
+@dataclass(frozen=True)
 class Record:
     """One operation under one workload. Percentiles over single operations of all rounds."""
 
@@ -49,6 +60,7 @@ class Record:
     oversubscribed: bool = False  # more threads that poll than cores
     p50_low_us: float | None = None  # the rounds' medians: least and most
     p50_high_us: float | None = None
+    by_round: tuple[Round, ...] = ()
 
     @staticmethod
     def of(
@@ -56,19 +68,20 @@ class Record:
         subject: str,
         workload: str,
         op: str,
-        rounds: Sequence[Sequence[float]],
+        rounds: Mapping[int, Sequence[float]],
         *,
         operation_bytes: int | None = None,
         oversubscribed: bool = False,
     ) -> Record:
-        """From the latencies of each round, in microseconds: medians over the rounds.
+        """From each round's latencies in microseconds, by its number: medians over the rounds.
 
         operation_bytes: payload that one operation moves, where bytes per second are of interest.
         """
         shares = [50, 99, 99.9]
-        by_round = np.array([np.percentile(times, shares) for times in rounds])
+        by_round = np.array([np.percentile(times, shares) for times in rounds.values()])
+        means = [float(np.mean(times)) for times in rounds.values()]
         p50, p99, p999 = np.median(by_round, axis=0)
-        rate = float(np.median([1e6 / np.mean(times) for times in rounds]))
+        rate = float(np.median([1e6 / mean for mean in means]))
         return Record(
             suite,
             subject,
@@ -83,11 +96,24 @@ class Record:
             oversubscribed,
             float(by_round[:, 0].min()),
             float(by_round[:, 0].max()),
+            tuple(map(Round, rounds, *by_round.T[:2].tolist(), means)),
         )
+
+    def p50_by_round(self) -> dict[int, float]:
+        """In microseconds, by the number of the round."""
+        return {round.number: round.p50_us for round in self.by_round}
+
+    def p99_by_round(self) -> dict[int, float]:
+        """The same of the 99th percentile."""
+        return {round.number: round.p99_us for round in self.by_round}
+
+    def mean_by_round(self) -> dict[int, float]:
+        """The same of the mean."""
+        return {round.number: round.mean_us for round in self.by_round}
 
     def to_dict(self) -> dict[str, Any]:
         """Without the fields that say nothing."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
 
 
 class Measured(Protocol):
@@ -106,13 +132,19 @@ class Records(Generic[M]):
 
     records: list[M] = field(default_factory=list)
     more: dict[str, Any] = field(default_factory=dict)  # what a suite derives from them
+    distance: CoreDistance = field(default_factory=CoreDistance)
 
     def to_json(self, indent: int | None = None) -> str:
-        """{"machine": {...}, "command": "...", "records": [...], ...}, on one line by default."""
+        """{"machine": {...}, "command": "...", "records": [...], ...}, on one line by default.
+
+        "core_round_trips", beside the machine, where the cores' distance was looked at.
+        """
         command = " ".join(["drlnet", *sys.argv[1:]])
+        seen = self.distance.in_words() != ""
         return json.dumps(
             {
                 "machine": host_facts(),
+                **({"core_round_trips": self.distance.to_dict()} if seen else {}),
                 "command": command,
                 "records": [record.to_dict() for record in self.records],
                 **self.more,

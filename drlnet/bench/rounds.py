@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from drlnet.bench.distance import CoreDistance
+
 if TYPE_CHECKING:
     from drlnet.bench.records import Key
 
@@ -71,13 +73,21 @@ def orders(subjects: Sequence[T], rounds: int) -> Iterator[list[T]]:
 class Results:
     """What was measured, round by round, and why what was not could not be."""
 
-    rounds: dict[Key, list[list[float]]] = field(default_factory=dict)  # latencies, us
+    rounds: dict[Key, dict[int, list[float]]] = field(default_factory=dict)
+    """Latencies in us, by the number of the round."""
+    number: int = 1  # of the round that is measured
+    distance: CoreDistance = field(default_factory=CoreDistance)
     unavailable: dict[str, str] = field(default_factory=dict)  # subject: cause
     interrupted: bool = False
 
+    def begin(self, number: int) -> None:
+        """The round of that number."""
+        self.number = number
+        self.distance.begin_round()
+
     def keep(self, subject: str, op: str, workload: str, latencies_us: Iterable[float]) -> None:
         """Adds one round of one operation."""
-        self.rounds.setdefault((subject, op, workload), []).append(list(latencies_us))
+        self.rounds.setdefault((subject, op, workload), {})[self.number] = list(latencies_us)
 
     def leave_out(self, subject: str, cause: str, note: Callable[[str], None]) -> None:
         """What was measured of it stays."""

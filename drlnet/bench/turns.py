@@ -10,17 +10,21 @@ spent on the server's turns and the network).
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
+from drlnet.bench.cores import Cores
+from drlnet.bench.distance import CoreDistance
 from drlnet.bench.records import Record, Records
 from drlnet.bench.run_delay import RunDelay
 from drlnet.client import Client, Column, Item, Table, View
+from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Supervisor
 
@@ -71,12 +75,13 @@ class _Pinger:
     """Pings one server, and keeps the latencies of each round, in microseconds."""
 
     poll: Poll
+    server: Process
     client: Client
     delays: Sequence[RunDelay]
-    rounds: dict[tuple[str, str], list[list[float]]] = field(default_factory=dict)
+    rounds: dict[tuple[str, str], dict[int, list[float]]] = field(default_factory=dict)
 
-    def ping(self, workload: str, count: int) -> None:
-        """One round, recorded under the workload."""
+    def ping(self, workload: str, number: int, count: int) -> None:
+        """The round of that number, recorded under the workload."""
         seen, on_core = [], []
         for _ in range(count):
             before = [delay.total_us() for delay in self.delays]
@@ -85,8 +90,17 @@ class _Pinger:
             seen.append(latency)
             waited = max(late - early for early, late in zip(before, after, strict=True))
             on_core.append(max(latency - waited, 0.0))
-        self.rounds.setdefault((workload, "ping"), []).append(seen)
-        self.rounds.setdefault((workload, "ping on a core"), []).append(on_core)
+        self.rounds.setdefault((workload, "ping"), {})[number] = seen
+        self.rounds.setdefault((workload, "ping on a core"), {})[number] = on_core
+
+    @contextmanager
+    def server_stopped(self) -> Iterator[None]:
+        """Its cores are free, however it polls."""
+        self.server.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.server.signal(signal.SIGCONT)
 
     def records(self) -> list[Record]:
         return [
@@ -105,7 +119,7 @@ def _start_pinger(poll: Poll, group: Supervisor, stack: ExitStack) -> _Pinger | 
     client = stack.enter_context(Client(ready["addresses"][0], name="ping", poll=poll))
     fill(client)
     delays = [stack.enter_context(RunDelay(pid)) for pid in (None, server.pid)]
-    return _Pinger(poll, client, delays)
+    return _Pinger(poll, server, client, delays)
 
 
 def measure_turns(
@@ -117,18 +131,22 @@ def measure_turns(
     returns what there is, marked as interrupted.
     """
     records: list[Record] = []
+    distance, cores = CoreDistance(), Cores.usable()
     for poll in polls:  # one server at a time: a busy one would take a core from the next
         with Supervisor(stop) as group, ExitStack() as stack:
             pinger = _start_pinger(poll, group, stack)
             if pinger is None:
                 break
-            for _ in range(rounds):
-                pinger.ping(ALONE, pings)
+            for number in range(1, rounds + 1):
+                distance.begin_round()
+                with pinger.server_stopped():
+                    distance.look(cores, f"udp, poll {poll}")
+                pinger.ping(ALONE, number, pings)
                 address = pinger.client.address
                 reader = group.start("reader", ["bench", "bulk-reader", address])
                 if not group.wait_for_line(reader, "ready", _READY_DEADLINE_S):
                     break
-                pinger.ping(BESIDE, pings)
+                pinger.ping(BESIDE, number, pings)
                 group.end([reader])
             records += pinger.records()
-    return Records(records, {"interrupted": stop.is_set()})
+    return Records(records, {"interrupted": stop.is_set()}, distance)

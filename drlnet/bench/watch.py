@@ -149,7 +149,7 @@ def measure_watching(
                 measured.append(pair)
                 report(pair)
         load.close()
-    records = [Record.of("watch", side, _workload(interval_s), "cycle", of)
+    records = [Record.of("watch", side, _workload(interval_s), "cycle", dict(enumerate(of, 1)))
                for side, of in rounds.items() if of]  # fmt: skip
     ratios = [pair.ratio for pair in measured]
     more = {

@@ -1,7 +1,10 @@
 // The timed loops of the benchmarks. Latencies go into an array of the caller's; what is returned
 // says how many calls there were.
+#include <nanobind/stl/optional.h>
+
 #include "bindings.h"
 #include "measure/calls.h"
+#include "measure/core_distance.h"
 #include "measure/ring.h"
 #include "measure/samplers.h"
 #include "measure/table.h"
@@ -176,6 +179,10 @@ void bind_measure(nb::module_& module) {
     const measure::Loop loop = loop_of(latencies, budget_s);
     nb::gil_scoped_release release;
     return measure::copies(row_bytes, rows, batch, loop);
+  });
+  module.def("core_round_trip_ns", [](unsigned core) {
+    nb::gil_scoped_release release;
+    return measure::core_round_trip_ns(core);
   });
   bind_ring(module);
   bind_replay(module);

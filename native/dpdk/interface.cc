@@ -15,8 +15,8 @@ namespace {
 constexpr uint64_t kSilentNs = 1'000'000'000;
 
 // Of one packet: each loan, and the frame's own bytes behind it.
-constexpr size_t kMostParts = 2 * Loans::kMost;
 constexpr size_t kParts = 256;
+static_assert(2 * Loans::kMost <= kParts);
 
 constexpr size_t kDirectHeaders = link::udp_header_bytes(true);
 
@@ -50,7 +50,7 @@ Interface::Interface(PortShare share, const InterfaceOptions& options)
     : share_(std::move(share)), options_(options) {
   self_ = {options.mac, options.address.address};
   const size_t headers = link::udp_header_bytes(self_.ip.v4()) - link::kEthernetBytes;
-  max_payload_bytes_ = std::min(kMaxFrameBytes, (options.mtu - headers) / 8 * 8);
+  max_payload_bytes_ = std::min(kJumboFrameBytes, (options.mtu - headers) / 8 * 8);
   if (options_.copies_sent) parts_.resize(kParts);
   if (options_.only_peer && options_.checksums == link::Checksums::none && self_.ip.v4()) {
     const link::Host& peer = *options_.only_peer;
@@ -125,7 +125,7 @@ Interface::Fate Interface::on_packet(rte_mbuf* packet, bool first_hand, uint64_t
                                          rte_pktmbuf_data_len(packet));
   if (direct_) {
     const auto payload = direct_->received.payload_of(bytes);
-    if (!payload.empty() && payload.size() <= kMaxFrameBytes) {
+    if (!payload.empty() && payload.size() <= kJumboFrameBytes) {
       frame.from = direct_->peer;
       frame.data = payload;
       return Fate::lent;
@@ -163,7 +163,7 @@ Interface::Fate Interface::on_packet(rte_mbuf* packet, bool first_hand, uint64_t
   if (our_ip && parsed.path.to_port != options_.udp_port) {
     return pass_on(parsed.path.to_port, packet);
   }
-  if (!our_ip || parsed.payload.empty() || parsed.payload.size() > kMaxFrameBytes) {
+  if (!our_ip || parsed.payload.empty() || parsed.payload.size() > kJumboFrameBytes) {
     ++counters_.not_for_us;
     return Fate::freed;
   }
@@ -254,7 +254,7 @@ void Interface::send(rte_mbuf* packet, const TxFrame& frame, const PeerAddress& 
       static_cast<uint16_t>(packet->data_off + link::udp_header_bytes(true) - headers);
   packet->data_len = static_cast<uint16_t>(headers + length);
   packet->pkt_len = static_cast<uint32_t>(headers + length);
-  if (queued_ == queue_.size() || parts_used_ + kMostParts > kParts) flush();
+  if (queued_ == queue_.size() || parts_used_ + 2 * frame.loans.all().size() > kParts) flush();
   if (options_.copies_sent && !frame.loans.empty()) lend(packet, frame.loans);
   queue_[queued_++] = packet;
 }
@@ -267,9 +267,9 @@ void Interface::place(TxFrame& frame, const PeerAddress& to) {
 
 void Interface::send_placed(const TxFrame& frame) {
   DRLNET_ASSERT(queued_ == 0);
-  frame.loans.settle();
   direct_->sent.write(frame.data, frame.length);
-  share_.port().send_placed(frame.data - kDirectHeaders, kDirectHeaders + frame.length);
+  share_.port().send_placed(frame.data - kDirectHeaders, kDirectHeaders + frame.length,
+                            frame.loans);
 }
 
 // Makes a chain of the packet: its own bytes in the order of the frame's, loans between them.

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/loans.h"
+
 namespace drlnet::dpdk {
 
 // Bytes of a frame that a buffer holds: a 9,000-byte MTU and more.
@@ -37,9 +39,10 @@ class Port {
   virtual size_t receive(uint16_t queue, std::span<rte_mbuf*> packets) = 0;
   virtual size_t send(uint16_t queue, std::span<rte_mbuf*> packets) = 0;
   // Where the next frame may be written so that nobody copies it, of so many bytes at most; null
-  // where there is no such place. The next call is send_placed(), before receive() and send().
+  // where there is no such place. The next call is send_placed(), before receive() and send(),
+  // which puts in place what the frame was lent.
   virtual std::byte* place(size_t /*most_bytes*/) { return nullptr; }
-  virtual void send_placed(std::byte* /*frame*/, size_t /*bytes*/) {}
+  virtual void send_placed(std::byte* /*frame*/, size_t /*bytes*/, const Loans& /*loans*/) {}
   // On a queue that several threads use. Nothing is received while another one is at it.
   size_t receive_in_turn(uint16_t queue, std::span<rte_mbuf*> packets);
   size_t send_in_turn(uint16_t queue, std::span<rte_mbuf*> packets);

@@ -183,7 +183,7 @@ size_t DpdkTransport::mtu(const Endpoint& to) {
   // Frames for nobody are filled all the same.
   const size_t room = rte_pktmbuf_data_room_size(pool_->get()) - RTE_PKTMBUF_HEADROOM -
                       link::udp_header_bytes(true) - sizeof(uint64_t);
-  return std::min(kMaxFrameBytes, room / 8 * 8);
+  return std::min(kJumboFrameBytes, room / 8 * 8);
 }
 
 size_t DpdkTransport::receive_capacity_bytes() const {

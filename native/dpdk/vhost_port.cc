@@ -4,11 +4,14 @@
 #include <rte_vhost.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/streaming_copy.h"
 #include "environment.h"
 
 namespace drlnet::dpdk {
@@ -286,7 +289,9 @@ size_t VhostPort::receive(uint16_t, std::span<rte_mbuf*> packets) {
 size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
   if (taken_.test_and_set(std::memory_order_acquire)) return 0;
   PackedRing& ring = rings_[kToDriver];
-  size_t sent = 0;
+  const bool timed = !packets.empty() && packets[0]->next != nullptr;
+  const uint64_t begin = timed ? now_ns() : 0;
+  size_t sent = 0, lent_bytes = 0;
   for (; sent < packets.size(); ++sent) {
     const rte_mbuf* const packet = packets[sent];
     const std::span<std::byte> buffer = ring.front();
@@ -297,12 +302,16 @@ size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
     }
     std::memcpy(buffer.data(), &kHeader, sizeof kHeader);
     std::byte* to = buffer.data() + sizeof kHeader;
-    for (const rte_mbuf* part = packet; part != nullptr; part = part->next) {
-      std::memcpy(to, rte_pktmbuf_mtod(part, const std::byte*), part->data_len);
+    std::memcpy(to, rte_pktmbuf_mtod(packet, const std::byte*), packet->data_len);
+    const bool lent = packet->next != nullptr;
+    if (lent) lent_bytes += packet->pkt_len;
+    for (const rte_mbuf* part = packet; part->next != nullptr; part = part->next) {
       to += part->data_len;
+      copy_lent(to, rte_pktmbuf_mtod(part->next, const std::byte*), part->next->data_len);
     }
-    ring.push(static_cast<uint32_t>(sizeof(Header)) + packet->pkt_len);
+    ring.push(static_cast<uint32_t>(sizeof(Header)) + packet->pkt_len, lent && choice_.streamed());
   }
+  if (timed) choice_.copied(lent_bytes, now_ns() - begin);
   ring.tell();
   ring.fetch_to_write(kShortBytes);
   taken_.clear(std::memory_order_release);
@@ -310,21 +319,27 @@ size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
   return sent;
 }
 
+void VhostPort::copy_lent(std::byte* to, const std::byte* from, size_t bytes) const {
+  choice_.streamed() ? streaming_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
+}
+
 std::byte* VhostPort::place(size_t most_bytes) {
   if (taken_.test_and_set(std::memory_order_acquire)) return nullptr;
   PackedRing& ring = rings_[kToDriver];
   const std::span<std::byte> buffer = ring.front();
   if (const size_t most = sizeof(Header) + most_bytes; buffer.size() >= most) {
-    ring.fetch_to_write(most);
+    ring.fetch_to_write(choice_.streamed() ? std::min(most, kShortBytes) : most);
     return buffer.data() + sizeof(Header);
   }
   taken_.clear(std::memory_order_release);
   return nullptr;
 }
 
-void VhostPort::send_placed(std::byte* frame, size_t bytes) {
+void VhostPort::send_placed(std::byte* frame, size_t bytes, const Loans& loans) {
+  for (const Loan& loan : loans.all()) copy_lent(loan.place, loan.from, loan.bytes);
   std::memcpy(frame - sizeof kHeader, &kHeader, sizeof kHeader);
-  rings_[kToDriver].push(static_cast<uint32_t>(sizeof(Header) + bytes));
+  rings_[kToDriver].push(static_cast<uint32_t>(sizeof(Header) + bytes),
+                         !loans.empty() && choice_.streamed());
   rings_[kToDriver].tell();
   rings_[kToDriver].fetch_to_write(kShortBytes);
   taken_.clear(std::memory_order_release);

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <string>
 
+#include "base/copy_choice.h"
 #include "base/wake_fd.h"
 #include "port.h"
 #include "transport/link/packed_ring.h"
@@ -32,7 +33,7 @@ class VhostPort final : public Port {
   size_t send(uint16_t queue, std::span<rte_mbuf*> packets) override;
   // In a buffer of the driver's. Until it is sent, the vhost thread waits for its turn.
   std::byte* place(size_t most_bytes) override;
-  void send_placed(std::byte* frame, size_t bytes) override;
+  void send_placed(std::byte* frame, size_t bytes, const Loans& loans) override;
   bool link_up() const override { return up_.load(std::memory_order_relaxed); }
 
  private:
@@ -41,6 +42,7 @@ class VhostPort final : public Port {
   // The rings as a driver numbers them: it receives from the first one.
   enum Ring : uint16_t { kToDriver, kFromDriver, kRings };
 
+  void copy_lent(std::byte* to, const std::byte* from, size_t bytes) const;
   bool message_begins();
   void message_ends();
   bool read_rings();
@@ -59,6 +61,7 @@ class VhostPort final : public Port {
   alignas(64) std::atomic_flag taken_;
   link::SharedMemory memory_;
   std::array<link::PackedRing, kRings> rings_;
+  CopyChoice choice_;  // of what frames were lent
 };
 
 }  // namespace drlnet::dpdk

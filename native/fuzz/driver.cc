@@ -34,9 +34,9 @@ void on_signal(int signal) {
 // Numbers at which arithmetic on lengths and counts goes wrong.
 uint64_t interesting(Random& random) {
   constexpr uint64_t kNumbers[] = {
-      0,       1,          2,          7,          8,          63,         64,
-      127,     255,        1232,       8968,       0x7FFF,     0xFFFF,     65536,
-      1 << 18, 0x7FFFFFFF, 0xFFFFFFFF, 1ull << 32, 1ull << 40, 1ull << 63, ~0ull};
+      0,          1,          2,          7,          8,          63,     64,    127,
+      255,        1232,       8968,       65472,      0x7FFF,     0xFFFF, 65536, 1 << 18,
+      0x7FFFFFFF, 0xFFFFFFFF, 1ull << 32, 1ull << 40, 1ull << 63, ~0ull};
   const uint64_t number = kNumbers[random.below(std::size(kNumbers))];
   return random.below(4) == 0 ? number + random.below(5) - 2 : number;
 }

@@ -104,7 +104,7 @@ Bytes take_frame(std::span<const std::byte>& input, uint32_t connection) {
   const auto length = reader.get<uint16_t>();
   const auto fix = reader.get<uint8_t>();
   input = input.subspan(std::min<size_t>(3, input.size()));
-  Bytes frame = exact(input.first(std::min({size_t{length}, input.size(), kMaxFrameBytes})));
+  Bytes frame = exact(input.first(std::min({size_t{length}, input.size(), kJumboFrameBytes})));
   input = input.subspan(frame.size());
   if (frame.size() < kHeaderBytes) return frame;
   FrameHeader header;

@@ -21,7 +21,7 @@ from system.command import Command, finished
 from drlnet.bench.paper.groups import redis_missing
 from drlnet.bench.peers import replay as peers
 from drlnet.bench.peers.replay.numpy import Numpy
-from drlnet.bench.records import Record, key_of
+from drlnet.bench.records import Record, Round, key_of
 from drlnet.bench.replay import Results, Subject, Work, measure_replays, subjects_of
 from drlnet.bench.replay.learner import ALONE, BESIDE, CYCLE, PREFETCHED
 from drlnet.bench.replay.memory import BY, Block, blocks_of, first_of
@@ -209,7 +209,8 @@ def test_a_killed_workers_temporary_files_go_and_those_of_a_killed_benchmark() -
 
 def record(subject: str, op: str, workload: str, per_second: float) -> Record:
     us = 1e6 / per_second
-    return Record("replay", subject, workload, op, us, 2 * us, per_second, 1)
+    rounds = (Round(1, us, 2 * us, us),)
+    return Record("replay", subject, workload, op, us, 2 * us, per_second, 1, by_round=rounds)
 
 
 def test_ratios_and_shares_are_of_the_same_work() -> None:
@@ -241,6 +242,21 @@ def test_ratios_and_shares_are_of_the_same_work() -> None:
     assert max(len(line) for line in lines) <= 80
     assert any("5.00x" in line for line in lines)
     assert any("25%" in line for line in lines)
+
+
+def test_ratios_and_shares_are_taken_within_rounds() -> None:
+    def of(subject: str, op: str, *us: float) -> Record:
+        return Record.of("replay", subject, "atari", op, {n: [t] for n, t in enumerate(us, 1)})
+
+    records = [
+        of("udp busy", "sample 512", 10, 30, 30),
+        of("cpprb", "sample 512", 20, 20, 60),
+        of("bare udp busy (floor)", "sample 512", 5, 15, 15),
+    ]
+    (ratio,) = ratios(records, "udp busy")
+    assert (ratio.ratio, ratio.low, ratio.high) == (2.0, pytest.approx(2 / 3), 2.0)
+    (share,) = shares(records)
+    assert (share.ratio, share.low, share.high) == (0.5, 0.5, 0.5)
 
 
 def test_the_command_writes_what_it_measured(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from system.command import finished
 
 from drlnet import native
-from drlnet.bench.records import Record, key_of
+from drlnet.bench.records import Record, Round, key_of
 from drlnet.bench.rounds import COPY, Effort, orders
 from drlnet.bench.sampler import (
     DISTRIBUTIONS,
@@ -220,7 +220,10 @@ def test_a_peer_that_hangs_is_left_by_ctrl_c_and_what_was_measured_is_kept(
 
 
 def record(subject: str, op: str, workload: str, p50_us: float) -> Record:
-    return Record("sampler", subject, workload, op, p50_us, 2 * p50_us, 1e6 / p50_us, 1)
+    rounds = (Round(1, p50_us, 2 * p50_us, p50_us),)
+    return Record(
+        "sampler", subject, workload, op, p50_us, 2 * p50_us, 1e6 / p50_us, 1, by_round=rounds
+    )
 
 
 def test_ratios_are_to_the_baseline_of_the_same_cell() -> None:

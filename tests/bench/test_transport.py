@@ -19,7 +19,7 @@ from system.command import PROGRAM, command, finished
 from drlnet import native
 from drlnet.bench.bars import plot_bars
 from drlnet.bench.cores import Cores
-from drlnet.bench.records import Record, Records, key_of
+from drlnet.bench.records import Record, Records, Round, key_of
 from drlnet.bench.rounds import COPY, Effort
 from drlnet.bench.transport import measure_transports, reductions, subjects_of
 from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Measured
@@ -37,17 +37,23 @@ TINY = Effort(calls=30, budget_s=0.05, warm_up=5)
 
 
 def record(subject: str, p50_us: float, op: str = "ping", payload: str = "64 B") -> Record:
-    return Record("transport", subject, payload, op, p50_us, 2 * p50_us, 1e6 / p50_us, 1)
+    rounds = (Round(1, p50_us, 2 * p50_us, p50_us),)
+    return Record(
+        "transport", subject, payload, op, p50_us, 2 * p50_us, 1e6 / p50_us, 1, by_round=rounds
+    )
 
 
 def test_records_hold_percentiles_and_rates() -> None:
     times = [float(us) for us in range(1, 1001)]
-    made = Record.of("s", "a", "w", "o", [times, times], operation_bytes=10)
+    made = Record.of("s", "a", "w", "o", {1: times, 3: times}, operation_bytes=10)
     assert made.p50_us == pytest.approx(500.5)
     assert made.p999_us == pytest.approx(np.percentile(times, 99.9))
     assert made.per_second == pytest.approx(1e6 / 500.5)
     assert made.bytes_per_second == pytest.approx(10 * made.per_second)
-    assert "bytes_per_second" not in Record.of("s", "a", "w", "o", [times]).to_dict()
+    assert made.by_round[1] == Round(3, 500.5, np.percentile(times, 99), 500.5)
+    assert made.to_dict()["by_round"][0]["number"] == 1
+    assert "bytes_per_second" not in Record.of("s", "a", "w", "o", {1: times}).to_dict()
+    assert "by_round" not in Record("s", "a", "w", "o", 1.0, 1.0, 1.0, 1).to_dict()
 
 
 def test_reductions() -> None:
@@ -56,6 +62,25 @@ def test_reductions() -> None:
     assert made[0].than_block == pytest.approx(59 / 60)
     assert made[0].than_busy == pytest.approx(0.75)
     assert made[0].wake_up_share == pytest.approx(56 / 59)
+
+
+def test_reductions_are_taken_within_rounds() -> None:
+    def of(subject: str, *us: float) -> Record:
+        return Record.of(
+            "transport", subject, "64 B", "ping", {n: [t] for n, t in enumerate(us, 1)}
+        )
+
+    # In rounds 2 and 3 the cores are far apart, and all takes three times as long.
+    (made,) = reductions(
+        [of("udp block", 60, 180, 180), of("udp busy", 4, 12, 12), of("new", 2, 6, 6, 1)]
+    )
+    assert (made.than_busy, made.than_busy_of_rounds) == (0.5, (0.5, 0.5))
+    assert made.than_block == pytest.approx(58 / 60)
+    assert made.wake_up_share == pytest.approx(56 / 58)
+    # What one subject saw of another state shows in the spread, not in the figure.
+    (made,) = reductions([of("udp busy", 4, 4, 12), of("new", 2, 6, 6)])
+    assert made.than_busy == 0.5
+    assert made.than_busy_of_rounds == pytest.approx((-0.5, 0.5))
 
 
 def test_reductions_without_a_baseline_or_a_gain() -> None:

@@ -57,7 +57,10 @@ def test_run_delay_of_a_process_that_is_gone() -> None:
 
 def test_turns_records_each_ping_as_seen_and_on_a_core() -> None:
     with Stop() as stop:
-        records = measure_turns(stop, rounds=1, pings=200, polls=["block"]).records
+        measured = measure_turns(stop, rounds=1, pings=200, polls=["block"])
+    records = measured.records
+    (looks,) = measured.distance.rounds  # none where other work had the cores
+    assert {look.before for look in looks} <= {"udp, poll block"}
     found: dict[tuple[str, str], Record] = {(r.workload, r.op): r for r in records}
     assert set(found) == {(w, op) for w in (ALONE, BESIDE) for op in ("ping", "ping on a core")}
     for workload in (ALONE, BESIDE):

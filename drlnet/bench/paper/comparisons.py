@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from statistics import median
 
 from drlnet.bench.paper.results import Cell, Results
 from drlnet.bench.paper.workloads import Layout
+from drlnet.bench.ratios import over
 from drlnet.bench.records import Record
 
 
@@ -30,9 +32,10 @@ _WITHIN = 1.25  # of its floor, (c) is asked to be
 
 @dataclass(frozen=True)
 class Reduction:
-    """Shares of a baseline's p50 by which ours is lower: 0.3 is 30% lower, negative is higher.
+    """Shares of a baseline's p50 in the same round by which ours is lower: 0.3 is 30% lower,
+    negative is higher. The median of the rounds, and the least and the most of them.
 
-    low, high: the least and the most that the rounds' medians allow. than: the baseline's subject.
+    than: the baseline's subject.
     """
 
     comparison: int
@@ -60,35 +63,32 @@ def reductions(rows: Sequence[tuple[Cell, Record]], block: str, busy: str) -> li
         elif cell.comparison in {2, 3} and cell.layout is Layout.NETWORK:
             baselines = [replace(cell, layout=one) for one in (Layout.STORE, Layout.LEARNER)]
         for baseline in baselines:
+            ratio = None
             if baseline in records:
-                found.append(_reduction(cell, record, records[baseline]))
+                ratio = over(record.p50_by_round(), records[baseline].p50_by_round())
+            if ratio is not None:
+                than, shares = records[baseline].subject, astuple(ratio.lower())
+                found.append(
+                    Reduction(cell.comparison, record.subject, cell.op, cell.words, than, *shares)
+                )
     return found
-
-
-def _reduction(cell: Cell, ours: Record, baseline: Record) -> Reduction:
-    assert ours.p50_low_us and ours.p50_high_us
-    assert baseline.p50_low_us and baseline.p50_high_us
-    return Reduction(
-        cell.comparison,
-        ours.subject,
-        cell.op,
-        cell.words,
-        baseline.subject,
-        1 - ours.p50_us / baseline.p50_us,
-        1 - ours.p50_high_us / baseline.p50_low_us,
-        1 - ours.p50_low_us / baseline.p50_high_us,
-    )
 
 
 @dataclass(frozen=True)
 class Floor:
-    """How near (c) is to what its transport allows. asked: of cells that are not oversubscribed."""
+    """How near (c) is to what its transport allows, each round to its own floor.
+
+    ratio, low, high: median, least and most of the rounds. within: asked of cells that are not
+    oversubscribed.
+    """
 
     subject: str
     op: str
     workload: str
-    floor_us: float
+    floor_us: float  # median of the rounds
     ratio: float
+    low: float
+    high: float
     within: bool
     oversubscribed: bool
 
@@ -98,11 +98,12 @@ def floors(results: Results, rows: Sequence[tuple[Cell, Record]]) -> list[Floor]
     found = []
     for cell, record in rows:
         floor_us = results.floor_us(cell)
-        if floor_us is not None:
-            ratio = record.p50_us / floor_us
+        ratio = over(record.p50_by_round(), floor_us)
+        if ratio is not None:
             found.append(
                 Floor(
-                    record.subject, cell.op, cell.words, floor_us, ratio, ratio <= _WITHIN,
+                    record.subject, cell.op, cell.words, median(floor_us.values()),
+                    ratio.median, ratio.low, ratio.high, ratio.median <= _WITHIN,
                     record.oversubscribed,
                 )
             )  # fmt: skip

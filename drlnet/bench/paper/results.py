@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from drlnet.bench.distance import CoreDistance
 from drlnet.bench.paper.access import layout_of
 from drlnet.bench.paper.groups import Group, Heard
 from drlnet.bench.paper.learner import BATCH, CYCLE, FETCH, PING, STORE, TRAIN
 from drlnet.bench.paper.phases import during
+from drlnet.bench.paper.rates import nearest
 from drlnet.bench.paper.workloads import SHAPES, Layout, Workload
 from drlnet.bench.records import Record
 
@@ -39,18 +40,27 @@ class Cell:
 
 @dataclass
 class Results:
-    """By cell, round by round."""
+    """By cell and the number of the round."""
 
     cores: int
-    rounds: dict[Cell, list[list[float]]] = field(default_factory=dict)  # latencies, us
+    rounds: dict[Cell, dict[int, list[float]]] = field(default_factory=dict)  # latencies, us
     polling: dict[Cell, int] = field(default_factory=dict)  # threads that poll
-    # Of bare transfers, by transport and size.
-    bytes_per_second: dict[tuple[str, int], list[float]] = field(default_factory=dict)
+    # Of bare transfers before and behind a group, by transport, workload and size.
+    bytes_per_second: dict[tuple[str, Workload, int], dict[int, list[float]]] = field(
+        default_factory=dict
+    )
+    distance: CoreDistance = field(default_factory=CoreDistance)
     failed: dict[str, str] = field(default_factory=dict)  # group: cause and remedy
     interrupted: bool = False
 
-    def add(self, group: Group, heard: Heard) -> None:
-        """One round of a group, or what there is of it."""
+    def add_rates(self, group: Group, number: int, rates: Mapping[int, float]) -> None:
+        """Those of the group's transport, measured beside it, by size."""
+        for size, rate in rates.items():
+            key = (group.transport.name, group.workload, size)
+            self.bytes_per_second.setdefault(key, {}).setdefault(number, []).append(rate)
+
+    def add(self, group: Group, number: int, heard: Heard) -> None:
+        """The group's round of that number, or what there is of it."""
         found: dict[Cell, list[float]] = {}
         for phase in heard.phases:
 
@@ -72,7 +82,7 @@ class Results:
                 found[cell(4, f"{STORE} during: {_trained(group)}", phase.batch)] = stored
         for one, latencies in found.items():
             if latencies:
-                self.rounds.setdefault(one, []).append(latencies)
+                self.rounds.setdefault(one, {})[number] = latencies
                 # While the learner rests, it does not poll.
                 resting = one.comparison == 1 and one.op == STORE and group.polling_threads > 0
                 self.polling[one] = group.polling_threads - resting
@@ -102,35 +112,29 @@ class Results:
             oversubscribed=self.polling[cell] > self.cores,
         )
 
-    def floor_us(self, cell: Cell) -> float | None:
-        """Round trips by ping and bytes at the transport's measured rate: what (c) cannot go below.
-
-        None where one of the two was not measured.
+    def floor_us(self, cell: Cell) -> dict[int, float]:
+        """Round trips by ping and bytes at the transport's rate, both measured beside the cell, by
+        round: what (c) cannot go below. None where one of the two was not measured.
         """
-        ping = [
-            latencies
-            for one, rounds in self.rounds.items()
-            if one.op == PING and (one.transport, one.workload) == (cell.transport, cell.workload)
-            for latencies in rounds
-        ]
         trips = {BATCH: 1, CYCLE: 2}.get(cell.op, 0)
-        if cell.layout is not Layout.NETWORK or not trips or not ping:
-            return None
+        if cell.layout is not Layout.NETWORK or not trips:
+            return {}
+        ping = Cell(0, PING, cell.transport, cell.workload, 0, Layout.MEMORY)
         size: int = layout_of(SHAPES[cell.workload.shape].spec(), cell.batch)["total_bytes"]
         size += _KEY_BYTES * cell.batch * (trips - 1)
-        rate = self._rate(cell.transport, size)
-        if rate is None:
-            return None
-        round_trip = float(np.median([np.median(latencies) for latencies in ping]))
-        return trips * round_trip + size / rate * 1e6
+        rates = self._rates(cell, size)
+        return {
+            number: trips * float(np.median(latencies))
+            + float(np.mean([size / rate for rate in rates[number]])) * 1e6
+            for number, latencies in self.rounds.get(ping, {}).items()
+            if number in rates
+        }
 
-    def _rate(self, transport: str, size: int) -> float | None:
-        """Of the transfers whose size is nearest to that."""
-        sizes = [known for name, known in self.bytes_per_second if name == transport]
-        if not sizes:
-            return None
-        nearest = min(sizes, key=lambda known: abs(math.log(known / size)))
-        return float(np.median(self.bytes_per_second[transport, nearest]))
+    def _rates(self, cell: Cell, size: int) -> dict[int, list[float]]:
+        """Beside the cell's group, by round, of the transfers whose size is nearest to that."""
+        group = (cell.transport, cell.workload)
+        known = {one[2]: rates for one, rates in self.bytes_per_second.items() if one[:2] == group}
+        return known[nearest(list(known), size)] if known else {}
 
 
 def _trained(group: Group) -> str:

@@ -118,10 +118,11 @@ def caption(
     paper = f"The paper (arXiv 2110.13506, on its own 40 GbE cluster): {low:.1f}% to {high:.1f}%."
     if comparison.number == 1:
         relative = (
-            '"Than block" and "than busy": p50 relative to kernel UDP whose server and client '
-            "sleep, and spin, until something arrives; -50% is half. Store: an actor's append of "
-            "one step, acknowledged, the learner at rest; fetch: the learner's read of one item by "
-            f"its key. No sampling. {paper}"
+            '"Than block" and "than busy": p50 relative to kernel UDP in the same round, median '
+            "over the rounds: its server and client sleep, and spin, until something arrives; "
+            "-50% is half. A round's servers take turns, seconds apart. Store: an actor's append "
+            "of one step, acknowledged, the learner at rest; fetch: the learner's read of one "
+            f"item by its key. No sampling. {paper}"
         )
     else:
         what = (
@@ -132,10 +133,12 @@ def caption(
         )
         relative = (
             '"Than (b)" and "than (a)": p50 of (c) relative to that layout over the same '
-            "transport; -50% is half. (a) is the learner's own memory, beside a server thread on "
-            "another core; (b) reads new priorities, draws for itself, reads items, writes "
-            'back; (c) asks the very server of (b). "Floor": (c) over its round trips by ping '
-            f"plus its bytes at the transport's measured rate. {what}. {paper}"
+            "transport in the same round, median over the rounds; -50% is half. (a) is the "
+            "learner's own memory, beside a server thread on another core, measured right behind "
+            "the server of (b) and (c); (b) reads new priorities, draws for itself, reads items, "
+            'writes back; (c) asks the very server of (b). "Floor": (c) over its round trips by '
+            "ping plus its bytes at the bare transport's rate, both measured beside it in the same "
+            f"round; median over the rounds. {what}. {paper}"
         )
     link = (
         "All links are pairs of interfaces through the server's host."

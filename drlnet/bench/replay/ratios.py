@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 
-from drlnet.bench.ratios import Ratio
+from drlnet.bench.ratios import Ratio, over
 from drlnet.bench.records import Record, key_of
 from drlnet.bench.replay.floors import bare, without_rows
 from drlnet.bench.replay.learner import CYCLE, INSERT, PREFETCHED, SAMPLE
@@ -14,25 +15,24 @@ from drlnet.bench.rounds import COPY
 
 
 def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
-    """Mean times over the baseline's; of a cycle, over the baseline's with batches prefetched.
+    """Rounds' mean times over the baseline's; of a cycle, over its one with batches prefetched.
 
     A peer cannot draw ahead of the update before (Reverb does so anyway): both are a learner's
     step as it is usually taken.
     """
-    rates = {key_of(r): r.per_second for r in records}
+    means = {key_of(r): r.mean_by_round() for r in records}
     found = []
     for record in records:
         op = PREFETCHED if record.op == CYCLE else record.op
-        rate = rates.get((baseline, op, record.workload))
+        ratio = over(record.mean_by_round(), means.get((baseline, op, record.workload), {}))
         own = record.subject == baseline and record.op == op
-        if rate is not None and not own and not is_floor(record.subject):
-            ratio = rate / record.per_second
-            found.append(Ratio(*key_of(record), baseline, ratio))
+        if ratio is not None and not own and not is_floor(record.subject):
+            found.append(Ratio(*key_of(record), baseline, *astuple(ratio)))
     return found
 
 
 def shares(records: Sequence[Record]) -> list[Ratio]:
-    """Of ours, the floor's time over theirs: 0.8 is 80% of what the floor does in that time.
+    """Of ours, the floor's time over theirs, by round: 0.8 is 80% of what the floor does meanwhile.
 
     The floor of kernel UDP is a bare transfer, of shared memory and of insertions memcpy. By p50,
     which one delay of a few large transfers does not bend; of insertions, whose work waits behind
@@ -45,10 +45,13 @@ def shares(records: Sequence[Record]) -> list[Ratio]:
         floor = found_at.get((subject, op, record.workload.split(",")[0]))
         if floor is None:
             continue
-        share = floor.p50_us / record.p50_us
-        if op == INSERT:
-            share = record.per_second / floor.per_second
-        found.append(Ratio(*key_of(record), subject, share))
+        share = (
+            over(floor.mean_by_round(), record.mean_by_round())
+            if op == INSERT
+            else over(floor.p50_by_round(), record.p50_by_round())
+        )
+        if share is not None:
+            found.append(Ratio(*key_of(record), subject, *astuple(share)))
     return found
 
 

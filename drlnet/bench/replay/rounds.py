@@ -136,15 +136,22 @@ class _Turns:
 
     def measure(self, left: list[Subject], rounds: int) -> None:
         for number, order in enumerate(orders(left, rounds), 1):
+            self._results.begin(number)
             for subject in order:
                 self._note(f"{self._work.name}, round {number} of {rounds}: {subject.name}")
+                self._look(subject.name)
                 try:
                     self._turn(subject)
                 except WorkerFailed as error:
                     left.remove(subject)
                     self._learners.end(subject.name)
                     self._results.leave_out(subject.name, str(error), self._note)
+            self._look("floors")
             self._floors(left)
+
+    def _look(self, before: str) -> None:
+        """How far apart the cores are: who had the turn before has ended, or waits."""
+        self._results.distance.look(Cores.usable(), f"{self._work.name}, {before}")
 
     def _turn(self, subject: Subject) -> None:
         new = subject.name not in self._learners
@@ -187,7 +194,7 @@ class _Turns:
 
     def _rate(self, subject: Subject) -> float:
         """Transitions per second of a client."""
-        alone = self._results.rounds[subject.name, INSERT, self._work.name][-1]
+        alone = self._results.rounds[subject.name, INSERT, self._work.name][self._results.number]
         return min(SHARE * BY * 1e6 / float(np.mean(alone)), self._work.beside_per_second / 2)
 
     def _dismiss(

@@ -52,9 +52,10 @@ def caption(
     works = [(name, WORKS[name]) for name in WORKS if name in {r.workload for r in records}]
     for baseline in dict.fromkeys(ratio.baseline for ratio in ratios):
         lines.append(
-            f'Ratio: mean time relative to "{baseline}" in the same operation and workload; 4x '
-            f'takes four times as long. Of "{CYCLE}", relative to that with {DEPTH} batches '
-            "requested ahead, as a learner takes them where it can."
+            f'Ratio: mean time relative to "{baseline}" in the same operation, workload and round '
+            f'(median over the rounds); 4x takes four times as long. Of "{CYCLE}", '
+            f"relative to that with {DEPTH} batches requested ahead, as a learner takes them "
+            "where it can."
         )
     lines.append(
         f"Per s: calls, and transitions of insertions by {BY}, whose last call waits until all are "
@@ -72,9 +73,10 @@ def caption(
         )
     if any(is_floor(record.subject) for record in records):
         lines.append(
-            "Of floor: the p50 of the floor that moves the same bytes, over its own (of insertions "
-            "the mean): for dpdk:local and insertions a memcpy, for udp a bare transfer (GSO, GRO, "
-            "no header, into place) of one buffer; of rows: from random places of a table."
+            "Of floor: the p50 of the floor that moves the same bytes, measured at the end of the "
+            "same round, over its own (of insertions the mean), median over the rounds: for "
+            "dpdk:local and insertions a memcpy, for udp a bare transfer (GSO, GRO, no header, "
+            "into place) of one buffer; of rows: from random places of a table."
         )
     if any(record.oversubscribed for record in records):
         lines.append("* fewer cores than threads that poll and clients that insert")

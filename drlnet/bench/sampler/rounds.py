@@ -82,6 +82,7 @@ def measure_samplers(
             for size in sizes:
                 for number, order in enumerate(orders(left, rounds), 1):
                     note(f"{words_of(size)} leaves, round {number} of {rounds}")
+                    results.begin(number)
                     for subject in order:
                         try:
                             drawer = drawers.of(subject.name, partial(Drawer, subject.find, core))
@@ -93,9 +94,10 @@ def measure_samplers(
         ours = [subject for subject in subjects if subject.sampler is not None]
         with stop.interrupts():
             for shape in shapes if ours else ():
-                for number in range(rounds):
-                    note(f"replies, {shape.name}, round {number + 1} of {rounds}")
-                    _reply(results, shape, ours[0], batch, effort, core, copy_first=number % 2 == 1)
+                for number in range(1, rounds + 1):
+                    note(f"replies, {shape.name}, round {number} of {rounds}")
+                    results.begin(number)
+                    _reply(results, shape, ours[0], batch, effort, core, copy_first=number % 2 == 0)
     except (Stopped, KeyboardInterrupt):
         results.interrupted = True
     return results

@@ -33,8 +33,9 @@ def caption(
     baselines = dict.fromkeys(f'"{ratio.baseline}"' for ratio in found)
     if baselines:
         lines.append(
-            f"Ratio: p50 relative to {' or '.join(baselines)} in the same operation and workload; "
-            "4x takes four times as long. One core, every leaf live, random leaves updated."
+            f"Ratio: p50 relative to {' or '.join(baselines)} in the same operation, workload and "
+            "round (median over the rounds); 4x takes four times as long. One core, every leaf "
+            "live, random leaves updated."
         )
     if any(record.subject not in {*includes, COPY} for record in records):
         lines.append(

@@ -87,8 +87,10 @@ def measure_transports(
 
     left = list(subjects)
     for number, order in enumerate(orders(left, rounds), 1):
+        results.begin(number)
         for subject in order:
             note(f"round {number} of {rounds}: {subject.name}")
+            results.distance.look(results.cores, subject.name)
             try:
                 measured = (turn or here)(subject)
             except DrlnetError as error:
@@ -103,6 +105,7 @@ def measure_transports(
         if not left:
             break
         if floors:
+            results.distance.look(results.cores, RING)
             results.add(RING, 2, measure_ring(stop, effort, results.cores))
             results.add(COPY, 1, [measure_copy(effort, results.cores)])
     if not results.rounds:

@@ -59,8 +59,9 @@ def caption(
         else "Links in shared memory join processes of one machine and are not a network."
     )
     lines = [
-        f'"Than block" and "than busy": p50 relative to "{block}" and "{busy}", kernel sockets '
-        "whose server and client sleep, and spin, until something arrives; -50% is half. "
+        f'"Than block" and "than busy": p50 relative to "{block}" and "{busy}" of the same round '
+        "(median over the rounds), kernel sockets whose server and client sleep, and spin, until "
+        "something arrives; -50% is half. "
         f"The paper (arXiv 2110.13506) reports {-100 * low:.1f}% to {-100 * high:.1f}%, "
         f"DPDK against kernel sockets. {link}",
         *_wake_up(records, reductions, block, busy),
@@ -74,12 +75,12 @@ def _wake_up(
     records: Sequence[Record], reductions: Sequence[Reduction], block: str, busy: str
 ) -> list[str]:
     """How much of what is gained against blocking sockets is time in which nobody was awake."""
-    p50 = {key_of(record): record.p50_us for record in records}
+    p50 = {key_of(record): record.p50_by_round() for record in records}
     udp = [
-        share
+        share.median
         for (subject, op, payload), polled in p50.items()
         if subject == busy and payload in _SMALL_BYTES
-        if (share := lower_than(polled, p50.get((block, op, payload)))) is not None
+        if (share := lower_than(polled, p50.get((block, op, payload), {}))) is not None
     ]
     if not udp:
         return []

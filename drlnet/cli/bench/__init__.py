@@ -32,7 +32,5 @@ for process in (
     processes.ring_echo,
     processes.worker,
     processes.bulk_reader,
-    processes.frame_sender,
-    processes.frame_receiver,
 ):
     commands.command(hidden=True)(process)

@@ -16,6 +16,7 @@ from drlnet.cli.bench.report import (
     end,
     names_in,
     numbers_in,
+    show_distance,
     written,
 )
 from drlnet.cli.options import DEFAULT_ADDRESS, DebugOption, EalOption, JsonOption
@@ -197,13 +198,15 @@ def _report(
             "reductions": [asdict(reduction) for reduction in found],
             "floors": [asdict(floor) for floor in near],
             "bytes_per_second": [
-                {"transport": name, "bytes": size, "by_round": rates}
-                for (name, size), rates in results.bytes_per_second.items()
+                {"transport": name, "workload": workload.words, "bytes": size, "by_round": rates}
+                for (name, workload, size), rates in results.bytes_per_second.items()
             ],
             "incomplete": results.failed,
             "interrupted": results.interrupted,
         },
+        results.distance,
     )
     with written(output, path, measured, plot(rows)):
         show(rows, found, near, results, file=output.notes, network=netns)
+        show_distance(output, measured)
     return measured

@@ -18,6 +18,7 @@ from drlnet.cli.bench.report import (
     names_in,
     note_gaps,
     numbers_in,
+    show_distance,
     some_in,
     written,
 )
@@ -135,8 +136,10 @@ def _report(output: Output, results: Results, baseline: str, path: Path) -> Reco
             "unavailable": results.unavailable,
             "interrupted": results.interrupted,
         },
+        results.distance,
     )
     with written(output, path, measured, plot(records)):
         show(records, slower, of_floor, results.includes, file=output.notes)
+        show_distance(output, measured)
         note_gaps(output, results)
     return measured

@@ -96,6 +96,15 @@ def note_gaps(output: Output, results: Results) -> None:
         output.note(f"{subject}: skipped: {cause}")
 
 
+def show_distance(output: Output, records: Records[Any]) -> None:
+    """How far apart the cores were meanwhile: the last line below the tables."""
+    from drlnet.bench.tables import console_on
+
+    words = records.distance.in_words()
+    if words and records.records:
+        console_on(output.notes).print(words, style="dim")
+
+
 def require_writable_file(out: Path | None) -> None:
     """As require_writable, of a file, if one is named."""
     from drlnet.errors import ConfigError

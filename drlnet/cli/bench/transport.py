@@ -18,6 +18,7 @@ from drlnet.cli.bench.report import (
     end,
     names_in,
     note_gaps,
+    show_distance,
     written,
 )
 from drlnet.cli.options import DebugOption, EalOption, JsonOption
@@ -159,8 +160,10 @@ def _report(
             "unavailable": results.unavailable,
             "interrupted": results.interrupted,
         },
+        results.distance,
     )
     with written(output, path, measured, plot_bars("Latency of each operation", records)):
         show(records, found, file=output.notes, block=block, busy=busy, mtu=mtu)
+        show_distance(output, measured)
         note_gaps(output, results)
     return measured

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drlnet.cli.bench.report import RoundsOption, end
+from drlnet.cli.bench.report import RoundsOption, end, show_distance
 from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output
 
@@ -22,6 +22,7 @@ def turns(
     Three processes that each want a core. "On a core" leaves out what the kernel
     counts as waiting for one; the rest is the server's turns and the network.
     """
+    from drlnet.bench.ratios import over
     from drlnet.bench.records import key_of
     from drlnet.bench.turns import ALONE, BESIDE, measure_turns
     from drlnet.launch.signals import Stop
@@ -32,9 +33,12 @@ def turns(
     found = {key_of(record): record for record in measured.records}
     for subject, op in (key[:2] for key in found if key[2] == BESIDE):
         alone, beside = found[subject, op, ALONE], found[subject, op, BESIDE]
+        ratio = over(beside.p99_by_round(), alone.p99_by_round())
+        assert ratio is not None
         output.note(
             f"{subject}, {op}: p50 {alone.p50_us:.1f} us {ALONE}, {beside.p50_us:.1f} {BESIDE}; "
             f"p99 {alone.p99_us:.1f} and {beside.p99_us:.1f}, "
-            f"{beside.p99_us / alone.p99_us:.2f} times that alone"
+            f"{ratio.median:.2f} times that alone in the same round"
         )
+    show_distance(output, measured)
     output.result(end(output, stop, measured))

@@ -18,7 +18,7 @@ struct Loan {
 
 class Loans {
  public:
-  static constexpr size_t kMost = 7;
+  static constexpr size_t kMost = 64;  // a KiB each of the longest frame
   // Below that a copy costs less than one more piece to send.
   static constexpr size_t kMinBytes = 512;
 

@@ -68,7 +68,8 @@ void FrameSender::answer(const RxFrame& request) {
   if (request.data.size() != sizeof range) return;
   std::memcpy(&range, request.data.data(), sizeof range);
   if (range.offset > kMostBytes || range.length > kMostBytes - range.offset) return;
-  if (range.frame_bytes <= kHeaderBytes || range.frame_bytes > kMaxFrameBytes) return;
+  if (range.frame_bytes <= kHeaderBytes) return;
+  if (range.frame_bytes > transport_->mtu(request.from)) return;
   const size_t room = range.frame_bytes - kHeaderBytes;
   // Each transfer from another place, as a batch from a table: caches do not hold it.
   const std::byte* from = memory_.data() + range.transfer * kStrideBytes % kMostBytes;

@@ -13,7 +13,7 @@ namespace drlnet::measure {
 namespace {
 
 constexpr uint32_t kSegmentRows = FullTable::kRowsPerAppend / FullTable::kStreams;
-constexpr uint32_t kRoom = kMaxFrameBytes - kHeaderBytes;  // of a reply's bytes in a frame
+constexpr uint32_t kRoom = kJumboFrameBytes - kHeaderBytes;  // of a reply's bytes in a frame
 
 // The append of every stream's next rows, and the items on them.
 struct Turn {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1:0";
 constexpr size_t kSegments = 7;  // of a message: as many whole frames as an IPv4 datagram holds
-constexpr size_t kMessageBytes = kSegments * kMaxFrameBytes;
+constexpr size_t kMessageBytes = kSegments * kJumboFrameBytes;
 static_assert(kMessageBytes < 65'507);
 constexpr size_t kRoomBytes = 65'536;  // what a receive may write, though nothing so long is sent
 constexpr uint64_t kSilenceNs = 1'000'000'000;
@@ -118,7 +118,7 @@ void UdpSender::send(uint64_t allowed) {
     header->cmsg_level = SOL_UDP;
     header->cmsg_type = UDP_SEGMENT;
     header->cmsg_len = CMSG_LEN(sizeof(uint16_t));
-    constexpr uint16_t kSegment = kMaxFrameBytes;
+    constexpr uint16_t kSegment = kJumboFrameBytes;
     std::memcpy(CMSG_DATA(header), &kSegment, sizeof kSegment);
     const ssize_t sent = sendmsg(socket_.fd(), &message, MSG_DONTWAIT);
     if (sent > 0) {

@@ -26,7 +26,7 @@ Connection::Connection(Connected connected, std::string name)
       name_(std::move(name)),
       client_(random_secret()),
       pull_window_(static_cast<uint32_t>(std::clamp<size_t>(
-          transport_->receive_capacity_bytes() / 2, 4 * kMaxFrameBytes, 1 << 22))),
+          transport_->receive_capacity_bytes() / 2, kUnaskedBytes, kMaxWindowBytes))),
       timeout_ns_(kMinTimeoutNs) {
   for (size_t i = 0; i < kLanes; ++i) {
     lanes_[i].calls.resize(kLaneWindow[i]);
@@ -250,7 +250,7 @@ void Connection::on_ack(Call& call, std::span<const std::byte> payload, uint64_t
   for (uint32_t i = 0; i < call.sent.count() && i < call.next_fragment; ++i) {
     if (((bitmap[i / 64] >> (i % 64)) & 1) && call.sent.add(call.sent.offset_of(i))) {
       in_flight_ -= charge_of(call, i);
-      window_ = std::min<uint32_t>(window_ + kMaxFrameBytes / 4, 1 << 22);
+      window_ = std::min(window_ + kWindowStepBytes, kMaxWindowBytes);
     }
   }
   call.heard_ns = now;

@@ -18,6 +18,7 @@
 #include "base/metrics.h"
 #include "session/destination.h"
 #include "session/expected_fragments.h"
+#include "session/flow.h"
 #include "session/fragments.h"
 #include "session/outbox.h"
 #include "session/traffic.h"
@@ -141,6 +142,7 @@ class Connection {
   std::span<const RxFrame> receive_in_place();
   const Call* coming_call();
   Call& parked(CallId id);
+  size_t largest_frame_bytes();
   void say_hello(uint64_t now);
   void on_frame(const RxFrame& frame, uint64_t now);
   void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
@@ -197,7 +199,7 @@ class Connection {
   uint32_t active_ = 0;
   // Flow: what frames of requests in flight take of the server's receive buffer, against the
   // smaller of credit and window.
-  uint32_t credit_ = 2 * kMaxFrameBytes, window_ = 1 << 16, in_flight_ = 0;
+  uint32_t credit_ = kMinCreditBytes, window_ = kFirstWindowBytes, in_flight_ = 0;
   uint32_t pull_window_, pulled_ = 0;  // reply bytes asked for and not here
   // Whose reply's frames come at present, and the fragment behind the last one.
   CallId coming_;

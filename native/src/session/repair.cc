@@ -13,11 +13,11 @@ constexpr uint64_t kHelloEveryNs = 100'000'000;
 // How long a smaller frame size waits for the welcome of a larger one.
 constexpr uint64_t kSettleNs = 5'000'000;
 
-size_t largest_frame_bytes(Transport& transport, const Endpoint& server) {
-  return std::min(kMaxFrameBytes, transport.mtu(server) & ~size_t{7});
-}
-
 }  // namespace
+
+size_t Connection::largest_frame_bytes() {
+  return std::min(transport_->mtu(server_) & ~size_t{7}, longest_frame_of(4, pull_window_));
+}
 
 void Connection::say_hello(uint64_t now) {
   Hello hello;
@@ -52,7 +52,7 @@ void Connection::say_hello(uint64_t now) {
     frame->length = static_cast<uint32_t>(frame_bytes);
     traffic_.sent(frame->length);
   };
-  const size_t most = largest_frame_bytes(*transport_, server_);
+  const size_t most = largest_frame_bytes();
   probe(most);
   for (const size_t usual : kFrameSizes) {
     if (usual < most) probe(usual);
@@ -76,16 +76,18 @@ void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte
   connection_ = header.connection;
   credit_ = header.credit;
   frames_apart_ = (welcome.capabilities & kFramesApart) != 0;
-  frame_bytes_ = std::max(frame_bytes_, std::min(frame.size(), kMaxFrameBytes) & ~size_t{7});
+  // Requests go in frames of that length, too.
+  frame_bytes_ =
+      std::max(frame_bytes_, std::min(frame.size(), longest_frame_of(2, credit_)) & ~size_t{7});
   if (settle_until_ == 0) settle_until_ = now + kSettleNs;
   // No larger one can come.
-  if (frame_bytes_ >= largest_frame_bytes(*transport_, server_)) settle_until_ = now;
+  if (frame.size() >= largest_frame_bytes()) settle_until_ = now;
 }
 
 void Connection::resume_calls() {
   in_flight_ = pulled_ = 0;
   settle_until_ = 0;
-  window_ = 1 << 16;
+  window_ = std::max(kFirstWindowBytes, 2 * static_cast<uint32_t>(frame_bytes_));
   unsent_ = true;
   each_active([&](Call& call) {
     call.state = Call::State::sending;
@@ -158,7 +160,7 @@ void Connection::repair(Call& call, uint64_t now) {
   if (call.state == Call::State::receiving) return repair_reply(call);
   ++retransmissions_;
   if (call.state == Call::State::sending && call.next_fragment > 0) {
-    window_ = std::max<uint32_t>(window_ / 2, 2 * kMaxFrameBytes);
+    window_ = std::max(window_ / 2, kMinCreditBytes);
   }
   uint32_t budget = std::min(credit_, window_);
   for (uint32_t i = 0; i < call.next_fragment; ++i) {

@@ -83,7 +83,7 @@ bool Connection::begin_reply(Call& call, const FrameHeader& header) {
   for (uint32_t i = 0; i < call.next_fragment; ++i) {
     if (!call.sent.has(i)) in_flight_ -= charge_of(call, i);
   }
-  window_ = std::min<uint32_t>(window_ + kMaxFrameBytes / 4, 1 << 22);
+  window_ = std::min(window_ + kWindowStepBytes, kMaxWindowBytes);
   call.state = Call::State::receiving;
   call.status = status;
   call.reply_bytes = total;
@@ -109,10 +109,10 @@ void Connection::place(Call& call, uint32_t offset, std::span<const std::byte> p
 void Connection::finish(Call& call, uint64_t now) {
   call.state = Call::State::done;
   --active_;
-  // The frames of a long reply take a while to put in place: the round's clock is too early for it.
+  // A long reply takes a while to put in place: the round's clock is too early for it.
   const bool single = call.received.count() == 1;
   if (!single) streaming_fence();  // before another thread learns that it is there
-  const uint64_t ended = single ? now : now_ns();
+  const uint64_t ended = call.reply_bytes <= kJumboFrameBytes ? now : now_ns();
   const uint64_t latency =
       ended - std::min(ended, call.issued_ns);  // another thread may have issued it
   latency_[static_cast<size_t>(call.operation)].record(latency);
@@ -126,9 +126,7 @@ void Connection::finish(Call& call, uint64_t now) {
   if (call.unwanted) lane.taken &= ~lane.bit(call.request);
 }
 
-uint32_t Connection::eager_bytes() const {
-  return std::min<uint32_t>(pull_window_ / 4, 4 * kMaxFrameBytes);
-}
+uint32_t Connection::eager_bytes() const { return std::min(pull_window_ / 4, kUnaskedBytes); }
 
 // What the server sends of this reply unasked, in whole frames.
 uint32_t Connection::unasked_bytes(const Call& call) const {

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "session/flow.h"
 #include "wire/messages.h"
 
 namespace drlnet {
@@ -339,7 +340,7 @@ void Sessions::share_credit(uint16_t listener) {
   const size_t share =
       transports_[listener]->receive_capacity_bytes() / std::max(1u, peers_on_[listener]);
   credits_[listener] =
-      static_cast<uint32_t>(std::clamp<size_t>(share, 2 * kMaxFrameBytes, 1 << 20));
+      static_cast<uint32_t>(std::clamp<size_t>(share, kMinCreditBytes, kMaxCreditBytes));
 }
 
 void Sessions::send(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload) {

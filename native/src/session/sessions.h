@@ -39,7 +39,7 @@ class Sessions {
  public:
   static constexpr size_t kMaxPeers = 512;
   static constexpr uint64_t kSilenceNs = 60'000'000'000;  // after which a session is over
-  // Seven of the longest frames, as many as one message over UDP takes: what a round costs beside
+  // The longest frame, or as many others as one message over UDP takes: what a round costs beside
   // the copying is shared by more bytes. More would hold up another client's ping for longer.
   static constexpr uint32_t kTurnBytes = 56 * 1024;
   // While a long reply goes out, a client's appends are answered once in so long: some eight turns.

@@ -70,7 +70,7 @@ FaultyTransport::FaultyTransport(std::unique_ptr<Transport> inner, const FaultPl
     : ForwardingTransport(std::move(inner)),
       outgoing_(outgoing),
       incoming_(incoming),
-      arena_(std::make_unique<std::byte[]>(kBurstFrames * kMaxFrameBytes)),
+      arena_(std::make_unique_for_overwrite<std::byte[]>(kBurstFrames * kMaxFrameBytes)),
       tx_frames_(kBurstFrames) {
   for (size_t i = 0; i < kBurstFrames; ++i) tx_frames_[i].data = arena_.get() + i * kMaxFrameBytes;
 }

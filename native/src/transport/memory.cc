@@ -17,12 +17,12 @@ constexpr size_t kQueueFrames = 2048;
 constexpr size_t kBurstFrames = 64;
 constexpr uint64_t kServerId = 0;
 
-// kMaxFrameBytes each, in one allocation whose pages stay untouched until they are needed.
+// kJumboFrameBytes each, in one allocation whose pages stay untouched until they are needed.
 class FrameArena {
  public:
   explicit FrameArena(size_t count)
-      : bytes_(std::make_unique_for_overwrite<std::byte[]>(count * kMaxFrameBytes)) {}
-  std::byte* at(size_t index) { return bytes_.get() + index * kMaxFrameBytes; }
+      : bytes_(std::make_unique_for_overwrite<std::byte[]>(count * kJumboFrameBytes)) {}
+  std::byte* at(size_t index) { return bytes_.get() + index * kJumboFrameBytes; }
 
  private:
   std::unique_ptr<std::byte[]> bytes_;
@@ -146,7 +146,7 @@ class MemoryTransport final : public Transport {
   size_t send_burst(std::span<const TxFrame> frames) override {
     const std::lock_guard lock(hub_->mutex);
     for (const TxFrame& frame : frames) {
-      DRLNET_ASSERT(frame.length > 0 && frame.length <= kMaxFrameBytes);
+      DRLNET_ASSERT(frame.length > 0 && frame.length <= kJumboFrameBytes);
       frame.loans.settle();
       const auto to = hub_->mailboxes.find(id_of(frame.to));
       if (to == hub_->mailboxes.end()) {
@@ -168,7 +168,7 @@ class MemoryTransport final : public Transport {
     return {mailbox_.arm(), 0};
   }
 
-  size_t mtu(const Endpoint&) override { return kMaxFrameBytes; }
+  size_t mtu(const Endpoint&) override { return kJumboFrameBytes; }
   bool reliable() const override { return !hub_->overflowed.load(std::memory_order_relaxed); }
   size_t receive_capacity_bytes() const override { return kQueueFrames * kMinFrameCharge; }
   std::string local_address() const override { return "memory:" + hub_->name; }

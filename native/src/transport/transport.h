@@ -17,14 +17,18 @@
 
 namespace drlnet {
 
-// The largest frame that any link carries: a 9,000-byte Ethernet MTU less IPv4 and UDP headers, in
-// whole 8-byte words so that the frames of a coalesced burst stay aligned.
-constexpr size_t kMaxFrameBytes = 8968;
+// The longest frame that any link carries: loopback's, a 65,536-byte MTU less IPv6 and UDP headers,
+// in whole cache lines. All lengths are whole 8-byte words, so that the frames of a coalesced burst
+// stay aligned.
+constexpr size_t kMaxFrameBytes = 65'472;
+// The longest over Ethernet, a 9,000-byte MTU less IPv4 and UDP headers; and of transports that
+// keep a room for every frame that may be on its way.
+constexpr size_t kJumboFrameBytes = 8968;
 // What a frame takes of receive_capacity_bytes(), however short it is.
 constexpr size_t kMinFrameCharge = 1024;
 // Frame sizes that a client probes besides the largest that its own link takes: jumbo frames over
-// IPv6, Ethernet's usual ones over IPv4 and IPv6, and IPv6's minimum.
-constexpr std::array<size_t, 4> kFrameSizes = {8952, 1472, 1448, 1232};
+// IPv4 and IPv6, Ethernet's usual ones over both, and IPv6's minimum.
+constexpr std::array<size_t, 5> kFrameSizes = {kJumboFrameBytes, 8952, 1472, 1448, 1232};
 
 // Where a frame comes from or goes to; its bytes mean something only to the transport that made it.
 struct Endpoint {

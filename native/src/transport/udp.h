@@ -6,8 +6,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <climits>
-
 #include "transport/transport.h"
 #include "transport/udp_local.h"
 #include "transport/udp_socket.h"
@@ -34,7 +32,6 @@ class SendQueue {
   static constexpr size_t kFrames = 64;
   static constexpr size_t kFrameParts =
       2 * Loans::kMost + 1;  // its own bytes, and what it was lent
-  static_assert(kFrames * kFrameParts <= IOV_MAX);
   struct alignas(cmsghdr) Control {
     std::byte bytes[CMSG_SPACE(sizeof(uint16_t)) + LocalAddresses::kControlBytes];
   };
@@ -45,7 +42,7 @@ class SendQueue {
   std::array<TxFrame, kFrames> frames_;
   std::array<mmsghdr, kFrames> messages_{};
   std::array<size_t, kFrames> frames_of_{};  // each message
-  std::array<iovec, kFrames * kFrameParts> parts_{};
+  std::unique_ptr<iovec[]> parts_;
   std::array<Control, kFrames> controls_{};
   bool segmentation_, connected_;
   const LocalAddresses* local_;

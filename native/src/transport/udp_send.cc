@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 
 #include "base/assert.h"
@@ -11,7 +12,9 @@ namespace drlnet::udp {
 namespace {
 
 // Of one message: an IPv4 datagram is below 65,507 bytes, whatever it is cut into.
-constexpr size_t kMaxRunBytes = 65000;
+constexpr size_t kMaxRunBytes = 65000, kMaxRun = 64;
+// What is lent is not short.
+static_assert(2 * (kMaxRunBytes / Loans::kMinBytes) + kMaxRun <= IOV_MAX);
 
 // Frames that one message can carry: to one endpoint, of one length, the last perhaps shorter.
 size_t run_length(std::span<const TxFrame> frames) {
@@ -46,9 +49,11 @@ iovec* write_parts(const TxFrame& frame, iovec* part) {
 
 SendQueue::SendQueue(bool segmentation, bool connected, const LocalAddresses* local)
     : arena_(std::make_unique_for_overwrite<std::byte[]>(kFrames * kMaxFrameBytes)),
+      parts_(std::make_unique_for_overwrite<iovec[]>(kFrames * kFrameParts)),
       segmentation_(segmentation),
       connected_(connected),
       local_(local) {
+  static_assert(kFrames == kMaxRun);
   for (size_t i = 0; i < kFrames; ++i) frames_[i].data = arena_.get() + i * kMaxFrameBytes;
 }
 
@@ -60,7 +65,7 @@ std::span<TxFrame> SendQueue::reserve(size_t count) {
 size_t SendQueue::fill_messages(std::span<const TxFrame> frames, size_t begin,
                                 size_t single_until) {
   size_t count = 0;
-  iovec* part = parts_.data();
+  iovec* part = parts_.get();
   for (size_t done = begin; done < frames.size(); ++count) {
     const bool single = !segmentation_ || done < single_until;
     const size_t run = single ? 1 : run_length(frames.subspan(done));

@@ -95,22 +95,31 @@ CallId ask(Connection& client, Operation operation, size_t body_bytes = 0) {
   return client.submit(call);
 }
 
-constexpr uint32_t kFragment = kMaxFrameBytes - kHeaderBytes;
+constexpr uint32_t kFragment = kJumboFrameBytes - kHeaderBytes;
 
 }  // namespace
 
 TEST_CASE("the sizes that a client probes begin with the largest that its own link takes") {
-  const std::vector<std::pair<size_t, std::vector<size_t>>> probed = {
-      {8968, {8968, 8952, 1472, 1448, 1232}},
-      {8952, {8952, 1472, 1448, 1232}},  // an MTU of 9000 over IPv6
-      {3371, {3368, 1472, 1448, 1232}},
-      {1472, {1472, 1448, 1232}},
-      {1452, {1448, 1232}},  // an MTU of 1500 over IPv6
-      {1232, {1232}}};
-  for (const auto& [mtu, expected] : probed) {
-    WatchingTransport silent(true);
+  struct Probes {
+    size_t mtu, receive_capacity_bytes;
+    std::vector<size_t> expected;
+  };
+  const std::vector<Probes> probes = {
+      {65508, 1 << 20, {65472, 8968, 8952, 1472, 1448, 1232}},  // loopback
+      {65508, 300 << 10, {8968, 8952, 1472, 1448, 1232}},       // half of it holds four
+      {65508, 200 << 10, {8968, 8952, 1472, 1448, 1232}},
+      {65508, 1000, {8968, 8952, 1472, 1448, 1232}},
+      {8972, 1 << 20, {8968, 8952, 1472, 1448, 1232}},  // an MTU of 9000
+      {8952, 1 << 20, {8952, 1472, 1448, 1232}},        // over IPv6
+      {3371, 1 << 20, {3368, 1472, 1448, 1232}},
+      {1472, 1 << 20, {1472, 1448, 1232}},
+      {1452, 1 << 20, {1448, 1232}},  // an MTU of 1500 over IPv6
+      {1232, 1 << 20, {1232}}};
+  for (const auto& [mtu, receive_capacity_bytes, expected] : probes) {
+    WatchingTransport silent(true, kMaxFrameBytes);
     const auto address = udp::resolve(silent.local_address().substr(std::strlen("udp://")))[0];
-    Connection client({std::make_unique<WatchingTransport>(true, mtu), udp::to_endpoint(address)},
+    Connection client({std::make_unique<WatchingTransport>(true, mtu, receive_capacity_bytes),
+                       udp::to_endpoint(address)},
                       "test");
     client.progress();
     std::vector<size_t> sizes;

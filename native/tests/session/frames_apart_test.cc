@@ -88,7 +88,7 @@ TEST_CASE("a server joins no frames to a client that cannot take them, and joins
   bench.add_client(std::move(joined), server);
   bench.exercise();
   CHECK(watched_apart.joined() == 0);
-  CHECK(watched_apart.single() > kBytes / kMaxFrameBytes);
+  CHECK(watched_apart.single() > kBytes / kJumboFrameBytes);
   CHECK(watched_joined.joined() > 0);
 }
 
@@ -105,13 +105,13 @@ TEST_CASE("a client joins no frames to a server that cannot take them") {
     bench.sessions.expire(now_ns() + Sessions::kSilenceNs + 1'000'000'000);
     bench.exercise();
     CHECK((watched.joined() == 0) == !takes_joined_frames);
-    CHECK(watched.single() > kBytes / kMaxFrameBytes / 8);
+    CHECK(watched.single() > kBytes / kJumboFrameBytes / 8);
   }
 }
 
 TEST_CASE("hellos and welcomes go apart before anything is known") {
   // Nothing but hellos: nobody answers.
-  WatchingTransport silent(true);
+  WatchingTransport silent(true, kMaxFrameBytes);
   const auto address = udp::resolve(silent.local_address().substr(std::strlen("udp://")))[0];
   Connection client(
       {std::move(connect(silent.local_address()).transport), udp::to_endpoint(address)}, "test");

@@ -18,7 +18,7 @@ class NarrowTransport final : public Transport {
   std::vector<std::vector<std::byte>> sent;
 
   NarrowTransport() {
-    for (size_t i = 0; i < frames_.size(); ++i) frames_[i].data = &memory_[i * kMaxFrameBytes];
+    for (size_t i = 0; i < frames_.size(); ++i) frames_[i].data = &memory_[i * kJumboFrameBytes];
   }
   std::span<TxFrame> reserve(size_t count) override {
     return std::span(frames_).first(std::min(count, frames_.size()));
@@ -34,7 +34,7 @@ class NarrowTransport final : public Transport {
   }
   std::span<const RxFrame> recv_burst() override { return {}; }
   WaitPoint arm() override { return {}; }
-  size_t mtu(const Endpoint&) override { return kMaxFrameBytes; }
+  size_t mtu(const Endpoint&) override { return kJumboFrameBytes; }
   bool reliable() const override { return true; }
   size_t receive_capacity_bytes() const override { return 1 << 20; }
   std::string local_address() const override { return "narrow:"; }
@@ -44,7 +44,7 @@ class NarrowTransport final : public Transport {
 
  private:
   std::array<TxFrame, 64> frames_;
-  std::vector<std::byte> memory_ = std::vector<std::byte>(64 * kMaxFrameBytes);
+  std::vector<std::byte> memory_ = std::vector<std::byte>(64 * kJumboFrameBytes);
 };
 
 }  // namespace

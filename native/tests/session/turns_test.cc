@@ -64,7 +64,7 @@ struct CountedBench {
 // How many frames each burst had of a reply that takes four.
 std::vector<size_t> bursts_of_a_reply(bool cheap) {
   CountedBench bench(cheap);
-  std::vector<std::byte> reply(3 * kMaxFrameBytes + 1000);
+  std::vector<std::byte> reply(3 * kJumboFrameBytes + 1000);
   const CallId id = order(*bench.client, 9, reply);
   bench.run_until([&] { return bench.client->done(id); });
   check_pattern(9, reply);

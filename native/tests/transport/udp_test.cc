@@ -88,7 +88,8 @@ TEST_CASE("runs of frames are the same with and without each offload") {
       Link link = udp_link({.receive_offload = receive_offload}, {.segmentation = segmentation});
       const size_t count =
           std::min<size_t>(64, link.server->receive_capacity_bytes() / kMaxFrameBytes);
-      for (const size_t length : {size_t{1}, size_t{999}, size_t{1472}, kMaxFrameBytes}) {
+      for (const size_t length :
+           {size_t{1}, size_t{999}, size_t{1472}, kJumboFrameBytes, kMaxFrameBytes}) {
         for (const size_t last : {size_t{1}, length}) {
           const auto frames = equal_frames(*link.client, link.server_endpoint, count, length);
           frames.back().length = static_cast<uint32_t>(last);
@@ -237,7 +238,8 @@ TEST_CASE("a client's frames are as long as its link takes them, between what al
   in_own_network([] {
     for (const auto& [mtu, longest] : std::vector<std::pair<int, std::array<size_t, 2>>>{
              {65536, {kMaxFrameBytes, kMaxFrameBytes}},
-             {9000, {kMaxFrameBytes, 8952}},
+             {65504, {kMaxFrameBytes, 65456}},
+             {9000, {8972, 8952}},
              {3498, {3470, 3450}},
              {1460, {1432, 1412}},
              {1280, {1252, 1232}}}) {

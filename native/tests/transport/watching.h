@@ -1,5 +1,6 @@
 // A UDP socket that sees what the sender's kernel has joined, as one who reads the link below the
-// kernel would: each datagram as it came, counted, then split. IPv4, unprivileged.
+// kernel would: each datagram as it came, counted, then split, and none that its link is too narrow
+// for. IPv4, unprivileged.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -18,9 +19,11 @@ namespace drlnet::test {
 
 class WatchingTransport final : public Transport {
  public:
-  explicit WatchingTransport(bool takes_joined_frames, size_t mtu = kMaxFrameBytes)
+  explicit WatchingTransport(bool takes_joined_frames, size_t mtu = kJumboFrameBytes,
+                             size_t receive_capacity_bytes = 200 << 10)
       : takes_joined_frames_(takes_joined_frames),
         mtu_(mtu),
+        receive_capacity_bytes_(receive_capacity_bytes),
         fd_(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
     const udp::SocketAddress any = udp::resolve("127.0.0.1:0")[0];
     const int on = 1, buffer_bytes = 4 << 20;
@@ -53,7 +56,7 @@ class WatchingTransport final : public Transport {
   size_t mtu(const Endpoint&) override { return mtu_; }
   bool reliable() const override { return false; }
   bool takes_joined_frames() const override { return takes_joined_frames_; }
-  size_t receive_capacity_bytes() const override { return 200 << 10; }
+  size_t receive_capacity_bytes() const override { return receive_capacity_bytes_; }
   std::string local_address() const override {
     udp::SocketAddress address;
     socklen_t length = sizeof address.storage;
@@ -93,6 +96,7 @@ class WatchingTransport final : public Transport {
       if (segment > 0) frame_bytes = static_cast<size_t>(segment);
     }
     const size_t total = static_cast<size_t>(length);
+    if (frame_bytes > mtu_) return true;  // the link would have lost it
     ++(frame_bytes < total ? joined_ : single_);
     for (size_t at = 0; at < total; at += frame_bytes) {
       rx_frames_.push_back({from, {into + at, std::min(frame_bytes, total - at)}});
@@ -101,7 +105,7 @@ class WatchingTransport final : public Transport {
   }
 
   bool takes_joined_frames_;
-  size_t mtu_;
+  size_t mtu_, receive_capacity_bytes_;
   int fd_;
   std::unique_ptr<std::byte[]> tx_ = std::make_unique<std::byte[]>(64 * kMaxFrameBytes);
   std::unique_ptr<std::byte[]> rx_ = std::make_unique<std::byte[]>(kMessages * kMessageBytes);

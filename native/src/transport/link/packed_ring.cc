@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/prefetch.h"
+#include "base/streaming_copy.h"
 
 namespace drlnet::link {
 namespace {
@@ -44,7 +45,8 @@ void PackedRing::fetch_to_write(uint64_t bytes) const {
   if (begin != nullptr) prefetch_to_write(begin, bytes);
 }
 
-void PackedRing::push(uint32_t bytes) {
+void PackedRing::push(uint32_t bytes, bool streamed) {
+  streamed_ |= streamed;
   PackedDescriptor& descriptor = descriptors_[next_];
   std::atomic_ref(descriptor.length).store(bytes, std::memory_order_relaxed);
   // The driver looks at them in turn: the first one shows it all.
@@ -58,6 +60,7 @@ void PackedRing::push(uint32_t bytes) {
 
 void PackedRing::tell() {
   if (untold_ == 0 || !open()) return;
+  if (std::exchange(streamed_, false)) streaming_fence();
   PackedDescriptor& descriptor = descriptors_[first_untold_];
   if (direction_ == Direction::from_driver) {
     // Used in order, so that the last one's stands for those before it.

@@ -93,8 +93,8 @@ class PackedRing {
     if (next_ % kMostUntold == 0) tell();
   }
   // Of one to the driver: so many bytes were written into what front() gave. The driver sees it
-  // with the others of its cache line, or by tell().
-  void push(uint32_t bytes);
+  // with the others of its cache line, or by tell(). streamed: by streaming_copy(), some of them.
+  void push(uint32_t bytes, bool streamed = false);
   // Tells the driver of all that is used.
   void tell();
 
@@ -120,6 +120,7 @@ class PackedRing {
   uint16_t next_ = 0, untold_ = 0, last_id_ = 0;
   uint16_t first_untold_ = 0;
   bool turn_ = true, first_untold_turn_ = true;
+  bool streamed_ = false;  // what the driver has not been told of
 };
 
 }  // namespace drlnet::link
