@@ -238,9 +238,7 @@ class FrameSender:
 
 class FrameReceiver:
     def __init__(self, address: str, poll: str) -> None: ...
-    def transfers(
-        self, size: int, frame_bytes: int, latencies_ns: NDArray[np.uint64], budget_s: float
-    ) -> int: ...
+    def transfers(self, size: int, latencies_ns: NDArray[np.uint64], budget_s: float) -> int: ...
 
 def measure_pings(
     client: Client, payload_bytes: int, latencies_ns: NDArray[np.uint64], budget_s: float

@@ -67,8 +67,8 @@ class CoreDistance:
         seen_near = [{look.ns < middle for look in looks} for looks in self.rounds]
         near, far, both = (seen_near.count(kind) for kind in ({True}, {False}, {True, False}))
         words = (
-            "The host moved the cores meanwhile: between them a cache line takes from "
-            f"{low} to {high} ns there and back (rounds: {near} near, {far} far, {both} both). "
+            f"Between the cores a cache line took from {low} to {high} ns there and back, as where "
+            f"a host moves virtual ones (rounds: {near} near, {far} far, {both} both). "
             "What passes bytes between processes goes by that: rounds do not compare with each "
             "other, and ratios are taken within rounds"
         )

@@ -73,11 +73,11 @@ void bind_replay(nb::module_& module) {
              nb::gil_scoped_release release;
              new (self) FrameReceiver(address, poll_of(poll));
            })
-      .def("transfers", [](FrameReceiver& receiver, size_t bytes, size_t frame_bytes,
-                           const Array<uint64_t>& latencies, double budget_s) {
+      .def("transfers", [](FrameReceiver& receiver, size_t bytes, const Array<uint64_t>& latencies,
+                           double budget_s) {
         const Loop loop = loop_of(latencies, budget_s);
         nb::gil_scoped_release release;
-        return receiver.transfers(bytes, frame_bytes, loop);
+        return receiver.transfers(bytes, loop);
       });
 }
 

@@ -23,7 +23,6 @@ from drlnet.bench.rounds import Effort
 from drlnet.bench.worker import WorkerFailed, Workers
 from drlnet.launch.signals import Stop
 
-_FRAME_BYTES = 8968  # as a session's on loopback
 _SENDER, _RECEIVER = "sender", "receiver"
 _ANSWER_S = 60.0
 _LOOK_S = 0.02  # how often a sender looks whether it is to stop
@@ -67,7 +66,7 @@ class _Receiver:
         receiver = native.FrameReceiver(address, poll)
         found = {}
         for size in sizes:
-            latencies = effort.latencies_us(partial(receiver.transfers, size, _FRAME_BYTES))
+            latencies = effort.latencies_us(partial(receiver.transfers, size))
             if len(latencies):
                 found[size] = size / float(np.median(latencies)) * 1e6
         return found

@@ -194,7 +194,7 @@ class _Turns:
 
     def _rate(self, subject: Subject) -> float:
         """Transitions per second of a client."""
-        alone = self._results.rounds[subject.name, INSERT, self._work.name][self._results.number]
+        *_, alone = self._results.rounds[subject.name, INSERT, self._work.name].values()
         return min(SHARE * BY * 1e6 / float(np.mean(alone)), self._work.beside_per_second / 2)
 
     def _dismiss(

@@ -75,8 +75,8 @@ def caption(
         lines.append(
             "Of floor: the p50 of the floor that moves the same bytes, measured at the end of the "
             "same round, over its own (of insertions the mean), median over the rounds: for "
-            "dpdk:local and insertions a memcpy, for udp a bare transfer (GSO, GRO, no header, "
-            "into place) of one buffer; of rows: from random places of a table."
+            "dpdk:local and insertions a memcpy, for udp a bare transfer (64 KB datagrams, no "
+            "header, into place) of one buffer; of rows: from random places of a table."
         )
     if any(record.oversubscribed for record in records):
         lines.append("* fewer cores than threads that poll and clients that insert")

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "session/connection.h"
+#include "session/flow.h"
 #include "wire/frame.h"
 
 namespace drlnet::measure {
@@ -94,19 +95,22 @@ void FrameSender::answer(const RxFrame& request) {
 }
 
 FrameReceiver::FrameReceiver(const std::string& address, Poll poll)
-    : connected_(connect(address)), poll_(poll), memory_(kMostBytes) {}
+    : connected_(connect(address)),
+      poll_(poll),
+      memory_(kMostBytes),
+      frame_bytes_(longest_frame_to(*connected_.transport, connected_.server)) {}
 
-size_t FrameReceiver::transfers(size_t bytes, size_t frame_bytes, const Loop& loop) {
+size_t FrameReceiver::transfers(size_t bytes, const Loop& loop) {
   if (bytes > kMostBytes) {
     throw Error(Status::config, "a transfer of " + std::to_string(bytes) + " bytes",
                 "transfer " + std::to_string(kMostBytes) + " at most");
   }
-  return run(loop, [&] { transfer(bytes, frame_bytes); });
+  return run(loop, [&] { transfer(bytes); });
 }
 
-void FrameReceiver::ask(size_t offset, size_t length, size_t frame_bytes) {
+void FrameReceiver::ask(size_t offset, size_t length) {
   const auto frames = connected_.transport->reserve(1);
-  const Range range{number_, offset, length, frame_bytes, {}};
+  const Range range{number_, offset, length, frame_bytes_, {}};
   std::memcpy(frames[0].data, &range, sizeof range);
   frames[0].to = connected_.server;
   frames[0].length = sizeof range;
@@ -130,8 +134,8 @@ size_t FrameReceiver::take() {
 
 // Nothing is lost while the window fits the receiver's buffer. Where something is all the same, it
 // all goes again: that costs more than a session's repair, and is part of the time.
-void FrameReceiver::transfer(size_t bytes, size_t frame_bytes) {
-  const size_t room = frame_bytes - kHeaderBytes;
+void FrameReceiver::transfer(size_t bytes) {
+  const size_t room = frame_bytes_ - kHeaderBytes;
   const size_t most = connected_.transport->receive_capacity_bytes() / 2;
   const size_t pull = std::max(pull_bytes(static_cast<uint32_t>(most)) / room, size_t{1}) * room;
   const size_t window = std::max(most, pull);
@@ -143,7 +147,7 @@ void FrameReceiver::transfer(size_t bytes, size_t frame_bytes) {
     while (got < bytes) {
       while (asked < bytes && asked + pull <= got + window) {
         const size_t length = std::min(pull, bytes - asked);
-        ask(asked, length, frame_bytes);
+        ask(asked, length);
         asked += length;
       }
       const size_t more = take();

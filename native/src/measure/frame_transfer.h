@@ -36,18 +36,19 @@ class FrameReceiver {
  public:
   FrameReceiver(const std::string& address, Poll poll);
 
-  // Transfers of that many bytes in frames of frame_bytes, a window under way at a time, as pulls
-  // are. Throws Error(timeout) when nothing comes for a second.
-  size_t transfers(size_t bytes, size_t frame_bytes, const Loop& loop);
+  // Transfers of that many bytes in frames as a session tries first, a window under way at a time,
+  // as pulls are. Throws Error(timeout) when nothing comes for a second.
+  size_t transfers(size_t bytes, const Loop& loop);
 
  private:
-  void transfer(size_t bytes, size_t frame_bytes);
-  void ask(size_t offset, size_t length, size_t frame_bytes);
+  void transfer(size_t bytes);
+  void ask(size_t offset, size_t length);
   size_t take();
 
   Connected connected_;
   Poll poll_;
   std::vector<std::byte> memory_;
+  size_t frame_bytes_;
   uint64_t number_ = 0;  // of the transfer: what is late of another one is dropped
 };
 

@@ -1,11 +1,9 @@
 #include "measure/udp_transfer.h"
 
-#include <netinet/udp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -18,9 +16,8 @@ namespace drlnet::measure {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1:0";
-constexpr size_t kSegments = 7;  // of a message: as many whole frames as an IPv4 datagram holds
-constexpr size_t kMessageBytes = kSegments * kJumboFrameBytes;
-static_assert(kMessageBytes < 65'507);
+// As long as the longest frame of a session: what loopback takes whole.
+constexpr size_t kMessageBytes = kMaxFrameBytes;
 constexpr size_t kRoomBytes = 65'536;  // what a receive may write, though nothing so long is sent
 constexpr uint64_t kSilenceNs = 1'000'000'000;
 constexpr int kSleepMs = 50;
@@ -104,7 +101,6 @@ void UdpSender::fill_message(uint64_t bytes) {
 }
 
 void UdpSender::send(uint64_t allowed) {
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(uint16_t))> control{};
   while (sent_ < allowed) {
     fill_message(allowed - sent_);
     msghdr message{};
@@ -112,14 +108,6 @@ void UdpSender::send(uint64_t allowed) {
     message.msg_namelen = to_.length();
     message.msg_iov = parts_.data();
     message.msg_iovlen = parts_.size();
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_UDP;
-    header->cmsg_type = UDP_SEGMENT;
-    header->cmsg_len = CMSG_LEN(sizeof(uint16_t));
-    constexpr uint16_t kSegment = kJumboFrameBytes;
-    std::memcpy(CMSG_DATA(header), &kSegment, sizeof kSegment);
     const ssize_t sent = sendmsg(socket_.fd(), &message, MSG_DONTWAIT);
     if (sent > 0) {
       sent_ += static_cast<uint64_t>(sent);
@@ -128,7 +116,7 @@ void UdpSender::send(uint64_t allowed) {
       ::poll(&room, 1, kSleepMs);
     } else if (errno != EINTR) {
       throw Error(Status::transport, std::string("a bare UDP transfer: ") + std::strerror(errno),
-                  "the kernel must have segmentation offload (GSO) for UDP: Linux 4.18 or later");
+                  "loopback must have its usual MTU of 65,536 bytes: ip link show lo");
     }
   }
 }

@@ -2,8 +2,8 @@
 // from one buffer into another and nothing else.
 // Or from the rows of a table, which lie wherever they were drawn: what the memory that holds them
 // takes beside.
-// Messages are as long as segmentation offload (GSO) allows and arrive joined (GRO), straight into
-// their place: no copy but the kernel's, no header, no retransmission. The receiver allows no more
+// Datagrams are as long as loopback takes, and so are a session's, and arrive straight in their
+// place: no copy but the kernel's, no header, no retransmission. The receiver allows no more
 // bytes than its socket's buffer holds, so that none is lost.
 // Threading: each side is one thread's.
 #pragma once

@@ -25,8 +25,7 @@ Connection::Connection(Connected connected, std::string name)
       outbox_(*transport_),
       name_(std::move(name)),
       client_(random_secret()),
-      pull_window_(static_cast<uint32_t>(std::clamp<size_t>(
-          transport_->receive_capacity_bytes() / 2, kUnaskedBytes, kMaxWindowBytes))),
+      pull_window_(pull_window_of(*transport_)),
       timeout_ns_(kMinTimeoutNs) {
   for (size_t i = 0; i < kLanes; ++i) {
     lanes_[i].calls.resize(kLaneWindow[i]);

@@ -142,7 +142,6 @@ class Connection {
   std::span<const RxFrame> receive_in_place();
   const Call* coming_call();
   Call& parked(CallId id);
-  size_t largest_frame_bytes();
   void say_hello(uint64_t now);
   void on_frame(const RxFrame& frame, uint64_t now);
   void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);

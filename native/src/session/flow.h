@@ -1,6 +1,7 @@
 // How many bytes may be under way between a client and its server, whatever frames they go in.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,6 +22,16 @@ constexpr uint32_t kUnaskedBytes = 4 * kJumboFrameBytes;
 // several of them fit, or each would wait for the one before and a buffer be filled by few.
 constexpr size_t longest_frame_of(size_t frames, size_t bytes) {
   return frames * kMaxFrameBytes <= bytes ? kMaxFrameBytes : kJumboFrameBytes;
+}
+
+// A client's: what it keeps under way of replies, and the longest frame that it tries.
+inline uint32_t pull_window_of(const Transport& transport) {
+  return static_cast<uint32_t>(
+      std::clamp<size_t>(transport.receive_capacity_bytes() / 2, kUnaskedBytes, kMaxWindowBytes));
+}
+inline size_t longest_frame_to(Transport& transport, const Endpoint& server) {
+  return std::min(transport.mtu(server) & ~size_t{7},
+                  longest_frame_of(4, pull_window_of(transport)));
 }
 
 }  // namespace drlnet

@@ -15,10 +15,6 @@ constexpr uint64_t kSettleNs = 5'000'000;
 
 }  // namespace
 
-size_t Connection::largest_frame_bytes() {
-  return std::min(transport_->mtu(server_) & ~size_t{7}, longest_frame_of(4, pull_window_));
-}
-
 void Connection::say_hello(uint64_t now) {
   Hello hello;
   hello.client = client_;
@@ -52,7 +48,7 @@ void Connection::say_hello(uint64_t now) {
     frame->length = static_cast<uint32_t>(frame_bytes);
     traffic_.sent(frame->length);
   };
-  const size_t most = largest_frame_bytes();
+  const size_t most = longest_frame_to(*transport_, server_);
   probe(most);
   for (const size_t usual : kFrameSizes) {
     if (usual < most) probe(usual);
@@ -76,12 +72,13 @@ void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte
   connection_ = header.connection;
   credit_ = header.credit;
   frames_apart_ = (welcome.capabilities & kFramesApart) != 0;
+  const size_t most = longest_frame_to(*transport_, server_);
   // Requests go in frames of that length, too.
-  frame_bytes_ =
-      std::max(frame_bytes_, std::min(frame.size(), longest_frame_of(2, credit_)) & ~size_t{7});
+  frame_bytes_ = std::max(
+      frame_bytes_, std::min({frame.size(), most, longest_frame_of(2, credit_)}) & ~size_t{7});
   if (settle_until_ == 0) settle_until_ = now + kSettleNs;
   // No larger one can come.
-  if (frame.size() >= largest_frame_bytes()) settle_until_ = now;
+  if (frame.size() >= most) settle_until_ = now;
 }
 
 void Connection::resume_calls() {
