@@ -44,6 +44,10 @@ def python_files() -> list[Path]:
     return sorted((ROOT / "drlnet").rglob("*.py"))
 
 
+def files_of_tests() -> list[Path]:
+    return sorted((ROOT / "tests").rglob("*.py"))
+
+
 def native_files() -> list[Path]:
     return sorted(path for path in (ROOT / "native").rglob("*") if path.suffix in {".h", ".cc"})
 
@@ -64,7 +68,7 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", python_files() + native_files(), ids=relative)
+@pytest.mark.parametrize("path", python_files() + files_of_tests() + native_files(), ids=relative)
 def test_file_is_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
 

@@ -1,0 +1,93 @@
+"""`drlnet bench paper` as its user types it: interrupted, role by role, with options that clash."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from system.command import all_ended, command, descendants, finished
+
+from drlnet.bench.paper.phases import FINISHED
+from drlnet.errors import ConfigError, Insecure, TableMismatch
+
+
+def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) -> None:
+    args = ("bench", "paper", "--quick", "--json", "--no-redis", "--transports", "udp")
+    with command(tmp_path, *args, "--out", str(tmp_path)) as running:
+        running.wait_for(r"round 1 of 2: \(b\), \(c\), udp block, 7 KB")
+        running.wait_for(r"round 1 of 2: \(b\), \(c\), udp block, 40 B")
+        below = list(descendants(running.popen.pid))
+        assert running.end(signal.SIGINT) == 128 + signal.SIGINT, running.text()
+    assert all_ended(below)
+    written = json.loads((tmp_path / "paper.json").read_text(encoding="utf-8"))
+    assert written["interrupted"]
+    assert running.last_json() == written
+    assert "interrupted: what is shown" in running.err.decode()
+    subjects = {record["subject"] for record in written["records"]}
+    assert "(c) in-network, udp block" in subjects
+
+
+def test_roles_by_hand(tmp_path: Path) -> None:
+    paper = ("bench", "paper", "--size", "cartpole", "--actors", "1")
+    listen = ("--role", "server", "--server", "udp://127.0.0.1:0")
+    with command(tmp_path, *paper, *listen, "--json") as serving:
+        (address,) = json.loads(serving.wait_for("ready"))["addresses"]
+        with command(tmp_path, *paper, "--role", "actor", "--server", address) as acting:
+            acting.wait_for(f"storing at {address}; Ctrl-C stops it")
+            learner = ("--role", "learner", "--server", address, "--budget-s", "0.05")
+            ended = finished(tmp_path, *paper, *learner)
+            assert ended.popen.returncode == 0, ended.text()
+            assert "(c) in-network: batch + update of 32: p50" in ended.out.decode()
+            other = finished(tmp_path, *paper[:2], "--size", "frame", *learner)
+            assert other.popen.returncode == TableMismatch.exit_code, other.text()
+            assert "same --size" in other.err.decode()
+            assert finished(tmp_path, *paper, *learner, "--json").last_json()["event"] == FINISHED
+            long = (*learner[:-1], "30")
+            with command(tmp_path, *paper, *long) as running:
+                running.wait_for("ping: p50")
+                assert running.end(signal.SIGINT) == 128 + signal.SIGINT, running.text()
+            assert "interrupted" in running.out.decode()
+            assert acting.end(signal.SIGINT) == 128 + signal.SIGINT, acting.text()
+    here = ("--role", "learner", "--server", "udp://127.0.0.1:0", "--layouts", "a")
+    with command(tmp_path, *paper, *here) as waiting:
+        waiting.wait_for("ready: listening on udp://127.0.0.1:")
+        waiting.wait_for("waiting for 1 actors")
+        assert waiting.end(signal.SIGINT) == 128 + signal.SIGINT, waiting.text()
+
+
+@pytest.mark.parametrize("role", ["actor", "learner"])
+def test_a_role_that_nobody_answers_says_so(tmp_path: Path, role: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
+        mute.bind(("127.0.0.1", 0))
+        address = f"udp://127.0.0.1:{mute.getsockname()[1]}"
+        with command(tmp_path, "bench", "paper", "--role", role, "--server", address) as waiting:
+            waiting.wait_for(f"no answer from {address} yet; it has 10 s to start")
+            assert waiting.end(signal.SIGINT) == 128 + signal.SIGINT, waiting.text()
+        if role == "learner":
+            assert "interrupted: nothing was measured until then" in waiting.out.decode()
+
+
+@pytest.mark.parametrize(
+    ("args", "cause"),
+    [
+        (["--netns", "--transports", "udp"], "--netns compares drivers of its own"),
+        (["--quick", "--size", "cartpole"], "--size is of one role"),
+        (["--role", "learner", "--quick"], "--quick is for all roles"),
+        (["--role", "learner", "--batches", "many"], "'many' are no batch sizes"),
+        (["--role", "learner", "--batches", "32,0"], "'32,0' are no batch sizes"),
+        (
+            ["--role", "learner", "--layouts", "a", "--server", "udp://0.0.0.0:0"],
+            "can be reached from other machines",
+        ),
+    ],
+)
+def test_the_command_refuses_what_does_not_fit_together(
+    tmp_path: Path, args: list[str], cause: str
+) -> None:
+    ended = finished(tmp_path, "bench", "paper", "--json", *args)
+    assert ended.popen.returncode in {ConfigError.exit_code, Insecure.exit_code}, ended.text()
+    assert cause in ended.last_json()["error"]["cause"]
+    assert ended.last_json()["error"]["remedy"]
