@@ -307,7 +307,8 @@ size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
     if (lent) lent_bytes += packet->pkt_len;
     for (const rte_mbuf* part = packet; part->next != nullptr; part = part->next) {
       to += part->data_len;
-      copy_lent(to, rte_pktmbuf_mtod(part->next, const std::byte*), part->next->data_len);
+      copy(to, rte_pktmbuf_mtod(part->next, const std::byte*), part->next->data_len,
+           choice_.streamed());
     }
     ring.push(static_cast<uint32_t>(sizeof(Header)) + packet->pkt_len, lent && choice_.streamed());
   }
@@ -317,10 +318,6 @@ size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
   taken_.clear(std::memory_order_release);
   rte_pktmbuf_free_bulk(packets.data(), static_cast<unsigned>(sent));
   return sent;
-}
-
-void VhostPort::copy_lent(std::byte* to, const std::byte* from, size_t bytes) const {
-  choice_.streamed() ? streaming_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
 }
 
 std::byte* VhostPort::place(size_t most_bytes) {
@@ -336,7 +333,7 @@ std::byte* VhostPort::place(size_t most_bytes) {
 }
 
 void VhostPort::send_placed(std::byte* frame, size_t bytes, const Loans& loans) {
-  for (const Loan& loan : loans.all()) copy_lent(loan.place, loan.from, loan.bytes);
+  for (const Loan& loan : loans.all()) copy(loan.place, loan.from, loan.bytes, choice_.streamed());
   std::memcpy(frame - sizeof kHeader, &kHeader, sizeof kHeader);
   rings_[kToDriver].push(static_cast<uint32_t>(sizeof(Header) + bytes),
                          !loans.empty() && choice_.streamed());

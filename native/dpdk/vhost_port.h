@@ -42,7 +42,6 @@ class VhostPort final : public Port {
   // The rings as a driver numbers them: it receives from the first one.
   enum Ring : uint16_t { kToDriver, kFromDriver, kRings };
 
-  void copy_lent(std::byte* to, const std::byte* from, size_t bytes) const;
   bool message_begins();
   void message_ends();
   bool read_rings();
