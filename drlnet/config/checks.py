@@ -156,8 +156,6 @@ def require_loopback(address: str) -> None:
 
 
 def _check_names(config: Config) -> None:
-    # The extension is asked for the names that it has, so that they cannot drift from its code.
-
     replay, server = config.replay, config.server
     _check_sampler("replay", replay.sampler, replay.sampler_options)
     if server.sampler is not None:
@@ -173,14 +171,16 @@ def _check_names(config: Config) -> None:
 def _check_sampler(section: str, name: str, options: Mapping[str, Any]) -> None:
     from drlnet import native
 
-    _check_name(f"{section}.sampler", name, native.sampler_names())
     for key, value in options.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ConfigError(
                 f"{section}.sampler_options.{key} = {value!r}: expected a number",
                 f"give {key} a number",
             )
-    native.check_sampler(name, dict(options))
+    try:
+        native.check_sampler(name, dict(options))  # it knows its names, and what others call them
+    except ConfigError as error:
+        raise ConfigError(f"{section}.sampler: {error.cause}", error.remedy) from error
 
 
 def _check_transport(transport: str, serial: bool) -> None:

@@ -91,10 +91,10 @@ def test_unknown_key_suggests(text: str, suggestion: str) -> None:
         ("learner.report_interval_s=0", "must be above 0"),
         ("algo.gamma=nan", "finite"),
         ("algo.name=dqm", "no such algorithm"),
-        ("replay.sampler=prioritised", "none of that name"),
+        ("replay.sampler=prioritised", "no sampler is named 'prioritised'"),
         ("replay.sampler_options={groups = true}", "expected a number"),
         ("server.sampler_options={groups = 4}", "belong to no sampler"),
-        ("server.sampler=amper", "none of that name"),
+        ("server.sampler=amper", "no sampler is named 'amper'"),
         ("server.transport=upd", "none of that name"),
         ("server.transport=memory", "cannot join processes"),
         ("server.transport=dpdk", "none of that name"),
@@ -110,6 +110,12 @@ def test_wrong_value_names_key_and_expectation(text: str, expected: str) -> None
     assert text.partition("=")[0] in caught.value.cause
     assert expected in caught.value.cause
     assert caught.value.remedy
+
+
+def test_a_sampler_by_the_name_that_others_give_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(ID, sets=["replay.sampler=per"])
+    assert "did you mean 'prioritized'?" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

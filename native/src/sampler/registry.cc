@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 #include <string>
 
@@ -17,9 +18,9 @@ std::unique_ptr<Sampler> make_amper_fr_prefix(const SamplerSpec& spec, uint32_t 
 namespace {
 
 constexpr SamplerKind kKinds[] = {
-    {"prioritized", make_prioritized},
-    {"uniform", make_uniform},
-    {"fifo", make_fifo},
+    {"prioritized", make_prioritized, {"per", "proportional", "sum-tree", "sumtree"}},
+    {"uniform", make_uniform, {"random"}},
+    {"fifo", make_fifo, {"queue"}},
     {"amper-k", make_amper_k},
     {"amper-fr", make_amper_fr},
     {"amper-fr-prefix", make_amper_fr_prefix},
@@ -41,6 +42,11 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+bool is_meant(const SamplerKind& kind, std::string_view name) {
+  if (edit_distance(name, kind.name) <= 1 + kind.name.size() / 3) return true;
+  return !name.empty() && std::ranges::find(kind.synonyms, name) != kind.synonyms.end();
+}
+
 }  // namespace
 
 std::span<const SamplerKind> sampler_kinds() { return kKinds; }
@@ -49,10 +55,13 @@ std::unique_ptr<Sampler> make_sampler(const SamplerSpec& spec, uint32_t leaves) 
   for (const SamplerKind& kind : kKinds) {
     if (kind.name == spec.name) return kind.make(spec, leaves);
   }
-  std::string near, all;
+  std::string lower, near, all;
+  for (const char letter : spec.name) {
+    lower += letter == '_' ? '-' : static_cast<char>(std::tolower(static_cast<uint8_t>(letter)));
+  }
   for (const SamplerKind& kind : kKinds) {
     (all += all.empty() ? "" : ", ") += kind.name;
-    if (edit_distance(spec.name, kind.name) > 1 + kind.name.size() / 3) continue;
+    if (!is_meant(kind, lower)) continue;
     ((near += near.empty() ? "did you mean '" : "' or '") += kind.name);
   }
   throw Error(Status::config, "no sampler is named '" + spec.name + "'",

@@ -2,6 +2,7 @@
 // thread. A new sampler is one file and one line in registry.cc.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,6 +49,8 @@ struct SamplerKind {
   std::string_view name;
   // leaves: number of slots. Throws Error(config) on options it does not know.
   std::unique_ptr<Sampler> (*make)(const SamplerSpec& spec, uint32_t leaves);
+  // What others call it, in lower case: only understood where no sampler is named so.
+  std::array<std::string_view, 4> synonyms{};
 };
 
 std::span<const SamplerKind> sampler_kinds();

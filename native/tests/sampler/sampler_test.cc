@@ -367,14 +367,23 @@ TEST_CASE("a sampler that is left time in between draws what one without it draw
 }
 
 TEST_CASE("unknown samplers and options are refused with a way out") {
-  SamplerSpec spec;
-  spec.name = "prioritised";
-  try {
-    make_sampler(spec, 16);
-    FAIL("accepted");
-  } catch (const Error& error) {
-    CHECK(error.status() == Status::config);
-    CHECK(error.remedy().find("did you mean 'prioritized'?") != std::string::npos);
+  // Misspelt, or called what others call it; nothing comes near the last one.
+  const std::pair<const char*, const char*> wrong[] = {
+      {"prioritised", "did you mean 'prioritized'? "}, {"PER", "did you mean 'prioritized'? "},
+      {"sum_tree", "did you mean 'prioritized'? "},    {"proportional", "'prioritized'? "},
+      {"random", "did you mean 'uniform'? "},          {"amper", "'amper-k' or 'amper-fr'? "},
+      {"nonsense", "choose prioritized, uniform"},
+  };
+  for (const auto& [name, remedy] : wrong) {
+    SamplerSpec spec;
+    spec.name = name;
+    try {
+      make_sampler(spec, 16);
+      FAIL("accepted");
+    } catch (const Error& error) {
+      CHECK(error.status() == Status::config);
+      CHECK_MESSAGE(error.remedy().find(remedy) != std::string::npos, name, ": ", error.remedy());
+    }
   }
   for (const SamplerKind& kind : sampler_kinds()) {
     SamplerSpec with_option = spec_of(kind);
