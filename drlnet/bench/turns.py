@@ -13,7 +13,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -80,18 +80,23 @@ class _Pinger:
     delays: Sequence[RunDelay]
     rounds: dict[tuple[str, str], dict[int, list[float]]] = field(default_factory=dict)
 
-    def ping(self, workload: str, number: int, count: int) -> None:
-        """The round of that number, recorded under the workload."""
-        seen, on_core = [], []
-        for _ in range(count):
-            before = [delay.total_us() for delay in self.delays]
-            latency = self.client.ping()
-            after = [delay.total_us() for delay in self.delays]
-            seen.append(latency)
-            waited = max(late - early for early, late in zip(before, after, strict=True))
-            on_core.append(max(latency - waited, 0.0))
+    def ping(self, stop: Stop, workload: str, number: int, count: int) -> bool:
+        """The round of that number, recorded under the workload; False when stopped before."""
+        seen: list[float] = []
+        on_core: list[float] = []
+        with suppress(KeyboardInterrupt), stop.interrupts():
+            for _ in range(count):
+                before = [delay.total_us() for delay in self.delays]
+                latency = self.client.ping()
+                after = [delay.total_us() for delay in self.delays]
+                seen.append(latency)
+                waited = max(late - early for early, late in zip(before, after, strict=True))
+                on_core.append(max(latency - waited, 0.0))
+        if len(on_core) < count:
+            return False
         self.rounds.setdefault((workload, "ping"), {})[number] = seen
         self.rounds.setdefault((workload, "ping on a core"), {})[number] = on_core
+        return True
 
     @contextmanager
     def server_stopped(self) -> Iterator[None]:
@@ -141,12 +146,17 @@ def measure_turns(
                 distance.begin_round()
                 with pinger.server_stopped():
                     distance.look(cores, f"udp, poll {poll}")
-                pinger.ping(ALONE, number, pings)
+                if not pinger.ping(stop, ALONE, number, pings):
+                    break
                 address = pinger.client.address
                 reader = group.start("reader", ["bench", "bulk-reader", address])
-                if not group.wait_for_line(reader, "ready", _READY_DEADLINE_S):
+                beside = group.wait_for_line(reader, "ready", _READY_DEADLINE_S) and pinger.ping(
+                    stop, BESIDE, number, pings
+                )
+                group.end([reader])  # before the server: it would wait for an answer
+                if not beside:
                     break
-                pinger.ping(BESIDE, number, pings)
-                group.end([reader])
             records += pinger.records()
+        if stop.is_set():
+            break
     return Records(records, {"interrupted": stop.is_set()}, distance)

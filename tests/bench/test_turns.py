@@ -14,6 +14,7 @@ from system.command import all_ended, command, descendants
 from drlnet.bench.records import Record
 from drlnet.bench.run_delay import RunDelay
 from drlnet.bench.turns import ALONE, BESIDE, measure_turns
+from drlnet.client import Client
 from drlnet.launch.signals import Stop
 
 
@@ -69,6 +70,26 @@ def test_turns_records_each_ping_as_seen_and_on_a_core() -> None:
         assert 0 <= on_core.p50_us <= seen.p50_us
         assert on_core.p99_us <= seen.p99_us
         assert seen.p50_us <= seen.p99_us
+
+
+def test_ctrl_c_ends_a_round_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, count = Client.ping, 0
+
+    def ping(client: Client) -> float:
+        nonlocal count
+        count += 1
+        if count == 150:  # in the middle of the second round
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(client)
+
+    monkeypatch.setattr(Client, "ping", ping)
+    with Stop() as stop:
+        measured = measure_turns(stop, rounds=1, pings=100, polls=["block", "busy"])
+    assert count == 150
+    assert measured.more["interrupted"]
+    assert {(record.subject, record.workload) for record in measured.records} == {
+        ("udp, poll block", ALONE)
+    }
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
