@@ -126,7 +126,7 @@ CATALOG: tuple[Metric, ...] = (
         ("limiter_waits.<reason>", "counter", "requests", "that had to wait for the limiter"),
         _LIMITER,
         ("effective_items", "gauge", "items", "Kish's effective sample size of the priorities"),
-        ("sampled_age", "histogram", "us", "how long ago a drawn item's row had come"),
+        ("sampled_age", "histogram", "us", "how long ago a drawn item's row had come; one a round"),
         ("sampled_versions_behind", "gauge", "versions", "of params since then, recent mean"),
         ("priority_mass", "gauge", "priority", "sum of the stored priorities, p^alpha"),
         ("priority_maximum", "gauge", "priority", "largest so far: what a new item gets"),

@@ -198,7 +198,8 @@ class Table {
   uint64_t applied_updates_ = 0, stale_updates_ = 0;
   WaitTimes waits_;
   Freshness freshness_;
-  // Of the last batch that was drawn, until settle() has taken note of it.
+  // Of the last batch that was drawn, until settle() has taken note of it. One a round: which one
+  // says nothing of its age, and to note each takes 60 ns.
   struct Seen {
     double skew;
     uint64_t number;  // of one of its items
