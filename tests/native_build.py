@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -39,9 +40,12 @@ def build(target: str = "all") -> None:
     for tool in ("cmake", "ctest", "ninja"):
         if shutil.which(tool) is None:
             pytest.fail(f"{tool} is missing; run: pip install '.[test]'", pytrace=False)
-    run(
-        *("cmake", "-S", str(ROOT / "native"), "-B", str(BUILD), "-G", "Ninja"),
-        *("-DDRLNET_TESTS=ON", "-DDRLNET_WERROR=ON"),
-        timeout_s=120,
-    )
-    run("cmake", "--build", str(BUILD), "-j", jobs(), "--target", target, timeout_s=900)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "being-built").open("w") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)  # two that build in one folder ruin it
+        run(
+            *("cmake", "-S", str(ROOT / "native"), "-B", str(BUILD), "-G", "Ninja"),
+            *("-DDRLNET_TESTS=ON", "-DDRLNET_WERROR=ON"),
+            timeout_s=120,
+        )
+        run("cmake", "--build", str(BUILD), "-j", jobs(), "--target", target, timeout_s=900)

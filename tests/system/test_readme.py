@@ -41,4 +41,9 @@ def test_ci_runs_the_same_test_line() -> None:
     assert f"{install} && {test}" in (ROOT / "README.md").read_text(encoding="utf-8")
     steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     begun = steps.index(install.replace("install", "install -q") + " </dev/null")
-    assert any(step.startswith(f"{test} ") for step in steps[begun:])
+    # In three processes: what one is given is left out by the last, and nothing else is.
+    computing = f'  {test} -p no:cacheprovider "${{computing[@]}}"'
+    assert computing in steps and "start_beside computing_tests 0" in steps[begun:]
+    assert 'apart=("${computing[@]}" "${commands[@]}")' in steps
+    run = [step.split(" </dev/null")[0] for step in steps[begun:] if step.startswith(f"{test} ")]
+    assert run == [f'{test} "${{commands[@]}}"', f'{test} "${{apart[@]/#/--ignore=}}"']
