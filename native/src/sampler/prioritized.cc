@@ -48,13 +48,10 @@ class Prioritized final : public Sampler {
   bool settle(const Random& random) override {
     if (updated_) {
       catch_up();
-    } else if (plan_.before != random) {
-      plan(plan_.places.size(), random);
-    } else if (may_draw_ahead()) {
-      ahead_slots_.resize(plan_.places.size());
-      ahead_probabilities_.resize(plan_.places.size());
-      draw_planned(ahead_slots_, ahead_probabilities_);
-      drawn_ahead_ = true;
+    } else {
+      // In one part: a look for frames between the two costs more than the plan itself.
+      if (plan_.before != random) plan(plan_.places.size(), random);
+      if (may_draw_ahead()) draw_ahead();
     }
     return plan_.before != random || may_draw_ahead();
   }
@@ -146,6 +143,13 @@ class Prioritized final : public Sampler {
       slots[i] = found_[order_[place < n ? place : place - n]];
       probabilities[i] = static_cast<float>(static_cast<double>(tree_.get(slots[i])) * scale);
     }
+  }
+
+  void draw_ahead() {
+    ahead_slots_.resize(plan_.places.size());
+    ahead_probabilities_.resize(plan_.places.size());
+    draw_planned(ahead_slots_, ahead_probabilities_);
+    drawn_ahead_ = true;
   }
 
   // Where updates follow upon batches, one that is drawn before its update comes is in vain. Who

@@ -366,6 +366,20 @@ TEST_CASE("a sampler that is left time in between draws what one without it draw
   }
 }
 
+TEST_CASE("a sampler makes the next batch ready in one part") {
+  for (const SamplerKind& kind : sampler_kinds()) {
+    INFO(std::string(kind.name));
+    const Filled filled(kind, 100, 11);
+    Random random(5);
+    std::vector<uint32_t> drawn(32);
+    std::vector<float> probabilities(32);
+    for (int round = 0; round < 3; ++round) {
+      filled.sampler->draw(drawn, probabilities, random);
+      CHECK(!filled.sampler->settle(random));
+    }
+  }
+}
+
 TEST_CASE("unknown samplers and options are refused with a way out") {
   // Misspelt, or called what others call it; nothing comes near the last one.
   const std::pair<const char*, const char*> wrong[] = {
