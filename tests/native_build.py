@@ -42,7 +42,8 @@ def build(target: str = "all") -> None:
             pytest.fail(f"{tool} is missing; run: pip install '.[test]'", pytrace=False)
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "being-built").open("w") as mark:
-        fcntl.flock(mark, fcntl.LOCK_EX)  # two that build in one folder ruin it
+        # Two that build in one folder ruin it. Who has it has deadlines of its own.
+        fcntl.flock(mark, fcntl.LOCK_EX)
         run(
             *("cmake", "-S", str(ROOT / "native"), "-B", str(BUILD), "-G", "Ninja"),
             *("-DDRLNET_TESTS=ON", "-DDRLNET_WERROR=ON"),

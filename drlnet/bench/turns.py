@@ -150,9 +150,9 @@ def measure_turns(
                     break
                 address = pinger.client.address
                 reader = group.start("reader", ["bench", "bulk-reader", address])
-                beside = group.wait_for_line(reader, "ready", _READY_DEADLINE_S) and pinger.ping(
-                    stop, BESIDE, number, pings
-                )
+                beside = False
+                if group.wait_for_line(reader, "ready", _READY_DEADLINE_S):
+                    beside = pinger.ping(stop, BESIDE, number, pings)
                 group.end([reader])  # before the server: it would wait for an answer
                 if not beside:
                     break

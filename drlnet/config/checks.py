@@ -180,7 +180,8 @@ def _check_sampler(section: str, name: str, options: Mapping[str, Any]) -> None:
     try:
         native.check_sampler(name, dict(options))  # it knows its names, and what others call them
     except ConfigError as error:
-        raise ConfigError(f"{section}.sampler: {error.cause}", error.remedy) from error
+        key = "sampler_options" if name in native.sampler_names() else "sampler"
+        raise ConfigError(f"{section}.{key}: {error.cause}", error.remedy) from error
 
 
 def _check_transport(transport: str, serial: bool) -> None:

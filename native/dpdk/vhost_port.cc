@@ -307,8 +307,8 @@ size_t VhostPort::send(uint16_t, std::span<rte_mbuf*> packets) {
     if (lent) lent_bytes += packet->pkt_len;
     for (const rte_mbuf* part = packet; part->next != nullptr; part = part->next) {
       to += part->data_len;
-      copy(to, rte_pktmbuf_mtod(part->next, const std::byte*), part->next->data_len,
-           choice_.streamed());
+      copy_bytes(to, rte_pktmbuf_mtod(part->next, const std::byte*), part->next->data_len,
+                 choice_.streamed());
     }
     ring.push(static_cast<uint32_t>(sizeof(Header)) + packet->pkt_len, lent && choice_.streamed());
   }
@@ -333,7 +333,8 @@ std::byte* VhostPort::place(size_t most_bytes) {
 }
 
 void VhostPort::send_placed(std::byte* frame, size_t bytes, const Loans& loans) {
-  for (const Loan& loan : loans.all()) copy(loan.place, loan.from, loan.bytes, choice_.streamed());
+  for (const Loan& loan : loans.all())
+    copy_bytes(loan.place, loan.from, loan.bytes, choice_.streamed());
   std::memcpy(frame - sizeof kHeader, &kHeader, sizeof kHeader);
   rings_[kToDriver].push(static_cast<uint32_t>(sizeof(Header) + bytes),
                          !loans.empty() && choice_.streamed());

@@ -1,7 +1,9 @@
-// The server's end of a link over shared memory: another process writes there what it wants, when
-// it wants. The input is that process: each step writes into the memory, agrees on another layout
-// of it, or has the server receive or send. Nothing outside the memory is touched, what is
-// received lies in its packet, and an honest client is served afterwards.
+// The server's end of a link over shared memory: another process writes there what it wants. The
+// input is that process: each step writes into the memory, agrees on another layout of it, or has
+// the server receive or send. It writes between calls alone, and between place() and
+// send_placed(): what changes within a call is kept harmless by reading it once (PackedRing).
+// Nothing outside the memory is touched, what is received lies in its packet, and an honest client
+// is served afterwards.
 #include "base/assert.h"
 #include "environment.h"
 #include "fuzz.h"

@@ -47,3 +47,5 @@ def test_ci_runs_the_same_test_line() -> None:
     assert 'apart=("${computing[@]}" "${commands[@]}")' in steps
     run = [step.split(" </dev/null")[0] for step in steps[begun:] if step.startswith(f"{test} ")]
     assert run == [f'{test} "${{commands[@]}}"', f'{test} "${{apart[@]/#/--ignore=}}"']
+    started = {step.split()[1] for step in steps if step.startswith("start_beside ")}
+    assert started == {step.split()[1] for step in steps if step.startswith("join ")}

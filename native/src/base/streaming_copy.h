@@ -14,7 +14,7 @@ namespace drlnet {
 // Other threads see it in order with what follows only behind a streaming_fence().
 void streaming_copy(std::byte* to, const std::byte* from, size_t bytes);
 // By it where `streamed`, else through the caches.
-inline void copy(std::byte* to, const std::byte* from, size_t bytes, bool streamed) {
+inline void copy_bytes(std::byte* to, const std::byte* from, size_t bytes, bool streamed) {
   streamed ? streaming_copy(to, from, bytes) : void(std::memcpy(to, from, bytes));
 }
 

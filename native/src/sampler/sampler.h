@@ -49,7 +49,7 @@ struct SamplerKind {
   std::string_view name;
   // leaves: number of slots. Throws Error(config) on options it does not know.
   std::unique_ptr<Sampler> (*make)(const SamplerSpec& spec, uint32_t leaves);
-  // What others call it, in lower case: only understood where no sampler is named so.
+  // What others call it, in lower case: suggested, never taken. The rest is empty.
   std::array<std::string_view, 4> synonyms{};
 };
 

@@ -36,7 +36,7 @@ Destination::Destination(const Places& places)
 
 // Batches that are larger than the caches are written past them.
 void Destination::put(std::byte* to, const std::byte* from, size_t bytes) const {
-  copy(to, from, bytes, memory_.size() >= kStreamedBytes);
+  copy_bytes(to, from, bytes, memory_.size() >= kStreamedBytes);
 }
 
 // Calls visit(bytes of the range before it, place, bytes, again) for each piece of the reply's
