@@ -130,6 +130,7 @@ def test_a_sampler_by_the_name_that_others_give_it() -> None:
 def test_options_that_a_sampler_does_not_take(sampler: str, options: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(ID, sets=[f"replay.sampler={sampler}", f"replay.sampler_options={options}"])
+    assert caught.value.cause.startswith("replay.sampler_options: ")
     assert sampler in caught.value.cause
     assert expected in caught.value.cause
     assert caught.value.remedy
