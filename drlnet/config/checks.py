@@ -72,12 +72,12 @@ def _check_replay(config: Config) -> None:
             f"set replay.error_buffer to {math.ceil(least)} or more, or leave it out",
         )
     streams = config.actor.num_actors * config.actor.envs_per_actor
-    window = 2 * config.algo.n_step
-    if replay.capacity < 2 * streams * window:
+    least_rows = 4 * streams * config.algo.horizon
+    if replay.capacity < least_rows:
         raise Deadlock(
             f"replay.capacity = {replay.capacity} is too small for {streams} environments and "
-            f"n_step = {config.algo.n_step}: rows are overwritten before they make an item",
-            f"set replay.capacity to {2 * streams * window} or more",
+            f"items of {config.algo.horizon} steps: rows are overwritten before they make an item",
+            f"set replay.capacity to {least_rows} or more",
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from drlnet.config import toml
 from drlnet.config.checks import check, derived
 from drlnet.config.fields import check_limits, convert, field_types, unknown_key, walk
+from drlnet.config.names import remedy_for
 from drlnet.config.tree import AlgoConfig, Config, DqnConfig
 from drlnet.errors import ConfigError
 
@@ -17,9 +18,9 @@ from drlnet.errors import ConfigError
 ALGO_SECTIONS: dict[str, type[AlgoConfig]] = {"dqn": DqnConfig}
 
 
-def known_keys() -> list[str]:
-    """Every dotted key of a config."""
-    return [key for key, _, _ in walk(Config())]
+def known_keys(algo: type[AlgoConfig] = DqnConfig) -> list[str]:
+    """Every dotted key of a config with the settings of that algorithm."""
+    return [key for key, _, _ in walk(Config(algo=algo()))]
 
 
 def load(
@@ -67,23 +68,23 @@ def parse_set(text: str) -> tuple[str, Any]:
 def build(values: Mapping[str, Any]) -> Config:
     """A config from dotted keys, defaults elsewhere; checks keys, types and limits."""
     sections: dict[str, dict[str, Any]] = {}
-    known = known_keys()
+    algo = _algo_section(convert("algo.name", values.get("algo.name", AlgoConfig().name), str))
+    known = known_keys(algo)
     for key, value in values.items():
         if key not in known:
             raise unknown_key(key, known)
         section, _, name = key.partition(".")
         sections.setdefault(section, {})[name] = value
     types = field_types(Config)
-    types["algo"] = _algo_section(sections.get("algo", {}))
+    types["algo"] = algo
     parts = {name: _section(kind, name, sections.get(name, {})) for name, kind in types.items()}
     return Config(**parts)
 
 
-def _algo_section(values: Mapping[str, Any]) -> type[AlgoConfig]:
-    name = values.get("name", "dqn")
+def _algo_section(name: str) -> type[AlgoConfig]:
     if name not in ALGO_SECTIONS:
         raise ConfigError(
-            f"algo.name = {name!r}: no such algorithm", f"choose one of {', '.join(ALGO_SECTIONS)}"
+            f"algo.name = {name!r}: no such algorithm", remedy_for(name, [*ALGO_SECTIONS])
         )
     return ALGO_SECTIONS[name]
 

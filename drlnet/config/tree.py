@@ -27,6 +27,11 @@ class AlgoConfig:
 
     name: str = setting("dqn", "the algorithm")
 
+    @property
+    def horizon(self) -> int:
+        """Steps behind its anchor that an item reads at most, 0 for none."""
+        return 0
+
 
 @dataclass(frozen=True)
 class DqnConfig(AlgoConfig):
@@ -41,6 +46,11 @@ class DqnConfig(AlgoConfig):
     adam_epsilon: float = setting(1e-8, "Adam's epsilon", above=0)
     max_grad_norm: float = setting(10.0, "gradients are scaled down to this norm", above=0)
     target_period: int = setting(100, "learner steps between copies to the target net", low=1)
+
+    @property
+    def horizon(self) -> int:
+        """Those of its return."""
+        return self.n_step
 
 
 @dataclass(frozen=True)
@@ -152,7 +162,7 @@ class Config:
     """All settings of a run."""
 
     env: EnvConfig = setting_from(EnvConfig, "the environment")
-    algo: DqnConfig = setting_from(DqnConfig, "the algorithm")
+    algo: AlgoConfig = setting_from(DqnConfig, "the algorithm")
     replay: ReplayConfig = setting_from(ReplayConfig, "the replay table")
     actor: ActorConfig = setting_from(ActorConfig, "the actors")
     learner: LearnerConfig = setting_from(LearnerConfig, "the learner")

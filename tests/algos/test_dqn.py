@@ -10,8 +10,9 @@ import torch
 from oracle import OracleBatch
 from torch.nn import functional
 
-from drlnet.algos import dqn, find_algo
+from drlnet.algos import ALGOS, dqn, find_algo
 from drlnet.config import DqnConfig
+from drlnet.config.load import ALGO_SECTIONS
 from drlnet.envs import EnvSpaces
 from drlnet.errors import ConfigError
 
@@ -146,5 +147,10 @@ def test_unusable_device(device: str) -> None:
 
 
 def test_unknown_algorithm() -> None:
-    with pytest.raises(ConfigError, match="dqnn"):
+    with pytest.raises(ConfigError, match="dqnn") as caught:
         find_algo("dqnn")
+    assert caught.value.remedy == "did you mean 'dqn'?"
+
+
+def test_each_algorithm_has_its_settings() -> None:
+    assert list(ALGOS) == list(ALGO_SECTIONS)

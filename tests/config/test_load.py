@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from drlnet.config import Config, dump, find_recipe, known_keys, load, load_file
-from drlnet.config.fields import walk
+from drlnet.config import AlgoConfig, Config, dump, find_recipe, known_keys, load, load_file
+from drlnet.config.fields import setting, walk
+from drlnet.config.load import ALGO_SECTIONS
 from drlnet.errors import (
     ConfigError,
     Deadlock,
@@ -91,6 +92,7 @@ def test_unknown_key_suggests(text: str, suggestion: str) -> None:
         ("learner.report_interval_s=0", "must be above 0"),
         ("algo.gamma=nan", "finite"),
         ("algo.name=dqm", "no such algorithm"),
+        ("algo.name=[1]", "a text"),
         ("replay.sampler=prioritised", "no sampler is named 'prioritised'"),
         ("replay.sampler_options={groups = true}", "expected a number"),
         ("server.sampler_options={groups = 4}", "belong to no sampler"),
@@ -148,6 +150,26 @@ def test_options_that_a_sampler_does_not_take(sampler: str, options: str, expect
 def test_settings_that_would_hang_are_refused(sets: list[str]) -> None:
     with pytest.raises(Deadlock):
         load(ID, sets=sets)
+
+
+@dataclasses.dataclass(frozen=True)
+class BanditConfig(AlgoConfig):
+    """An algorithm whose items are one row."""
+
+    temperature: float = setting(0.5, "of its choices", above=0)
+
+
+def test_an_algorithm_has_settings_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ALGO_SECTIONS, "bandit", BanditConfig)
+    config = load(ID, sets=["algo.name=bandit", "algo.temperature=2"])
+    assert config.algo == BanditConfig("bandit", 2.0)
+    file = tmp_path / "config.toml"
+    file.write_text(dump(config))
+    assert load_file(file) == config
+    with pytest.raises(UnknownKey, match="n_step"):
+        load(ID, sets=["algo.name=bandit", "algo.n_step=3"])
 
 
 def test_derived_error_buffer_cannot_deadlock() -> None:
