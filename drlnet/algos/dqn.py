@@ -31,7 +31,7 @@ from drlnet.client import Batch, Column, Item, View
 from drlnet.config import DqnConfig
 from drlnet.envs import EnvSpaces, Rows
 from drlnet.errors import ConfigError
-from drlnet.nets import NETS
+from drlnet.nets import Mlp
 
 Floats = npt.NDArray[np.float32]
 
@@ -73,7 +73,7 @@ def row(rows: Rows, action: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]
 
 def make_net(config: DqnConfig, spaces: EnvSpaces) -> nn.Module:
     """The Q network; its initial params follow from torch's seed."""
-    return NETS["mlp"](spaces.obs_shape, spaces.num_actions, config.hidden_sizes, config.dueling)
+    return Mlp(spaces.obs_shape, spaces.num_actions, config.hidden_sizes, config.dueling)
 
 
 def initial_priorities(config: DqnConfig, num_streams: int) -> NStepErrors:

@@ -1,10 +1,6 @@
-"""Policies: one file each, and one line here."""
-
-from __future__ import annotations
+"""Policies: how an actor chooses its actions, one file each."""
 
 from drlnet.policies.epsilon_greedy import EpsilonGreedy
 from drlnet.policies.ladder import epsilon_ladder
 
-POLICIES = {"epsilon_greedy": EpsilonGreedy}
-
-__all__ = ["POLICIES", "EpsilonGreedy", "epsilon_ladder"]
+__all__ = ["EpsilonGreedy", "epsilon_ladder"]
