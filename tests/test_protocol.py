@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from drlnet.errors import _BY_STATUS
+from drlnet.metrics.catalog import OPERATIONS
 
 NATIVE = Path(__file__).resolve().parents[1] / "native"
 DOCUMENT = (NATIVE / "PROTOCOL.md").read_text(encoding="utf-8")
@@ -54,9 +55,9 @@ def test_kinds_of_frames() -> None:
 
 def test_operations_and_their_lanes() -> None:
     rows = re.findall(r"^\| (\d+) (\w+) \| (\w+) \| [^|]+ \| [^|]+ \|$", DOCUMENT, re.MULTILINE)
-    assert {name: int(number) for number, name, _ in rows} == enumerators(
-        "wire/frame.h", "Operation"
-    )
+    operations = enumerators("wire/frame.h", "Operation")
+    assert {name: int(number) for number, name, _ in rows} == operations
+    assert [*operations] == [*OPERATIONS], "metrics of the others would belong to no name"
     lane_of = source("wire/frame.h").split("constexpr Lane lane_of", 1)[1].split("\n}\n", 1)[0]
     lanes, cases = {}, []
     for word, name in re.findall(r"(Operation|Lane)::(\w+)[:;]", lane_of):

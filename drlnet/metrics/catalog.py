@@ -17,6 +17,7 @@ Kind = Literal["counter", "gauge", "histogram", "text"]
 OPERATIONS = (
     *("ping", "open_table", "lease", "resume", "release", "append", "sample"),
     *("update_priorities", "publish", "fetch", "stats", "report"),
+    *("read_items", "new_priorities"),
 )
 # What may stand for a part of a name in angle brackets. Clients, tables and transports have the
 # names that they were given, dots included.

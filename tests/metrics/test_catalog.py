@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drlnet.metrics.catalog import CATALOG, as_table, find, matches
+from drlnet.metrics.catalog import CATALOG, OPERATIONS, as_table, find, matches
 
 METRICS = Path(__file__).resolve().parents[2] / "drlnet" / "metrics" / "METRICS.md"
 
@@ -17,7 +17,9 @@ def test_patterns_are_unique() -> None:
 
 
 def test_the_document_holds_the_table() -> None:
-    assert as_table() in METRICS.read_text(encoding="utf-8"), "put catalog.as_table() there"
+    document = METRICS.read_text(encoding="utf-8")
+    assert as_table() in document, "put catalog.as_table() there"
+    assert f"is an operation: {', '.join(OPERATIONS)}." in " ".join(document.split())
 
 
 @pytest.mark.parametrize(
