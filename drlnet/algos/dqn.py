@@ -30,8 +30,7 @@ from drlnet.algos.n_step_errors import NStepErrors
 from drlnet.client import Batch, Column, Item, View
 from drlnet.config import DqnConfig
 from drlnet.envs import EnvSpaces, Rows
-from drlnet.errors import ConfigError
-from drlnet.nets import Mlp
+from drlnet.nets import Mlp, usable_device
 
 Floats = npt.NDArray[np.float32]
 
@@ -94,19 +93,6 @@ def n_step_targets(
     before = torch.cat([torch.ones_like(factor[:, :1]), factor[:, :-1]], 1)
     returns = torch.where(inside, before * reward, 0.0).sum(1)
     return returns, factor[:, -1]
-
-
-def usable_device(name: str) -> torch.device:
-    """The torch device of that name; ConfigError when this machine or this torch has none such."""
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(
-            f"learner.device = {name!r} cannot be used: {str(error).splitlines()[0]}",
-            "set learner.device to cpu, or to a device that torch finds",
-        ) from error
-    return device
 
 
 class Learner:

@@ -47,7 +47,7 @@ def learn(
 
     drlnet learn CartPole-v1 --server udp://10.0.0.2:7447 --max-seconds 300
     """
-    from drlnet.cli.training import check_device, finish, learn_view
+    from drlnet.cli.training import finish, learn_view
     from drlnet.config import load
     from drlnet.envs import find_spaces
     from drlnet.metrics import RunFolder
@@ -61,9 +61,10 @@ def learn(
     find_spaces(settings.env.id, settings.env.kwargs)
     output = Output(json)
 
+    from drlnet.nets import usable_device
     from drlnet.roles.learn import learn as learn_role
 
-    check_device(settings.learner.device)
+    usable_device(settings.learner.device)
     with until_stopped() as stop:
         folder = RunFolder.create(settings)
         settings = folder.read_config()

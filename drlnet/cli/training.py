@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from drlnet.cli.output import Output
 from drlnet.dashboard import ProgressView
-from drlnet.errors import ConfigError, DrlnetError, TransportError
+from drlnet.errors import DrlnetError, TransportError
 from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
 
 if TYPE_CHECKING:
@@ -22,19 +22,6 @@ if TYPE_CHECKING:
 READING_INTERVAL_S = 0.5
 _ATTEMPT_S = 0.5  # to find a server that may start later
 _ANSWER_DEADLINE_S = 5.0
-
-
-def check_device(name: str) -> None:
-    """Raises ConfigError when torch has no such device here."""
-    import torch
-
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"learner.device = {name!r} cannot be used: {reason}", "use --set learner.device=cpu"
-        ) from error
 
 
 @contextmanager
