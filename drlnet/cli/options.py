@@ -10,6 +10,9 @@ import typer
 
 DEFAULT_ADDRESS = "udp://127.0.0.1:7447"
 EAL_VARIABLE = "DRLNET_EAL"  # read when DPDK starts
+# In words: `--help` does not wait for what knows them. A test holds them against it.
+SAMPLERS = "prioritized, uniform, fifo, amper-k, amper-fr, amper-fr-prefix"
+TRANSPORTS = "udp, dpdk:local, dpdk:memif, dpdk:virtio-user"
 
 
 def _print_config_help(asked: bool) -> None:
@@ -123,8 +126,7 @@ SamplerOption = Annotated[
     typer.Option(
         "--sampler",
         metavar="NAME",
-        help="how items are drawn: prioritized, uniform, fifo, amper-k, amper-fr, "
-        "amper-fr-prefix; its options are replay.sampler_options (--set); "
+        help=f"how items are drawn: {SAMPLERS}; its options are replay.sampler_options (--set); "
         "the same for learner and actors [dim](default prioritized)[/dim]",
     ),
 ]

@@ -24,8 +24,7 @@ TransportOption = Annotated[
     typer.Option(
         "--transport",
         metavar="NAME",
-        help="what its processes talk over: udp, dpdk:local, dpdk:memif, dpdk:virtio-user "
-        "[dim](default udp)[/dim]",
+        help=f"what its processes talk over: {options.TRANSPORTS} [dim](default udp)[/dim]",
     ),
 ]
 SerialOption = Annotated[

@@ -24,8 +24,8 @@ SamplerOption = Annotated[
     typer.Option(
         "--sampler",
         metavar="NAME",
-        help="draw by it in every table: prioritized, uniform, fifo, amper-k, amper-fr, "
-        "amper-fr-prefix; its options are server.sampler_options (--set) "
+        help=f"draw by it in every table: {options.SAMPLERS}; its options are "
+        "server.sampler_options (--set) "
         "[dim](default: as the clients of a table ask)[/dim]",
     ),
 ]

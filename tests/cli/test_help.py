@@ -9,7 +9,10 @@ import typer
 from rich.text import Text
 from typer.testing import CliRunner
 
+from drlnet import native
+from drlnet.cli import options
 from drlnet.cli.main import app
+from drlnet.config.transports import LISTEN
 
 COLUMNS = 80
 
@@ -34,3 +37,8 @@ def test_help_fits(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> No
     _, *rest = (command.help or "").split("\n\n")  # the first paragraph is wrapped by typer
     for line in "\n".join(rest).splitlines():
         assert Text.from_markup(line).cell_len <= COLUMNS - 2, "it is broken in a second place"
+
+
+def test_what_may_be_chosen_is_all_there_is() -> None:
+    assert ", ".join(native.sampler_names()) == options.SAMPLERS
+    assert ", ".join(LISTEN) == options.TRANSPORTS
