@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,7 @@ def make_envs(
 ) -> tuple[RowEnv, EnvSpaces]:
     """Makes `num_envs` copies of an environment.
 
+    env_id: as gymnasium.make takes it; of "module:id" the module, which registers it, is imported.
     vectorization: "sync" steps them in a loop, "async" in a process each, "vector_entry_point"
     takes the environment's own vectorised form (CartPole's steps 16 environments 3 times faster).
     autoreset_mode: for the first two; an own form has the mode that it declares. Errors:
@@ -80,8 +82,11 @@ def find_spaces(
 
 
 def _find(env_id: str) -> None:
+    module, _, registered_id = env_id.rpartition(":")
+    if module:
+        _import(module)
     try:
-        gym.spec(env_id)
+        gym.spec(registered_id)
     except (gym.error.Error, ImportError) as error:
         near = difflib.get_close_matches(env_id, list(gym.registry), n=3, cutoff=0.5)
         if not near:  # another capitalisation is nearer than its letters say
@@ -92,6 +97,17 @@ def _find(env_id: str) -> None:
             remedy = f"did you mean {' or '.join(near)}? {remedy}"
         raise UnknownEnvironment(
             f"no environment {env_id!r} is registered with gymnasium", remedy
+        ) from error
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # a module is someone else's code
+        raise UnknownEnvironment(
+            f"module {module!r}, which should register an environment, cannot be imported: "
+            f"{_one_line(error)}",
+            "install it, or name its folder in PYTHONPATH",
         ) from error
 
 
