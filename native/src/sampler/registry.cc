@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cctype>
-#include <numeric>
 #include <string>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 #include "sampler/sampler.h"
 
@@ -25,22 +25,6 @@ constexpr SamplerKind kKinds[] = {
     {"amper-fr", make_amper_fr},
     {"amper-fr-prefix", make_amper_fr_prefix},
 };
-
-// Levenshtein's.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
 
 bool is_meant(const SamplerKind& kind, std::string_view name) {
   if (edit_distance(name, kind.name) <= 1 + kind.name.size() / 3) return true;

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <numeric>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 #include "transport/dpdk.h"
 #include "transport/memory.h"
@@ -15,21 +15,6 @@ constexpr TransportKind kKinds[] = {
     {"dpdk", dpdk::listen, dpdk::connect, dpdk::is_loopback, dpdk::shard},
     {"memory", memory::listen, memory::connect, memory::is_loopback, memory::shard},
 };
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replace = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 [[noreturn]] void throw_unknown(const std::string& address, std::string_view scheme) {
   std::string near, all;

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 #include "base/histogram.h"
 #include "base/mapping.h"
@@ -212,6 +213,16 @@ TEST_CASE("every status has a name of its own, also unknown ones") {
 TEST_CASE("an error shows its cause and its remedy on lines of their own") {
   CHECK(std::string(Error(Status::config, "cause", "remedy").what()) == "cause\nremedy");
   CHECK(std::string(Error(Status::config, "cause", "").what()) == "cause");
+}
+
+TEST_CASE("a distance counts the letters that differ") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("", "udp") == 3);
+  CHECK(edit_distance("udp", "") == 3);
+  CHECK(edit_distance("udp", "udp") == 0);
+  CHECK(edit_distance("upd", "udp") == 2);
+  CHECK(edit_distance("prioritised", "prioritized") == 1);
+  CHECK(edit_distance("kitten", "sitting") == 3);
 }
 
 }  // namespace drlnet::test
