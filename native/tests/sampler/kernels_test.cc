@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "sampler/kernels/kernel.h"
+#include "sampler/masses.h"
 #include "sampler/sampler.h"
 #include "sampler/sum_tree.h"
 
@@ -43,27 +44,6 @@ std::vector<float> priorities(size_t count, uint64_t seed) {
     all.push_back(std::ldexp(1 + static_cast<float>(random.uniform()), exponent));
   }
   return all;
-}
-
-// Masses among which many targets are hard to place.
-enum class Masses { mostly_zero, equal, twelve_orders, near_float_max, denormal };
-constexpr Masses kMasses[] = {Masses::mostly_zero, Masses::equal, Masses::twelve_orders,
-                              Masses::near_float_max, Masses::denormal};
-
-float mass_of(Masses kind, Random& random) {
-  switch (kind) {
-    case Masses::mostly_zero:
-      return random.below(30) == 0 ? static_cast<float>(random.uniform()) : 0.0f;
-    case Masses::equal:
-      return 1;
-    case Masses::twelve_orders:
-      return static_cast<float>(std::pow(10.0, 12 * random.uniform() - 6));
-    case Masses::near_float_max:
-      return random.below(2) == 0 ? FLT_MAX : 1.0f;
-    case Masses::denormal:
-      return FLT_TRUE_MIN * static_cast<float>(random.below(5));
-  }
-  return 0;
 }
 
 // Ascending in [0, total]: some anywhere, others where one leaf ends and the next begins, to within

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "sampler/masses.h"
 
 namespace drlnet::test {
 namespace {
@@ -30,38 +31,6 @@ SumTree tree_of(const std::vector<float>& masses, const Kernel& kernel) {
   SumTree tree(count, kernel);
   tree.set(all_leaves(count), masses);
   return tree;
-}
-
-// Masses that make float sums suffer.
-enum class Shape { twelve_orders, nearly_none, extremes, one_giant, denormal };
-constexpr Shape kShapes[] = {Shape::twelve_orders, Shape::nearly_none, Shape::extremes,
-                             Shape::one_giant, Shape::denormal};
-
-float mass_of(Shape shape, Random& random) {
-  switch (shape) {
-    case Shape::twelve_orders:
-      return static_cast<float>(std::pow(10.0, 12 * random.uniform() - 6));
-    case Shape::nearly_none:
-      return random.below(40) == 0 ? static_cast<float>(std::pow(10.0, 24 * random.uniform() - 12))
-                                   : 0.0f;
-    case Shape::extremes:
-      return random.below(3) == 0 ? FLT_MAX : random.below(2) == 0 ? FLT_MIN : 0.0f;
-    case Shape::one_giant:
-      return 1e-6f;
-    case Shape::denormal:
-      return FLT_TRUE_MIN * static_cast<float>(random.below(5));
-  }
-  return 0;
-}
-
-std::vector<float> masses_of(Shape shape, uint32_t count, uint64_t seed) {
-  Random random(seed);
-  std::vector<float> masses(count);
-  for (float& mass : masses) mass = mass_of(shape, random);
-  float& one = masses[random.below(count)];
-  if (shape == Shape::one_giant) one = 1e6f;
-  if (one == 0) one = shape == Shape::denormal ? FLT_TRUE_MIN : 1.0f;
-  return masses;
 }
 
 // For each leaf the least target that lands behind it, by bisection over all doubles in
@@ -117,9 +86,9 @@ TEST_CASE("a target falls under the leaf that a plain prefix sum names") {
 TEST_CASE("a leaf's interval of targets is as wide as its mass") {
   for (const Kernel* kernel : kernels()) {
     for (const uint32_t leaves : {1u, 2u, 15u, 17u, 256u, 257u, 5000u}) {
-      for (const Shape shape : kShapes) {
-        INFO(std::string(kernel->name), " leaves ", leaves, " shape ", static_cast<int>(shape));
-        const std::vector<float> masses = masses_of(shape, leaves, leaves);
+      for (const Masses kind : kMasses) {
+        INFO(std::string(kernel->name), " leaves ", leaves, " masses ", static_cast<int>(kind));
+        const std::vector<float> masses = masses_of(kind, leaves, leaves);
         const SumTree tree = tree_of(masses, *kernel);
         const std::vector<double> ends = boundaries(tree, leaves);
         long double prefix = 0, worst = 0;
@@ -139,11 +108,11 @@ TEST_CASE("a leaf's interval of targets is as wide as its mass") {
 TEST_CASE("whatever rounding does, a leaf of mass 0 is never found") {
   for (const Kernel* kernel : kernels()) {
     for (uint64_t seed = 1; seed <= 300; ++seed) {
-      const Shape shape = kShapes[seed % std::size(kShapes)];
+      const Masses kind = kMasses[seed % std::size(kMasses)];
       INFO(std::string(kernel->name), " seed ", seed);
       Random random(seed);
       const auto leaves = static_cast<uint32_t>(1 + random.below(6000));
-      const SumTree tree = tree_of(masses_of(shape, leaves, seed), *kernel);
+      const SumTree tree = tree_of(masses_of(kind, leaves, seed), *kernel);
       std::vector<double> targets(1000);
       for (double& target : targets) target = random.uniform() * tree.total();
       targets[0] = tree.total();
