@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "client/sample_stream.h"
 #include "client/writer.h"
+#include "patience.h"
 #include "server/server.h"
 #include "transport/faulty.h"
 #include "transport/placing.h"
@@ -49,7 +50,7 @@ inline TableSpec spec_of(uint64_t capacity = 10'000, LimiterSpec limiter = {}) {
   return spec;
 }
 
-inline ClientOptions options_of(const RunningServer& server, uint64_t timeout_ns = 20'000'000'000) {
+inline ClientOptions options_of(const RunningServer& server, uint64_t timeout_ns = kPatienceNs) {
   return {server.address(), "test", timeout_ns, Poll::adaptive};
 }
 

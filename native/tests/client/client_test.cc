@@ -33,7 +33,7 @@ TEST_CASE("what is written is sampled, stored once, bare and through a faulty ne
       const SampleLayout layout(spec);
       for (const uint32_t n : {1u, 32u, 5000u}) {
         std::vector<std::byte> reply(layout.total_bytes(n));
-        learner->sample(table, n, reply, deadline_in(20'000'000'000));
+        learner->sample(table, n, reply, deadline_in(kPatienceNs));
         check_sample(spec, reply, n);
         std::vector<uint64_t> keys(n);
         std::memcpy(keys.data(), reply.data() + layout.keys(n), n * 8);
@@ -63,7 +63,7 @@ TEST_CASE("a stream of samples goes on through faults, its batches exact") {
   std::vector<std::vector<std::byte>> memory(4, std::vector<std::byte>(layout.total_bytes(2000)));
   SampleStream stream(*client, table, 2000, {memory.begin(), memory.end()});
   for (int i = 0; i < 60; ++i) {
-    check_sample(spec, memory[stream.next(deadline_in(20'000'000'000))], 2000);
+    check_sample(spec, memory[stream.next(deadline_in(kPatienceNs))], 2000);
   }
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("an expired deadline names the limiter, and the network") {
   StreamWriter writer(client, table, spec, client.lease(table, 1), {});
   write(writer, 1, 0, 40);
   writer.flush();
-  client.sample(table, 8, reply, deadline_in(5'000'000'000));
+  client.sample(table, 8, reply, deadline_in(kPatienceNs));
   check_sample(spec, reply, 8);
   CHECK(metric(client, "table.replay.items_drawn") == 8);
   const std::string address = server->address();
@@ -189,7 +189,7 @@ TEST_CASE("the limiter holds back appends, not the samples that release them") {
   std::vector<std::byte> reply(layout.total_bytes(50));
   uint64_t drawn = 0;
   while (drawn < 4 * 1500) {
-    learner.sample(table, 50, reply, deadline_in(20'000'000'000));
+    learner.sample(table, 50, reply, deadline_in(kPatienceNs));
     check_sample(spec, reply, 50);
     drawn += 50;
     const uint64_t created = metric(learner, "table.replay.items_created");
@@ -197,7 +197,7 @@ TEST_CASE("the limiter holds back appends, not the samples that release them") {
   }
   // Let the rest of the appends in: every insertion needs its draws.
   while (metric(learner, "table.replay.rows") < 2000) {
-    learner.sample(table, 50, reply, deadline_in(20'000'000'000));
+    learner.sample(table, 50, reply, deadline_in(kPatienceNs));
   }
   writing.join();
 }
@@ -234,14 +234,14 @@ TEST_CASE("a long append that the limiter holds is not passed by short ones that
   std::vector<std::byte> reply(SampleLayout(spec).total_bytes(20));
   int batches = 0;
   for (; !through && batches < 1000; ++batches) {
-    learner.sample(table, 20, reply, deadline_in(20'000'000'000));
+    learner.sample(table, 20, reply, deadline_in(kPatienceNs));
   }
   CHECK(through);
   through = true;
   // What the short ones still have under way goes in by the draws that it waits for.
   while (!ended) {
     if (metric(learner, "server.waiting_requests") == 0) continue;
-    learner.sample(table, 20, reply, deadline_in(20'000'000'000));
+    learner.sample(table, 20, reply, deadline_in(kPatienceNs));
   }
   short_writer.join();
   long_writer.join();

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <thread>
 
-#include "base/clock.h"
 #include "client/bench.h"
 #include "readings.h"
 #include "transport/forwarding.h"
@@ -49,7 +48,7 @@ TEST_CASE("any thread may read a server that runs, sleeps, was stopped or never 
     CHECK(reading<std::string>(server.read_metrics(), "server.version") == "1.2.3");
     std::thread running([&] { server.run(); });
     {
-      Client client({server.addresses().front(), "test", 20'000'000'000, poll});
+      Client client({server.addresses().front(), "test", kPatienceNs, poll});
       std::atomic<int> answered = 0;
       std::vector<std::thread> readers;
       for (int reader = 0; reader < 3; ++reader) {
@@ -82,8 +81,8 @@ TEST_CASE("latencies of all clients are one, of those that are gone too") {
   Client observer(options_of(server));
   CHECK_FALSE(has_reading(observer.stats(), "server.ping.latency"));
   {
-    Client first({server.address(), "first", 20'000'000'000, Poll::adaptive});
-    Client second({server.address(), "second", 20'000'000'000, Poll::adaptive});
+    Client first({server.address(), "first", kPatienceNs, Poll::adaptive});
+    Client second({server.address(), "second", kPatienceNs, Poll::adaptive});
     ping(first, 30);
     ping(second, 12);
     first.report({});
@@ -106,7 +105,7 @@ TEST_CASE("latencies of all clients are one, of those that are gone too") {
 TEST_CASE("a client whose session had ended comes back, and its calls count once") {
   RunningServer server;
   Client observer(options_of(server));
-  Client other({server.address(), "other", 20'000'000'000, Poll::adaptive});
+  Client other({server.address(), "other", kPatienceNs, Poll::adaptive});
   Connected connected = connect(server.address());
   auto leaving = std::make_unique<LeavingTransport>(std::move(connected.transport));
   LeavingTransport& transport = *leaving;
@@ -144,8 +143,8 @@ TEST_CASE("who waits for the limiter is seen: why, how often, and how long") {
   LimiterSpec limiter;
   limiter.min_size = 30;
   const TableSpec spec = spec_of(10'000, limiter);
-  Client learner({server.address(), "learner", 20'000'000'000, Poll::adaptive});
-  Client actor({server.address(), "actor", 20'000'000'000, Poll::adaptive});
+  Client learner({server.address(), "learner", kPatienceNs, Poll::adaptive});
+  Client actor({server.address(), "actor", kPatienceNs, Poll::adaptive});
   const uint32_t table = learner.open_table(spec);
   std::vector<std::byte> reply(SampleLayout(spec).total_bytes(4));
   const auto sample = [&] { learner.sample(table, 4, reply, deadline_in(20'000'000)); };
@@ -161,8 +160,8 @@ TEST_CASE("who waits for the limiter is seen: why, how often, and how long") {
   write(writer, 1, 0, 60);
   writer.flush();
   learner.publish(std::vector<std::byte>(10));
-  learner.sample(table, 4, reply, deadline_in(5'000'000'000));
-  learner.sample(table, 4, reply, deadline_in(5'000'000'000));
+  learner.sample(table, 4, reply, deadline_in(kPatienceNs));
+  learner.sample(table, 4, reply, deadline_in(kPatienceNs));
   const Metrics after = actor.stats();
   CHECK(reading<std::string>(after, "peer.learner.waiting_for").empty());
   const double waited_s = reading<double>(after, "peer.learner.limiter_wait_s.min_size");

@@ -7,8 +7,6 @@
 namespace drlnet::test {
 namespace {
 
-constexpr uint64_t kDeadlineNs = 20'000'000'000;
-
 std::vector<uint64_t> keys_of(const SampleLayout& layout, std::span<const std::byte> reply,
                               uint32_t n) {
   std::vector<uint64_t> keys(n);
@@ -31,9 +29,9 @@ TEST_CASE("items that are read by their keys are what was sampled, bare and thro
     const SampleLayout layout(spec);
     for (const uint32_t n : {1u, 32u, kMaxReadKeys}) {
       std::vector<std::byte> sampled(layout.total_bytes(n)), read(layout.total_bytes(n));
-      client->sample(table, n, sampled, deadline_in(kDeadlineNs));
+      client->sample(table, n, sampled, deadline_in(kPatienceNs));
       const std::vector<uint64_t> keys = keys_of(layout, sampled, n);
-      client->read_items(table, keys, read, deadline_in(kDeadlineNs));
+      client->read_items(table, keys, read, deadline_in(kPatienceNs));
       check_sample(spec, read, n);
       CHECK(keys_of(layout, read, n) == keys);
       const auto rows = static_cast<ptrdiff_t>(layout.lengths(n));
@@ -76,7 +74,7 @@ TEST_CASE("what cannot be read is refused and named") {
   std::vector<std::byte> reply(layout.total_bytes(1));
   const auto read = [&](uint32_t which, size_t count) {
     const std::vector<uint64_t> keys(count, 5);
-    return error_of([&] { client.read_items(which, keys, reply, deadline_in(kDeadlineNs)); });
+    return error_of([&] { client.read_items(which, keys, reply, deadline_in(kPatienceNs)); });
   };
   CHECK(read(table, 0).status() == Status::config);
   CHECK(read(table, kMaxReadKeys + 1).status() == Status::config);
@@ -86,7 +84,7 @@ TEST_CASE("what cannot be read is refused and named") {
         Status::unknown_table);
   // Nobody holds the item: an answer, not an error.
   const std::vector<uint64_t> keys = {5};
-  client.read_items(table, keys, reply, deadline_in(kDeadlineNs));
+  client.read_items(table, keys, reply, deadline_in(kPatienceNs));
   CHECK(keys_of(layout, reply, 1)[0] == kNoKey);
 }
 

@@ -33,7 +33,7 @@ class RunningShards {
         connected.transport = std::make_unique<PlacingTransport>(std::move(connected.transport));
       }
       result.push_back(std::make_unique<Client>(
-          std::move(connected), ClientOptions{address, "test", 20'000'000'000, Poll::adaptive}));
+          std::move(connected), ClientOptions{address, "test", kPatienceNs, Poll::adaptive}));
       CHECK(result.back()->shard() == shard);
       CHECK(result.back()->shards() == servers_.size());
       CHECK(result.back()->boot() == result.front()->boot());
@@ -85,7 +85,7 @@ TEST_CASE("batches of several shards lie in one piece, whatever the network does
       const BatchLayout layout(spec, n);
       std::vector<std::byte> batch(table.bytes(layout));
       for (int round = 0; round < 3; ++round) {
-        table.sample(layout, batch, deadline_in(20'000'000'000));
+        table.sample(layout, batch, deadline_in(kPatienceNs));
         check_sample(spec, batch, n);
         // All have the same priority, a sixth of which each stream holds.
         CHECK(sum_of_probabilities(spec, batch, n) ==
@@ -95,7 +95,7 @@ TEST_CASE("batches of several shards lie in one piece, whatever the network does
       std::vector<std::span<std::byte>> buffers(memory.begin(), memory.end());
       ShardedStream stream(table, layout, buffers);
       for (int round = 0; round < 5; ++round) {
-        check_sample(spec, buffers[stream.next(deadline_in(20'000'000'000))], n);
+        check_sample(spec, buffers[stream.next(deadline_in(kPatienceNs))], n);
       }
     }
   }
@@ -118,7 +118,7 @@ TEST_CASE("a batch that came too late is whole when it is asked for again, elsew
   fill(table, clients, spec, 3, 40);
   const BatchLayout layout(spec, kItems);
   std::vector<std::byte> batch(table.bytes(layout));
-  table.sample(layout, batch, deadline_in(20'000'000'000));
+  table.sample(layout, batch, deadline_in(kPatienceNs));
   check_sample(spec, batch, kItems);
   CHECK(error_of([&] {
           table.sample(BatchLayout(spec, 0), batch, deadline_in(1'000'000));

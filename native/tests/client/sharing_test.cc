@@ -47,17 +47,17 @@ TEST_CASE("a sample that came too late holds up neither samples of another size 
   writer.flush();
   for (int i = 0; i < 80; ++i) {
     std::vector<std::byte> reply(layout.total_bytes(33));
-    client.sample(table, 33, reply, deadline_in(5'000'000'000));
+    client.sample(table, 33, reply, deadline_in(kPatienceNs));
     check_sample(spec, reply, 33);
   }
   std::vector<std::vector<std::byte>> memory(3, std::vector<std::byte>(layout.total_bytes(8)));
   SampleStream stream(client, table, 8, {memory.begin(), memory.end()});
   for (int i = 0; i < 80; ++i) {
-    check_sample(spec, memory[stream.next(deadline_in(5'000'000'000))], 8);
+    check_sample(spec, memory[stream.next(deadline_in(kPatienceNs))], 8);
   }
   // One of those that were late is still there for who asks for it.
   std::vector<std::byte> reply(layout.total_bytes(20));
-  client.sample(table, 20, reply, deadline_in(5'000'000'000));
+  client.sample(table, 20, reply, deadline_in(kPatienceNs));
   check_sample(spec, reply, 20);
 }
 
@@ -76,14 +76,14 @@ TEST_CASE("a batch wakes who waits for it, whichever thread was the last to rece
     for (size_t round = 0; round < kRounds; ++round) {
       TableSpec spec = spec_of();
       spec.name += std::to_string(batch) + "-" + std::to_string(round);
-      Client learner({server.address(), "learner", 20'000'000'000, Poll::block});
+      Client learner({server.address(), "learner", kPatienceNs, Poll::block});
       const uint32_t table = learner.open_table(spec);
       std::vector<std::vector<std::byte>> memory(
           3, std::vector<std::byte>(SampleLayout(spec).total_bytes(batch)));
       SampleStream stream(learner, table, batch, {memory.begin(), memory.end()});
       uint64_t taken_ns = 0;
       std::thread taker([&] {
-        stream.next(deadline_in(20'000'000'000));
+        stream.next(deadline_in(kPatienceNs));
         taken_ns = now_ns();
       });
       const std::string waits = "table." + spec.name + ".limiter_waits.min_size";
@@ -176,14 +176,14 @@ TEST_CASE("reports cannot spoil the statistics of others") {
   Metrics named;
   named.set(std::string(65'000, 'n'), uint64_t{5});  // with its prefix longer than a text may be
   named.set("after", uint64_t{6});
-  Client wordy({server.address(), std::string(40, 'w'), 20'000'000'000, Poll::adaptive});
+  Client wordy({server.address(), std::string(40, 'w'), kPatienceNs, Poll::adaptive});
   wordy.report(named);
   CHECK(metric(client, "client." + std::string(40, 'w') + ".after") == 6);
 }
 
 TEST_CASE("a client's name is shown without control characters") {
   RunningServer server;
-  Client client({server.address(), "a\x1b[31mred\n", 20'000'000'000, Poll::adaptive});
+  Client client({server.address(), "a\x1b[31mred\n", kPatienceNs, Poll::adaptive});
   CHECK(metric(client, "peer.a?[31mred?.frames_received") > 0);
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("clients of one name are told apart, and a name is one part of a dotte
   RunningServer server;
   const auto named = [&](const std::string& name) {
     return std::make_unique<Client>(
-        ClientOptions{server.address(), name, 20'000'000'000, Poll::adaptive});
+        ClientOptions{server.address(), name, kPatienceNs, Poll::adaptive});
   };
   Metrics figure;
   auto first = named("actor.x"), second = named("actor.x"), third = named("actor.x~2");
@@ -221,7 +221,7 @@ TEST_CASE("a deadline holds although something always moves") {
 TEST_CASE("threads that share a client all get their answers") {
   RunningServer server;
   const TableSpec spec = spec_of();
-  Client client({server.address(), "test", 20'000'000'000, Poll::block});
+  Client client({server.address(), "test", kPatienceNs, Poll::block});
   const uint32_t table = client.open_table(spec);
   StreamWriter writer(client, table, spec, client.lease(table, 1), {});
   write(writer, 1, 0, 200);
@@ -236,7 +236,7 @@ TEST_CASE("threads that share a client all get their answers") {
   {
     SampleStream stream(client, table, 500, {memory.begin(), memory.end()});
     for (int i = 0; i < 100; ++i) {
-      check_sample(spec, memory[stream.next(deadline_in(20'000'000'000))], 500);
+      check_sample(spec, memory[stream.next(deadline_in(kPatienceNs))], 500);
     }
   }
   first.join();
@@ -247,7 +247,7 @@ TEST_CASE("threads that share a client all get their answers") {
 TEST_CASE("a thread that spins for its answer lets another one send what it waits for") {
   RunningServer server;
   const TableSpec spec = spec_of();
-  Client client({server.address(), "test", 20'000'000'000, Poll::busy});
+  Client client({server.address(), "test", kPatienceNs, Poll::busy});
   const uint32_t table = client.open_table(spec);
   const SampleLayout layout(spec);
   std::thread writing([&] {
@@ -256,7 +256,7 @@ TEST_CASE("a thread that spins for its answer lets another one send what it wait
     writer.flush();
   });
   std::vector<std::byte> reply(layout.total_bytes(8));
-  client.sample(table, 8, reply, deadline_in(20'000'000'000));
+  client.sample(table, 8, reply, deadline_in(kPatienceNs));
   check_sample(spec, reply, 8);
   writing.join();
 }
@@ -273,7 +273,7 @@ TEST_CASE("once the session is lost the background thread rests") {
   CHECK(error_of([&] { stream.next(now_ns()); }).status() == Status::timeout);
   server.reset();
   server = std::make_unique<RunningServer>(address);
-  const uint64_t deadline = deadline_in(20'000'000'000);
+  const uint64_t deadline = deadline_in(kPatienceNs);
   while (error_of([&] { client.ping_ns(); }).status() != Status::session_lost) {
     REQUIRE(now_ns() < deadline);
   }

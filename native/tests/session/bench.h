@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/clock.h"
+#include "patience.h"
 #include "session/connection.h"
 #include "session/sessions.h"
 #include "transport/faulty.h"
@@ -116,12 +116,10 @@ struct Bench {
   }
   template <typename Condition>
   void run_until(Condition condition) {
-    const uint64_t deadline = now_ns() + 60'000'000'000;
-    while (!condition()) {
+    test::run_until(condition, [&] {
       for (auto& client : clients) client->progress();
       sessions.poll();
-      REQUIRE(now_ns() < deadline);
-    }
+    });
   }
   void open() {
     run_until([&] {

@@ -10,12 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "patience.h"
 #include "transport/faulty.h"
 #include "transport/transport.h"
 
 namespace drlnet::test {
-
-constexpr uint64_t kPatienceNs = 10'000'000'000;
 
 struct Variant {
   std::string name;
