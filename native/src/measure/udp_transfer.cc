@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "transport/transport.h"

@@ -5,8 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/assert.h"
-
 namespace drlnet {
 namespace {
 

@@ -1,6 +1,4 @@
 // The client's side of a session: long replies, received where they belong.
-#include <algorithm>
-
 #include "session/connection.h"
 
 namespace drlnet {

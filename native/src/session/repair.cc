@@ -1,10 +1,7 @@
 // The client's side of a session: what is sent, when, and sent again.
 #include <algorithm>
 
-#include "base/clock.h"
-#include "base/random.h"
 #include "session/connection.h"
-#include "wire/messages.h"
 
 namespace drlnet {
 namespace {

@@ -4,10 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/assert.h"
 #include "base/clock.h"
 #include "session/flow.h"
-#include "wire/messages.h"
 
 namespace drlnet {
 

@@ -1,7 +1,6 @@
 #include "transport/dpdk.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <mutex>

@@ -1,7 +1,6 @@
 // Several transports of one process on one NIC: a server's shards, a client's sessions.
 #include <array>
 #include <cstdlib>
-#include <map>
 #include <vector>
 
 #include "base/clock.h"

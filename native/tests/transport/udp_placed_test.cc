@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "transport/udp.h"
 #include "transport/variants.h"
 
 namespace drlnet::test {
