@@ -9,7 +9,7 @@ from drlnet.config.names import remedy_for
 from drlnet.errors import ConfigError
 
 # An algorithm's module declares columns, item and row (what a table holds), make_net,
-# initial_priorities (the actor's) and Learner (its loss and its step).
+# initial_priorities (the actor's) and Learner (its loss and its step), all as dqn's are called.
 ALGOS: dict[str, ModuleType] = {"dqn": dqn}
 
 
