@@ -7,6 +7,7 @@
 Importing this package imports matplotlib, so commands import it where they draw.
 """
 
-from drlnet.plots.figure import Axis, Bar, Figure, Line, Mark
+from drlnet.plots.figure import Figure
+from drlnet.plots.panel import Axis, Bar, Line, Mark
 
 __all__ = ["Axis", "Bar", "Figure", "Line", "Mark"]

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
-import numpy.typing as npt
-from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Drawing
@@ -23,64 +19,24 @@ from matplotlib.patches import Patch
 
 from drlnet.errors import ConfigError, cannot_write
 from drlnet.metrics.whole import write_whole
-from drlnet.plots.style import MUTED, RC, WIDTH_INCHES, Look, decades, look, number
-
-Values = Sequence[float] | npt.NDArray[np.float64]
+from drlnet.plots.panel import (
+    Axis,
+    Bar,
+    Line,
+    Mark,
+    draw_bar,
+    draw_line,
+    draw_mark,
+    limit,
+    set_ticks,
+)
+from drlnet.plots.style import RC, WIDTH_INCHES, Look, look
 
 SUFFIXES = (".svg", ".png")
 _PNG_DPI = 150
 _LEFT = 0.008  # margin, as a share of the width
 _TITLE_INCHES, _ROW_INCHES = 0.32, 0.62  # of the figure; of a row of panels: its title and ticks
 _BAR_INCHES, _GROUP_GAP_BARS = 0.135, 0.9
-_MOST_POINTS = 60  # of a line whose points are marked
-
-
-@dataclass(frozen=True)
-class Axis:
-    """log: 10 or 2 for a logarithmic axis; low and high fix its ends where they are given; words
-    makes a tick's label of its value.
-    """
-
-    label: str = ""
-    log: int = 0
-    low: float | None = None
-    high: float | None = None
-    words: Callable[[float], str] = number
-
-
-@dataclass(frozen=True)
-class Line:
-    """y over x. low and high, of the same length: a band around it, or bars from each point."""
-
-    x: Values
-    y: Values
-    low: Values | None = None
-    high: Values | None = None
-    spread: str = "band"  # or "bars"
-    steps: bool = False  # a value holds until the next one
-
-    @property
-    def has_points(self) -> bool:
-        """Whether its points are marked: there are few, and they are what was measured."""
-        return len(self.x) <= _MOST_POINTS and not self.steps
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A bar to `value`, a thin line from there to `high`, and the value as its label."""
-
-    value: float
-    high: float | None = None
-    label: str | None = None
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A dashed line across the panel at a value of x (or y), with a word at its end."""
-
-    at: float
-    label: str
-    axis: str = "x"
 
 
 class Figure:
@@ -138,11 +94,11 @@ class Figure:
                 for line in [given] if isinstance(given, Line) else given:
                     if line.has_points:
                         self._marked.add(subject)
-                    _draw_line(axes, line, self._look(subject))
+                    draw_line(axes, line, self._look(subject))
             self._axis(axes, "x", x)
             self._axis(axes, "y", y)
             for mark in marks:
-                _draw_mark(axes, mark)
+                draw_mark(axes, mark)
             if any(mark.axis == "x" for mark in marks):
                 axes.set_title(panel, pad=18)  # their words stand between
 
@@ -159,7 +115,7 @@ class Figure:
                 names.append(name)
                 for subject, bar in bars.items():
                     self._bars.add(subject)
-                    _draw_bar(axes, at, bar, self._look(subject))
+                    draw_bar(axes, at, bar, self._look(subject))
                     at += 1
                 at += _GROUP_GAP_BARS
             axes.set_yticks(places, names)
@@ -210,9 +166,9 @@ class Figure:
         """What depends on all that was drawn: ticks, the legend, the figure's height."""
         self._finished = True
         for axes, name, axis in self._axes:
-            _limit(axes, name, axis)
+            limit(axes, name, axis)
         for axes, name, axis in self._axes:
-            _set_ticks(axes, name, axis)
+            set_ticks(axes, name, axis)
         self._drawing.set_figwidth(WIDTH_INCHES)
         legend = self._legend()
         head = _TITLE_INCHES
@@ -274,88 +230,3 @@ def check_suffix(path: Path) -> None:
             f"{path}: a plot is written as {' or '.join(SUFFIXES)}",
             f"name it {path.with_suffix('.svg').name}",
         )
-
-
-def _draw_line(axes: Axes, line: Line, found: Look) -> None:
-    axes.plot(
-        line.x,
-        line.y,
-        color=found.colour,
-        linestyle=found.dashes,
-        linewidth=1.6,
-        marker=found.marker if line.has_points else "",
-        markersize=3.5,
-        drawstyle="steps-post" if line.steps else "default",
-    )
-    if line.low is None and line.high is None:
-        return
-    low = line.y if line.low is None else line.low
-    high = line.y if line.high is None else line.high
-    if line.spread == "bars":
-        axes.vlines(line.x, low, high, color=found.colour, alpha=0.45, linewidth=1.0)
-    else:
-        axes.fill_between(
-            line.x,
-            low,
-            high,
-            color=found.colour,
-            alpha=0.18,
-            linewidth=0,
-            step="post" if line.steps else None,
-        )
-
-
-def _draw_bar(axes: Axes, at: float, bar: Bar, found: Look) -> None:
-    axes.barh(
-        at, bar.value, height=0.82, color=found.colour, hatch=found.hatch, edgecolor="white",
-        linewidth=0,
-    )  # fmt: skip
-    end = bar.value if bar.high is None else max(bar.value, bar.high)
-    if bar.high is not None:
-        axes.hlines(at, bar.value, bar.high, color=found.colour, linewidth=1.1)
-    words = number(float(f"{bar.value:.3g}")) if bar.label is None else bar.label
-    axes.annotate(
-        words, (end, at), xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5
-    )
-
-
-def _draw_mark(axes: Axes, mark: Mark) -> None:
-    if mark.axis == "x":
-        axes.axvline(mark.at, color=MUTED, linestyle=(0, (4, 3)), linewidth=0.9, zorder=1.5)
-        place, transform = (mark.at, 1.0), axes.get_xaxis_transform()
-        turn: dict[str, Any] = {"ha": "center", "va": "bottom", "xytext": (0, 2)}
-    else:
-        axes.axhline(mark.at, color=MUTED, linestyle=(0, (4, 3)), linewidth=0.9, zorder=1.5)
-        place, transform = (0.0, mark.at), axes.get_yaxis_transform()
-        turn = {"ha": "left", "va": "bottom", "xytext": (3, 2)}
-    axes.annotate(
-        mark.label,
-        place,
-        xycoords=transform,
-        textcoords="offset points",
-        fontsize=8,
-        color=MUTED,
-        **turn,
-    )
-
-
-def _limit(axes: Axes, name: str, axis: Axis) -> None:
-    if axis.low is not None or axis.high is not None:
-        (axes.set_xlim if name == "x" else axes.set_ylim)(axis.low, axis.high)
-
-
-def _set_ticks(axes: Axes, name: str, axis: Axis) -> None:
-    one = axes.xaxis if name == "x" else axes.yaxis
-    low, high = (axes.get_xlim if name == "x" else axes.get_ylim)()
-    if axis.log:
-        one.set_minor_locator(ticker.NullLocator())
-        # Labels of x stand side by side: of a third of the width there is room for five or so.
-        pixels = axes.get_window_extent().width if name == "x" else 500
-        subs = decades(low, high, pixels / 55) if axis.log == 10 else (1.0,)
-        one.set_major_locator(ticker.LogLocator(base=axis.log, subs=subs, numticks=11))
-    if axis.log == 2:
-        one.set_major_formatter(
-            ticker.FuncFormatter(lambda value, _: f"$2^{{{math.log2(value):.0f}}}$")
-        )
-    else:
-        one.set_major_formatter(ticker.FuncFormatter(lambda value, _: axis.words(value)))

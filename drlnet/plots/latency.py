@@ -10,7 +10,8 @@ import numpy as np
 
 from drlnet.errors import RunFolderError
 from drlnet.metrics.catalog import find
-from drlnet.plots.figure import Axis, Figure, Line
+from drlnet.plots.figure import Figure
+from drlnet.plots.panel import Axis, Line
 from drlnet.plots.runs import Run, grouped
 from drlnet.plots.style import duration
 

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from drlnet.errors import RunFolderError
-from drlnet.plots.figure import Axis, Figure, Line, Mark
+from drlnet.plots.figure import Figure
+from drlnet.plots.panel import Axis, Line, Mark
 from drlnet.plots.runs import Numbers, Run, grouped, series
 
 Over = Literal["steps", "seconds", "both"]

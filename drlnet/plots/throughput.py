@@ -8,7 +8,8 @@ import numpy as np
 
 from drlnet.errors import RunFolderError
 from drlnet.metrics.catalog import find
-from drlnet.plots.figure import Axis, Figure, Line
+from drlnet.plots.figure import Figure
+from drlnet.plots.panel import Axis, Line
 from drlnet.plots.runs import Numbers, Run, grouped, series
 
 # What each panel adds up.
