@@ -26,37 +26,13 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
                       ", the client version " + std::to_string(hello_header.version),
                   "install the same drlnet on both sides");
   }
-  size_t index = kMaxPeers;
-  for (size_t i = kMaxPeers; i-- > 0;) {
-    if (!peers_[i]) {
-      index = i;
-    } else if (peers_[i]->client == hello.client) {
-      if (peers_[i]->nonce == hello.nonce && peers_[i]->endpoint == frame.from) {
-        index = i;
-        break;
-      }
-      end(i);  // it comes back before its former session went silent
-      index = i;
-    }
-  }
+  const size_t index = place_for(hello, frame.from);
   if (index == kMaxPeers) {
     return refuse(Status::server_full,
                   "the server has " + std::to_string(kMaxPeers) + " clients, its maximum",
                   "end some of them, or start another server");
   }
-  if (!peers_[index]) {
-    auto peer = std::make_unique<Peer>(hello);
-    peer->connection = (static_cast<uint32_t>(random_.bits()) << 12) | static_cast<uint32_t>(index);
-    if (peer->connection == 0) peer->connection = 1u << 12;
-    peer->listener = listener;
-    peer->frames_apart = (hello.capabilities & kFramesApart) != 0;
-    peer->endpoint = frame.from;
-    peer->name = distinct(peer->name);
-    ++peers_on_[listener];
-    share_credit(listener);
-    peers_[index] = std::move(peer);
-    peers_end_ = std::max(peers_end_, index + 1);
-  }
+  if (!peers_[index]) admit(index, listener, hello, frame.from);
   Peer& peer = *peers_[index];
   peer.last_heard_ns = now;
   Welcome welcome;
@@ -71,6 +47,37 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
   header.credit = credits_[peer.listener];
   send_stateless(listener, frame.from, header, std::as_bytes(std::span(&welcome, 1)),
                  frame.data.size());
+}
+
+// The index of the session that this hello, resent, has opened; else the lowest that is free once
+// the client's former session has ended; kMaxPeers when there is none.
+size_t Sessions::place_for(const Hello& hello, const Endpoint& from) {
+  size_t place = kMaxPeers;
+  for (size_t i = kMaxPeers; i-- > 0;) {
+    if (!peers_[i]) {
+      place = i;
+    } else if (peers_[i]->client == hello.client) {
+      if (peers_[i]->nonce == hello.nonce && peers_[i]->endpoint == from) return i;
+      end(i);  // it comes back before its former session went silent
+      place = i;
+    }
+  }
+  return place;
+}
+
+void Sessions::admit(size_t index, uint16_t listener, const Hello& hello, const Endpoint& from) {
+  auto peer = std::make_unique<Peer>(hello);
+  const auto random_bits = static_cast<uint32_t>(random_.bits()) << kIndexBits;
+  peer->connection = random_bits | static_cast<uint32_t>(index);
+  if (peer->connection == 0) peer->connection = 1u << kIndexBits;
+  peer->listener = listener;
+  peer->frames_apart = (hello.capabilities & kFramesApart) != 0;
+  peer->endpoint = from;
+  peer->name = distinct(peer->name);
+  ++peers_on_[listener];
+  share_credit(listener);
+  peers_[index] = std::move(peer);
+  peers_end_ = std::max(peers_end_, index + 1);
 }
 
 // The name itself, or the first of name~2, name~3, ... that no other client has.

@@ -9,10 +9,6 @@
 
 namespace drlnet {
 
-// A connection number is an index below, random bits above, so that a stale one seldom fits.
-constexpr uint32_t kIndexBits = 12;
-static_assert(Sessions::kMaxPeers <= (1u << kIndexBits));
-
 namespace {
 
 // By memcpy, which is faster than the standard library's copy of std::byte, and is asked for no
@@ -109,7 +105,7 @@ void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
     case FrameKind::pull:
       return on_pull(*peer, header);
     case FrameKind::bye:
-      return end(header.connection & ((1u << kIndexBits) - 1));
+      return end(index_of(header.connection));
     default:
       return drop(Drop::kind);  // kinds that only a server sends
   }
@@ -364,7 +360,7 @@ void Sessions::send_stateless(uint16_t listener, const Endpoint& to, FrameHeader
 }
 
 Peer* Sessions::find(uint32_t connection) {
-  const uint32_t index = connection & ((1u << kIndexBits) - 1);
+  const uint32_t index = index_of(connection);
   if (index >= peers_.size() || !peers_[index]) return nullptr;
   return peers_[index]->connection == connection ? peers_[index].get() : nullptr;
 }

@@ -69,9 +69,18 @@ class Sessions {
   uint64_t clock_ns() const { return clock_ns_; }
 
  private:
+  // A connection number is an index below, random bits above, so that a stale one seldom fits.
+  static constexpr uint32_t kIndexBits = 12;
+  static_assert(kMaxPeers <= (1u << kIndexBits));
+  static constexpr uint32_t index_of(uint32_t connection) {
+    return connection & ((1u << kIndexBits) - 1);
+  }
+
   void on_frame(uint16_t listener, const RxFrame& frame, uint64_t now_ns);
   void on_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& header,
                 uint64_t now_ns);
+  size_t place_for(const Hello& hello, const Endpoint& from);
+  void admit(size_t index, uint16_t listener, const Hello& hello, const Endpoint& from);
   void on_request(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload,
                   uint64_t now_ns);
   void on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
