@@ -196,7 +196,13 @@ void Client::wake_watcher() {
 }
 
 std::string Client::explain(const Call& call) const {
+  // Each would have been answered, however long the request is held; fewer may be a stall.
+  constexpr uint32_t kUnansweredAsks = 6;
   const std::string operation = operation_name(call.operation);
+  const bool held = call.state == Call::State::pending || call.state == Call::State::accepted;
+  if (held && call.attempts >= kUnansweredAsks) {
+    return operation + ": the network: the server fell silent while it held the request";
+  }
   switch (call.state) {
     case Call::State::pending:
       switch (static_cast<Wait>(call.wait)) {
