@@ -222,7 +222,8 @@ def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     results = results_of_all()
     results.failed["(b), redis"] = "it died"
     training = Group("learner", BLOCK, SMALL, (32,), training=True, crowded=True)
-    busy = Heard([phase("train", Layout.LEARNER, [1e4])], [Appends(0.1, 0.2, [50.0])])
+    steps = [1e4, 1e4, 4e4]  # 50 of them would take a second
+    busy = Heard([phase("train", Layout.LEARNER, steps)], [Appends(0.1, 0.2, [50.0])])
     results.add(training, 1, busy)
     rows = results.records()
     file = io.StringIO()
@@ -232,13 +233,29 @@ def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     for words in ("Comparison 1", "Comparison 2", "Comparison 3", "it died"):
         assert words in text
     (line,) = [line for line in text.splitlines() if "shared core" in line]
-    assert line.split()[-3:] == ["100.0", "50.00", "50.00"]
+    assert line.split()[-3:] == ["50.0", "50.00", "50.00"]
     for comparison in COMPARISONS:
         lines = " ".join(caption(comparison, [record for _, record in rows]))
         assert "neither is a network" in lines
         assert f"{100 * comparison.low:.1f}% to {100 * comparison.high:.1f}%" in lines
         assert "interfaces" in " ".join(caption(comparison, [], network=True))
     ElementTree.fromstring(plot(rows).svg())
+
+
+def test_where_no_floor_was_measured_nothing_is_said_of_one() -> None:
+    """As between namespaces, where there are no bare transfers."""
+    results = results_of_all()
+    results.bytes_per_second.clear()
+    rows = results.records()
+    file = io.StringIO()
+    show(rows, reductions(rows, "udp block", "udp busy"), [], results, file=file, network=True)
+    assert "floor" not in file.getvalue().lower()
+
+
+def test_groups_are_told_apart_by_their_names() -> None:
+    """What failed, and what the cores' distance was before, is kept by name."""
+    groups = groups_of([BLOCK, BUSY], quick=False)
+    assert len({group.name for group in groups}) == len(groups)
 
 
 @pytest.fixture
