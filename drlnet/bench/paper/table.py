@@ -20,8 +20,8 @@ _THAN_LAYOUTS = {"than (b)": 8, "than (a)": 8}
 _FLOOR = {"floor": 6}  # where there are any
 _TRAINING = (
     "Double DQN steps of a small network on one thread, each with its batch of the base case and "
-    "its update: how many a second, on average. Shared core: the replay's thread of (a) on the learner's core, as on a host "
-    "that has no other to spare."
+    "its update: how many a second, on average. Shared core: the replay's thread of (a) on the "
+    "learner's core, as on a host that has no other to spare."
 )
 _OF_FLOOR = (
     '"Floor": (c) over its round trips by ping plus its bytes at the bare transport\'s rate, both '
