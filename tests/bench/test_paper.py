@@ -18,6 +18,7 @@ from system.command import descendants
 
 import drlnet
 from drlnet.bench.cores import Cores
+from drlnet.bench.paper import access
 from drlnet.bench.paper.comparisons import COMPARISONS, floors, reductions
 from drlnet.bench.paper.groups import (
     REDIS,
@@ -40,7 +41,7 @@ from drlnet.bench.rounds import Effort
 from drlnet.bench.transport import subjects_of
 from drlnet.bench.transport.subjects import Subject
 from drlnet.bench.worker import WorkerFailed
-from drlnet.errors import RoleFailed, TransportError
+from drlnet.errors import ReplayTimeout, RoleFailed, TransportError
 from drlnet.launch.signals import Stop
 
 TINY = Effort(calls=2000, budget_s=0.12, warm_up=2)
@@ -256,6 +257,14 @@ def test_groups_are_told_apart_by_their_names() -> None:
     """What failed, and what the cores' distance was before, is kept by name."""
     groups = groups_of([BLOCK, BUSY], quick=False)
     assert len({group.name for group in groups}) == len(groups)
+
+
+def test_who_waits_for_actors_in_vain_is_told_for_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server may have died meanwhile: that is not for want of actors."""
+    monkeypatch.setattr(access, "_MEETING_S", 0.2)
+    served = access.in_process("udp://127.0.0.1:0", "block", "cartpole", lambda address: None, None)
+    with served as learner, pytest.raises(ReplayTimeout, match=r"2 actors came: .* the limiter: "):
+        learner.wait_for_actors(2)
 
 
 @pytest.fixture
