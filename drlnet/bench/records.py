@@ -11,9 +11,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from drlnet import __version__
 from drlnet.bench.distance import CoreDistance
 from drlnet.errors import cannot_write
-from drlnet.metrics.host import host_facts
+from drlnet.metrics.host import host_facts, source_commit
 from drlnet.metrics.whole import write_whole
 
 Key = tuple[str, str, str]  # subject, operation, workload
@@ -137,15 +138,19 @@ class Records(Generic[M]):
     def to_json(self, indent: int | None = None) -> str:
         """{"machine": {...}, "command": "...", "records": [...], ...}, on one line by default.
 
-        "core_round_trips", beside the machine, where the cores' distance was looked at.
+        "core_round_trips", beside the machine, where the cores' distance was looked at; of drlnet
+        the "version", and the "commit" where it runs from a checkout.
         """
         command = " ".join(["drlnet", *sys.argv[1:]])
         seen = self.distance.in_words() != ""
+        commit = source_commit()
         return json.dumps(
             {
                 "machine": host_facts(),
                 **({"core_round_trips": self.distance.to_dict()} if seen else {}),
                 "command": command,
+                "version": __version__,
+                **({"commit": commit} if commit else {}),
                 "records": [record.to_dict() for record in self.records],
                 **self.more,
             },

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -55,7 +56,7 @@ def _table(
         name: column for name, column in {**_TIMES, **derived}.items() if name not in without
     }
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-    table.add_column("", no_wrap=True, min_width=28)
+    table.add_column("", min_width=28)  # gives way: names may be long, figures are shown whole
     for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
     cell: tuple[str, str] | None = None
@@ -64,7 +65,7 @@ def _table(
             cell = (record.op, record.workload)
             table.add_row(Text(f"{record.op}, {record.workload}", style="bold"))
         table.add_row(
-            Text(f"  {record.subject}{' *' if record.oversubscribed else ''}"),
+            Padding(f"{record.subject}{' *' if record.oversubscribed else ''}", (0, 0, 0, 2)),
             *(column(record) for column in columns.values()),
         )
     return table

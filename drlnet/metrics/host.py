@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import subprocess
 import time
 from pathlib import Path
 
@@ -41,6 +42,30 @@ def host_facts() -> dict[str, str | int | float]:
         except importlib.metadata.PackageNotFoundError:
             facts[package] = "not installed"
     return facts
+
+
+def source_commit() -> str | None:
+    """The commit of the checkout that this package is imported from; None of an installed one.
+
+    "9305d7f", or "9305d7f, changed" where the code is not what was committed.
+    """
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["git", "-C", str(root), *words], capture_output=True, text=True, check=False
+        )
+
+    try:
+        head = git("rev-parse", "--short=7", "HEAD")
+        changed = git("diff", "--quiet", "HEAD", "--", "drlnet", "native").returncode != 0
+    except OSError:  # no git
+        return None
+    if head.returncode != 0:  # another user's checkout, which git does not trust
+        return None
+    return f"{head.stdout.strip()}{', changed' if changed else ''}"
 
 
 def cache_bytes() -> dict[str, int]:

@@ -56,6 +56,7 @@ class Bar:
     value: float
     high: float | None = None
     label: str | None = None
+    behind: str = ""  # the label: what a reader has to know of this one
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,9 @@ def draw_bar(axes: Axes, at: float, bar: Bar, found: Look) -> None:
         axes.hlines(at, bar.value, bar.high, color=found.colour, linewidth=1.1)
     words = number(float(f"{bar.value:.3g}")) if bar.label is None else bar.label
     axes.annotate(
-        words, (end, at), xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5
-    )
+        f"{words}{bar.behind}", (end, at),
+        xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5,
+    )  # fmt: skip
 
 
 def draw_mark(axes: Axes, mark: Mark) -> None:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from drlnet import native
+from drlnet import __version__, native
 from drlnet.bench.cores import Cores
 from drlnet.bench.distance import CoreDistance
 from drlnet.bench.ratios import OfRounds, over
@@ -73,6 +73,7 @@ def test_the_line_stands_below_the_tables_and_in_the_json(
     assert max(len(line) for line in shown.splitlines()) <= 80
     said = json.loads(records.to_json())
     assert list(said)[:2] == ["machine", "core_round_trips"]
+    assert said["version"] == __version__
     assert said["core_round_trips"]["in_words"] == distance.in_words()
     assert said["core_round_trips"]["by_round"][1][0] == {
         "before": "group 0", "ns": 530, "at_s": 0.0,

@@ -18,6 +18,7 @@ from system.command import descendants
 
 import drlnet
 from drlnet.bench.cores import Cores
+from drlnet.bench.paper import access
 from drlnet.bench.paper.comparisons import COMPARISONS, floors, reductions
 from drlnet.bench.paper.groups import (
     REDIS,
@@ -40,7 +41,7 @@ from drlnet.bench.rounds import Effort
 from drlnet.bench.transport import subjects_of
 from drlnet.bench.transport.subjects import Subject
 from drlnet.bench.worker import WorkerFailed
-from drlnet.errors import RoleFailed, TransportError
+from drlnet.errors import ReplayTimeout, RoleFailed, TransportError
 from drlnet.launch.signals import Stop
 
 TINY = Effort(calls=2000, budget_s=0.12, warm_up=2)
@@ -222,7 +223,8 @@ def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     results = results_of_all()
     results.failed["(b), redis"] = "it died"
     training = Group("learner", BLOCK, SMALL, (32,), training=True, crowded=True)
-    busy = Heard([phase("train", Layout.LEARNER, [1e4])], [Appends(0.1, 0.2, [50.0])])
+    steps = [1e4, 1e4, 4e4]  # 50 of them would take a second
+    busy = Heard([phase("train", Layout.LEARNER, steps)], [Appends(0.1, 0.2, [50.0])])
     results.add(training, 1, busy)
     rows = results.records()
     file = io.StringIO()
@@ -232,13 +234,37 @@ def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     for words in ("Comparison 1", "Comparison 2", "Comparison 3", "it died"):
         assert words in text
     (line,) = [line for line in text.splitlines() if "shared core" in line]
-    assert line.split()[-3:] == ["100.0", "50.00", "50.00"]
+    assert line.split()[-3:] == ["50.0", "50.00", "50.00"]
     for comparison in COMPARISONS:
         lines = " ".join(caption(comparison, [record for _, record in rows]))
         assert "neither is a network" in lines
         assert f"{100 * comparison.low:.1f}% to {100 * comparison.high:.1f}%" in lines
         assert "interfaces" in " ".join(caption(comparison, [], network=True))
     ElementTree.fromstring(plot(rows).svg())
+
+
+def test_where_no_floor_was_measured_nothing_is_said_of_one() -> None:
+    """As between namespaces, where there are no bare transfers."""
+    results = results_of_all()
+    results.bytes_per_second.clear()
+    rows = results.records()
+    file = io.StringIO()
+    show(rows, reductions(rows, "udp block", "udp busy"), [], results, file=file, network=True)
+    assert "floor" not in file.getvalue().lower()
+
+
+def test_groups_are_told_apart_by_their_names() -> None:
+    """What failed, and what the cores' distance was before, is kept by name."""
+    groups = groups_of([BLOCK, BUSY], quick=False)
+    assert len({group.name for group in groups}) == len(groups)
+
+
+def test_who_waits_for_actors_in_vain_is_told_for_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server may have died meanwhile: that is not for want of actors."""
+    monkeypatch.setattr(access, "_MEETING_S", 0.2)
+    served = access.in_process("udp://127.0.0.1:0", "block", "cartpole", lambda address: None, None)
+    with served as learner, pytest.raises(ReplayTimeout, match=r"2 actors came: .* the limiter: "):
+        learner.wait_for_actors(2)
 
 
 @pytest.fixture

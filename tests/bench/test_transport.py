@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -113,6 +115,14 @@ def test_udp_block_and_busy_produce_every_cell() -> None:
     show(records, reductions(records), file=file)
     assert max(len(line) for line in file.getvalue().splitlines()) <= 80
     ElementTree.fromstring(plot_bars("Latency", records).svg())
+
+
+def test_bars_are_marked_where_cells_are_oversubscribed() -> None:
+    records = [record("udp busy", 3.0), replace(record("udp block", 60.0), oversubscribed=True)]
+    svg = plot_bars("Latency", records).svg()
+    assert ">60 *<" in svg and ">3<" in svg
+    assert "* fewer cores than threads that poll" in svg
+    assert "*" not in re.findall(r">([^<]*)<", plot_bars("Latency", records[:1]).svg())
 
 
 def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:

@@ -115,6 +115,20 @@ def _wait_for_a_neighbour(side: Side, ip: str) -> None:
         assert time.monotonic() < deadline, f"nothing was heard from {ip}"
 
 
+def test_a_smaller_mtu_at_the_servers_end_is_thought_of(
+    tmp_path: Path, sides: tuple[Side, Side]
+) -> None:
+    client, server = sides
+    assert run_in(client, "ip", "link", "set", client.interface, "mtu", "9000").returncode == 0
+    address = f"dpdk:af_packet:{client.interface},ip=10.7.0.3,to=10.7.0.2"
+    with serving(tmp_path, server, f"dpdk:af_packet:{server.interface},ip=10.7.0.2"):
+        ask = ("stats", "--json", "--server", address)
+        with command(tmp_path, *ask, within=within(client)) as asking:
+            assert asking.end() == 4
+            assert "add ,mtu=" in asking.text() and "serve --listen" not in asking.text()
+        assert stats(tmp_path, client, f"{address},mtu=1500")
+
+
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_training_between_the_namespaces_with_losses_and_a_capture(
     tmp_path: Path, sides: tuple[Side, Side], driver: str

@@ -117,7 +117,7 @@ def _await_meeting(client: native.Client, actors: int) -> None:
         client.sample(client.open_table(spec), 1, place, _MEETING_S)
     except ReplayTimeout as error:
         raise ReplayTimeout(
-            f"not all of {actors} actors came in {_MEETING_S:g} s",
+            f"not all of {actors} actors came: {error.cause}",
             "start them with the same --server, or say how many there are with --actors",
         ) from error
 

@@ -43,6 +43,7 @@ class Group:
     @property
     def name(self) -> str:
         doing = "training, " if self.training else ""
+        doing += "shared core, " if self.crowded else ""
         if not self.batches:
             return f"memory server, {self.transport.name}, {self.workload.words}"
         where = {"network": "(b), (c)", "learner": "(a)", "redis": "(b)"}[self.place]

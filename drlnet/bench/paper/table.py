@@ -16,11 +16,16 @@ from drlnet.bench.tables import console_on, figure, times
 
 _COLUMNS = {"p50 us": 7, "of rounds": 13, "p99 us": 7}  # widths
 _THAN_KERNEL = {"than block": 10, "than busy": 10}
-_THAN_LAYOUTS = {"than (b)": 8, "than (a)": 8, "floor": 6}
+_THAN_LAYOUTS = {"than (b)": 8, "than (a)": 8}
+_FLOOR = {"floor": 6}  # where there are any
 _TRAINING = (
     "Double DQN steps of a small network on one thread, each with its batch of the base case and "
-    "its update; p50. Shared core: the replay's thread of (a) on the learner's core, as on a host "
-    "that has no other to spare."
+    "its update: how many a second, on average. Shared core: the replay's thread of (a) on the "
+    "learner's core, as on a host that has no other to spare."
+)
+_OF_FLOOR = (
+    '"Floor": (c) over its round trips by ping plus its bytes at the bare transport\'s rate, both '
+    "measured beside it in the same round; median over the rounds. "
 )
 Rows = Sequence[tuple[Cell, Record]]
 
@@ -48,7 +53,8 @@ def show(
             if header:
                 console.print(Text(header, style="bold"))
             console.print(_table(block, comparison, reductions, floors, titled=header == ""))
-        for line in caption(comparison, [record for _, record in chosen], network=network):
+        records = [record for _, record in chosen]
+        for line in caption(comparison, records, network=network, floors=bool(floors)):
             console.print(line, style="dim")
     training = _training_table(rows)
     if training is not None:
@@ -84,7 +90,7 @@ def _table(
         box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False, show_header=titled
     )
     table.add_column("", no_wrap=True, width=23)
-    than = _THAN_KERNEL if first else _THAN_LAYOUTS
+    than = _THAN_KERNEL if first else {**_THAN_LAYOUTS, **(_FLOOR if floors else {})}
     for heading, width in {**_COLUMNS, **than}.items():
         table.add_column(heading, justify="right", no_wrap=True, width=width)
     for cell, record in rows:
@@ -100,7 +106,7 @@ def _table(
             f"{figure(record.p50_low_us or 0)}-{figure(record.p50_high_us or 0)}",
             figure(record.p99_us),
             *(_share(shares.get((*key, baseline))) for baseline in baselines),
-            *(() if first else (times(ratios[key]) if key in ratios else "",)),
+            *(() if first or not floors else (times(ratios[key]) if key in ratios else "",)),
         )
     return table
 
@@ -111,7 +117,11 @@ def _share(value: float | None) -> str:
 
 
 def caption(
-    comparison: Comparison, records: Sequence[Record], *, network: bool = False
+    comparison: Comparison,
+    records: Sequence[Record],
+    *,
+    network: bool = False,
+    floors: bool = True,
 ) -> list[str]:
     """What a reader has to know beside the figures."""
     low, high = 100 * comparison.low, 100 * comparison.high
@@ -136,9 +146,8 @@ def caption(
             "transport in the same round, median over the rounds; -50% is half. (a) is the "
             "learner's own memory, beside a server thread on another core, measured right behind "
             "the server of (b) and (c); (b) reads new priorities, draws for itself, reads items, "
-            'writes back; (c) asks the very server of (b). "Floor": (c) over its round trips by '
-            "ping plus its bytes at the bare transport's rate, both measured beside it in the same "
-            f"round; median over the rounds. {what}. {paper}"
+            f"writes back; (c) asks the very server of (b). {_OF_FLOOR if floors else ''}{what}. "
+            f"{paper}"
         )
     link = (
         "All links are pairs of interfaces through the server's host."
@@ -172,7 +181,7 @@ def _training_table(rows: Rows) -> Table | None:
         store = stores.get((cell.op, cell.layout, cell.transport))
         table.add_row(
             f" {cell.layout.value}{place}, {cell.transport}",
-            f"{1e6 / record.p50_us:.1f}",
+            f"{record.per_second:.1f}",
             *(("", "") if store is None else (figure(store.p50_us), figure(store.p99_us))),
         )
     return table

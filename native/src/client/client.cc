@@ -20,6 +20,16 @@ std::string seconds(uint64_t ns) {
   return text;
 }
 
+// A server that has not answered at all: where a NIC's client is, its address says; the server is
+// elsewhere. On Linux, packet sockets stay with a frame that a veth's other end does not take.
+std::string remedy_of_silence(const std::string& address) {
+  if (address.starts_with("dpdk:") && !is_loopback(address)) {
+    return "start a server on that network, or correct to=...; where its interface has a smaller "
+           "MTU than this one, add ,mtu=... (`ip link` shows both)";
+  }
+  return "start it with `drlnet serve --listen " + address + "`, or correct the address";
+}
+
 void sleep_on(const WaitPoint& point, int other_fd, uint64_t until) {
   const uint64_t now = now_ns();
   if (point.fd < 0) until = std::min(until, point.look_again_ns);
@@ -102,8 +112,7 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
           opening ? Status::transport : Status::timeout,
           options_.address + ": waited " + seconds(now - started) + " for " + waited_for() +
               (trouble.empty() ? trouble : " (" + trouble + ")"),
-          opening ? "start it with `drlnet serve --listen " + options_.address +
-                        "`, or correct the address"
+          opening ? remedy_of_silence(options_.address)
                   : "look at `drlnet stats --server " + options_.address + "`, or allow more time");
     }
     if (interrupt_ && started != 0 && now >= interrupt_at) {
@@ -196,7 +205,13 @@ void Client::wake_watcher() {
 }
 
 std::string Client::explain(const Call& call) const {
+  // Each would have been answered, however long the request is held; fewer may be a stall.
+  constexpr uint32_t kUnansweredAsks = 6;
   const std::string operation = operation_name(call.operation);
+  const bool held = call.state == Call::State::pending || call.state == Call::State::accepted;
+  if (held && call.attempts >= kUnansweredAsks) {
+    return operation + ": the network: the server fell silent while it held the request";
+  }
   switch (call.state) {
     case Call::State::pending:
       switch (static_cast<Wait>(call.wait)) {

@@ -108,6 +108,23 @@ TEST_CASE("an expired deadline names the limiter, and the network") {
   CHECK(error.status() == Status::session_lost);
 }
 
+TEST_CASE("a server that dies while its limiter holds a request is not taken for the limiter") {
+  auto server = std::make_unique<RunningServer>();
+  const TableSpec spec = spec_of();
+  Client client(options_of(*server));
+  const uint32_t table = client.open_table(spec);
+  const SampleLayout layout(spec);
+  std::vector<std::byte> reply(layout.total_bytes(8));
+  const auto cause_within = [&](uint64_t ns) {
+    return error_of([&] { client.sample(table, 8, reply, deadline_in(ns)); }).cause();
+  };
+  CHECK(cause_within(200'000'000).find("the limiter") != std::string::npos);
+  server.reset();
+  // A client asks again after a second, then ever less often.
+  CHECK(cause_within(4'000'000'000).find("the network: the server fell silent") !=
+        std::string::npos);
+}
+
 TEST_CASE("nothing listens: the error says so") {
   std::string address;
   {

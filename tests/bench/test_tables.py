@@ -1,0 +1,28 @@
+"""Tables of benchmarks: 80 columns, in which every figure stands whole."""
+
+from __future__ import annotations
+
+import io
+
+from drlnet.bench import tables
+from drlnet.bench.records import Record
+
+
+def _shown(record: Record) -> list[str]:
+    out = io.StringIO()
+    derived = {"per s": lambda _: "132,195,300", "ratio": lambda _: "36.91x"}
+    tables.show([record], derived, [], file=out)
+    return out.getvalue().splitlines()
+
+
+def test_long_names_cost_no_figures() -> None:
+    """They are folded: a figure that is cut short is none."""
+    name = "bare udp block of rows (floor), frames, 3-step"
+    workload = "atari, 2 inserting, to the end of a line of its own and beyond it"
+    lines = _shown(Record("replay", name, workload, "sample 512", 57331.25, 181340.0, 1.0, 1))
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)
+    (figures,) = (line for line in lines if "57331" in line)
+    assert figures.split()[-4:] == ["57331", "181340", "132,195,300", "36.91x"]
+    assert figures.startswith("  bare udp block of rows")
+    assert lines[lines.index(figures) + 1].startswith("  ")  # the rest of the name, below it
