@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -80,18 +81,35 @@ def find_spaces(
 
 
 def _find(env_id: str) -> None:
+    # gymnasium's own form "module:id" names the module whose import registers the id.
+    module, _, name = env_id.rpartition(":")
+    if module:
+        _import(env_id, module)
     try:
-        gym.spec(env_id)
+        gym.spec(name)
     except (gym.error.Error, ImportError) as error:
-        near = difflib.get_close_matches(env_id, list(gym.registry), n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, list(gym.registry), n=3, cutoff=0.5)
         if not near:  # another capitalisation is nearer than its letters say
-            lower = {name.lower(): name for name in gym.registry}
-            near = [lower[n] for n in difflib.get_close_matches(env_id.lower(), lower, 3, 0.5)]
+            lower = {known.lower(): known for known in gym.registry}
+            near = [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 3, 0.5)]
         remedy = "python -c 'import gymnasium; gymnasium.pprint_registry()' lists all"
         if near:
-            remedy = f"did you mean {' or '.join(near)}? {remedy}"
+            prefix = f"{module}:" if module else ""
+            remedy = f"did you mean {' or '.join(prefix + n for n in near)}? {remedy}"
         raise UnknownEnvironment(
             f"no environment {env_id!r} is registered with gymnasium", remedy
+        ) from error
+
+
+def _import(env_id: str, module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # a module is someone else's code
+        remedy = f"python -c 'import {module}' shows where"
+        if isinstance(error, ModuleNotFoundError):
+            remedy = "install its package, or name its folder: PYTHONPATH=FOLDER drlnet ..."
+        raise UnknownEnvironment(
+            f"environment {env_id}: module {module} cannot be imported: {_one_line(error)}", remedy
         ) from error
 
 

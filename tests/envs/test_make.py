@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from toy import TOY
 
 from drlnet.envs import make_envs
 from drlnet.errors import ConfigError, UnknownEnvironment
@@ -35,3 +38,30 @@ def test_unknown_keyword() -> None:
 def test_no_own_vector_form() -> None:
     with pytest.raises(ConfigError, match="cannot be made"):
         make_envs("Acrobot-v1", 2, vectorization="vector_entry_point")
+
+
+def test_an_id_may_name_the_module_that_registers_it() -> None:
+    envs, spaces = make_envs(f"toy:{TOY}", 1)
+    envs.close()
+    assert spaces.num_actions == 4
+
+
+def test_a_module_without_that_id_names_its_own() -> None:
+    with pytest.raises(UnknownEnvironment) as info:
+        make_envs("toy:drlnet/Tay-v0", 1)
+    assert f"toy:{TOY}" in info.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("source", "cause", "remedy"),
+    [(None, "No module named", "PYTHONPATH"), ("1 / 0", "division by zero", "shows where")],
+)
+def test_a_module_that_cannot_be_imported(
+    source: str | None, cause: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    if source:
+        (tmp_path / "own_envs.py").write_text(source, encoding="utf-8")
+    with pytest.raises(UnknownEnvironment, match=cause) as info:
+        make_envs("own_envs:Own-v0", 1)
+    assert remedy in info.value.remedy and "\n" not in info.value.cause
