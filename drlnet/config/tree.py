@@ -105,7 +105,9 @@ class EvalConfig:
     report_episodes: int = setting(100, "episodes of the report, on other seeds", low=1)
     num_envs: int = setting(20, "environments; each plays the same number of episodes", low=1)
     max_episode_steps: int | None = setting(
-        None, "steps after which an episode counts as never ended; none: the environment's", low=1
+        None,
+        "steps after which an episode counts as never ended; none: the environment's, or 27000",
+        low=1,
     )
 
 

@@ -34,26 +34,30 @@ def make_envs(
     kwargs: Mapping[str, Any] | None = None,
     vectorization: str = "sync",
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
+    longest_episode: int | None = None,
 ) -> tuple[RowEnv, EnvSpaces]:
     """Makes `num_envs` copies of an environment.
 
     vectorization: "sync" steps them in a loop, "async" in a process each, "vector_entry_point"
     takes the environment's own vectorised form (CartPole's steps 16 environments 3 times faster).
-    autoreset_mode: for the first two; an own form has the mode that it declares. Errors:
-    UnknownEnvironment for an id that is not registered (with near matches) or spaces that are not
-    supported, ConfigError for an environment that cannot be made.
+    autoreset_mode, longest_episode: for the first two; an own form has the mode that it declares.
+    longest_episode: the steps after which an environment is truncated that has no limit of its own.
+    Errors: UnknownEnvironment for an id that is not registered (with near matches) or spaces that
+    are not supported, ConfigError for an environment that cannot be made.
     """
-    _find(env_id)
-    vector_kwargs = {}
+    spec = _find(env_id)
+    vector_kwargs, kwargs = {}, dict(kwargs or {})
     if vectorization != "vector_entry_point":
         vector_kwargs["autoreset_mode"] = autoreset_mode
+        if longest_episode is not None and spec.max_episode_steps is None:
+            kwargs.setdefault("max_episode_steps", longest_episode)
     try:
         envs = gym.make_vec(
             env_id,
             num_envs=num_envs,
             vectorization_mode=vectorization,
             vector_kwargs=vector_kwargs,
-            **(kwargs or {}),
+            **kwargs,
         )
     except (gym.error.Error, ImportError, TypeError, ValueError) as error:
         raise ConfigError(
@@ -80,13 +84,13 @@ def find_spaces(
     return spaces
 
 
-def _find(env_id: str) -> None:
+def _find(env_id: str) -> gym.envs.registration.EnvSpec:
     # gymnasium's own form "module:id" names the module whose import registers the id.
     module, _, name = env_id.rpartition(":")
     if module:
         _import(env_id, module)
     try:
-        gym.spec(name)
+        return gym.spec(name)
     except (gym.error.Error, ImportError) as error:
         near = difflib.get_close_matches(name, list(gym.registry), n=3, cutoff=0.5)
         if not near:  # another capitalisation is nearer than its letters say

@@ -15,11 +15,12 @@ from drlnet.algos import find_algo
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import Rows, make_envs, ticks
-from drlnet.errors import ConfigError, ReplayTimeout
+from drlnet.errors import BadPriority, ConfigError, ReplayTimeout
 from drlnet.metrics.process import process_figures
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import unpack
 from drlnet.policies import EpsilonGreedy, epsilon_ladder
+from drlnet.roles.divergence import diverged
 from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_sequence
 from drlnet.roles.stop import Stop
@@ -179,7 +180,10 @@ class Actor:
         ready = self._errors.push(columns, rows.last, steps, extras["q"], rows.mask)
         stages.ended("other")
         if len(ready.steps):
-            self._writer.add_items(ready.streams, ready.steps, ready.priorities)
+            try:
+                self._writer.add_items(ready.streams, ready.steps, ready.priorities)
+            except BadPriority as error:
+                raise diverged(self._config.env.id, error) from error
             self.items_added += len(ready.steps)
             stages.ended("append")
         stored = steps >= 0

@@ -21,6 +21,7 @@ from drlnet.roles.seeds import role_seed
 # The gate decides when to stop, confirm is its second look, report is what a user is told.
 # Each has seeds of its own: what passed by luck on one set does not pass on the next.
 Purpose = Literal["gate", "confirm", "report"]
+_LONGEST_EPISODE = 27_000  # steps, Atari's: without a limit one greedy episode may last for ever
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ def evaluate(
         num_envs,
         kwargs={**config.env.kwargs, **({"max_episode_steps": limit} if limit else {})},
         vectorization=config.env.vectorization,
+        longest_episode=_LONGEST_EPISODE,
     )
     net = find_algo(config.algo.name).make_net(config.algo, spaces)
     net.load_state_dict(params)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from toy import TOY
 
@@ -65,3 +66,15 @@ def test_a_module_that_cannot_be_imported(
     with pytest.raises(UnknownEnvironment, match=cause) as info:
         make_envs("own_envs:Own-v0", 1)
     assert remedy in info.value.remedy and "\n" not in info.value.cause
+
+
+def test_only_an_environment_without_a_limit_gets_another() -> None:
+    envs, _ = make_envs(TOY, 1, kwargs={"longest": 10**6}, longest_episode=5)
+    envs.reset(seed=0)
+    last = [bool(envs.step(np.array([0]))[1].last[0]) for _ in range(5)]
+    envs.close()
+    assert last == [False] * 4 + [True]
+    envs, _ = make_envs("CartPole-v1", 1, longest_episode=5)
+    envs.reset(seed=0)
+    assert not any(envs.step(np.array([t % 2]))[1].last[0] for t in range(6))
+    envs.close()
