@@ -59,7 +59,7 @@ def make_envs(
             vector_kwargs=vector_kwargs,
             **kwargs,
         )
-    except (gym.error.Error, ImportError, TypeError, ValueError) as error:
+    except Exception as error:  # an environment is someone else's code
         raise ConfigError(
             f"environment {env_id} cannot be made: {_one_line(error)}",
             "check env.kwargs, env.vectorization and that the environment's packages are installed",
@@ -82,6 +82,14 @@ def find_spaces(
     )
     envs.close()
     return spaces
+
+
+def crashed(env_id: str, when: str, error: Exception) -> ConfigError:
+    """The error of an environment that raised one: it is someone else's code."""
+    return ConfigError(
+        f"environment {env_id} crashed {when}: {_one_line(error)}",
+        "play it alone to find out why; what it did before is kept",
+    )
 
 
 def _find(env_id: str) -> gym.envs.registration.EnvSpec:
@@ -144,5 +152,5 @@ def _column_dtype(dtype: npt.DTypeLike) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    kind, text = type(error).__name__, " ".join(str(error).split())
+    return f"{kind}: {text}" if text else kind

@@ -14,8 +14,8 @@ import torch
 from drlnet.algos import find_algo
 from drlnet.client import Client
 from drlnet.config import Config
-from drlnet.envs import Rows, make_envs, ticks
-from drlnet.errors import BadPriority, ConfigError, ReplayTimeout
+from drlnet.envs import Rows, crashed, make_envs, ticks
+from drlnet.errors import BadPriority, ReplayTimeout
 from drlnet.metrics.process import process_figures
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import unpack
@@ -130,7 +130,7 @@ class Actor:
         try:
             rows = self._envs.reset(int(env_seed.generate_state(1)[0]) >> 1)
         except Exception as error:  # an environment is someone else's code
-            raise self._crash("in its first reset", error) from error
+            raise crashed(self._config.env.id, "in its first reset", error) from error
         self._action = self._record(rows)
 
     def tick(self) -> None:
@@ -196,17 +196,11 @@ class Actor:
         self._crashes = [t for t in self._crashes if now - t < _CRASH_WINDOW_S] + [now]
         if len(self._crashes) > _CRASHES_MAX:
             when = f"{len(self._crashes)} times within {_CRASH_WINDOW_S:g} s"
-            raise self._crash(when, error) from error
+            raise crashed(self._config.env.id, when, error) from error
         self._writer.close()  # a released stream is broken: items that wait for more rows retire
         self._envs.close()
         self._make_envs()
         self.start()
-
-    def _crash(self, when: str, error: Exception) -> ConfigError:
-        return ConfigError(
-            f"environment {self._config.env.id} crashed {when}: {type(error).__name__}: {error}",
-            "play it alone to find out why; what it did before is kept",
-        )
 
     def _make_envs(self) -> None:
         env = self._config.env

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
-from toy import TOY
+from toy import TOY, Toy
 
 from drlnet.envs import make_envs
 from drlnet.errors import ConfigError, UnknownEnvironment
@@ -34,6 +35,17 @@ def test_unknown_keyword() -> None:
     with pytest.raises(ConfigError, match="cannot be made") as info:
         make_envs("CartPole-v1", 1, kwargs={"gravity_of_mars": True})
     assert "\n" not in info.value.cause
+
+
+class Unmakeable(Toy):
+    def __init__(self) -> None:
+        raise AttributeError("no licence\nfor this simulator")
+
+
+def test_whatever_an_environment_raises_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym.spec(TOY), "entry_point", Unmakeable)
+    with pytest.raises(ConfigError, match="AttributeError: no licence for this simulator"):
+        make_envs(TOY, 1)
 
 
 def test_no_own_vector_form() -> None:
