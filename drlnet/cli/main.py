@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -65,10 +67,19 @@ app.command("doctor-trial", hidden=True)(doctor.doctor_trial)
 app.add_typer(bench.commands, name="bench")
 
 
+def _open_missing_streams() -> None:
+    # Python has None for one that was closed before the start (`>&-`, some service managers), and
+    # the next file opened would get its descriptor.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+
+
 def main() -> None:
     """Runs the command line; every error of the program ends here."""
     # Looked for by hand: an error may come before the options are parsed.
     as_json, debug = "--json" in sys.argv, "--debug" in sys.argv
+    _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without these signs shows others

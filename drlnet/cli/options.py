@@ -31,7 +31,11 @@ def _pass_eal(arguments: str | None) -> str | None:
 
 
 EnvArgument = Annotated[
-    str, typer.Argument(metavar="ENV", help="gymnasium id of the environment, e.g. CartPole-v1")
+    str,
+    typer.Argument(
+        metavar="ENV",
+        help="gymnasium id of the environment, e.g. CartPole-v1, or my_module:MyEnv-v0",
+    ),
 ]
 ServerOption = Annotated[
     str,

@@ -80,8 +80,7 @@ def stats(
 
     Full screen on a terminal (h lists the keys), a line per interval elsewhere.
     The server has 10 seconds to start; when it goes away this says so and waits
-    for it. Ctrl-C or q ends it;
-    the server does not notice.
+    for it. Ctrl-C or q ends it; the server does not notice.
 
     [bold]Examples[/bold]
 

@@ -49,7 +49,7 @@ def check(config: Config) -> None:
     """Raises ConfigError (Deadlock) for settings that contradict each other."""
     _check_replay(config)
     _check_shards(config)
-    _check_budgets(config)
+    _check_run(config)
     _check_evaluation(config)
     _check_listen(config)
     _check_names(config)
@@ -98,8 +98,12 @@ def _check_shards(config: Config) -> None:
         )
 
 
-def _check_budgets(config: Config) -> None:
+def _check_run(config: Config) -> None:
     run = config.run
+    if run.folder == "":  # of a shell's variable that is not set: it would be the working directory
+        raise ConfigError(
+            "run.folder is empty", "name a folder, or leave it out: runs/<env>-<time>-<seed>"
+        )
     if run.max_env_steps is not None and run.max_env_steps < config.replay.min_size:
         raise Deadlock(
             f"run.max_env_steps = {run.max_env_steps} ends before replay.min_size = "

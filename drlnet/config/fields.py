@@ -104,7 +104,13 @@ def _number(value: Any, kind: Any) -> Any:
 
 
 def check_limits(key: str, value: Any, metadata: Mapping[str, Any]) -> None:
-    """Raises ConfigError when a number lies outside the limits that its field declares."""
+    """Raises ConfigError when a number lies outside the limits that its field declares.
+
+    Those of a list hold for each of its items.
+    """
+    if isinstance(value, tuple):
+        for item in value:
+            check_limits(key, item, metadata)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return
     low, high, above = (metadata.get(name) for name in ("low", "high", "above"))

@@ -41,7 +41,7 @@ class DqnConfig(AlgoConfig):
     gamma: float = setting(0.99, "discount per step", low=0, high=1)
     double: bool = setting(True, "choose the next action by the online network")
     dueling: bool = setting(True, "separate value and advantage streams")
-    hidden_sizes: tuple[int, ...] = setting((128, 128), "units of each hidden layer")
+    hidden_sizes: tuple[int, ...] = setting((128, 128), "units of each hidden layer", low=1)
     learning_rate: float = setting(5e-4, "Adam's learning rate", above=0)
     adam_epsilon: float = setting(1e-8, "Adam's epsilon", above=0)
     max_grad_norm: float = setting(10.0, "gradients are scaled down to this norm", above=0)
@@ -115,7 +115,9 @@ class EvalConfig:
     report_episodes: int = setting(100, "episodes of the report, on other seeds", low=1)
     num_envs: int = setting(20, "environments; each plays the same number of episodes", low=1)
     max_episode_steps: int | None = setting(
-        None, "steps after which an episode counts as never ended; none: the environment's", low=1
+        None,
+        "steps after which an episode counts as never ended; none: the environment's, or 27000",
+        low=1,
     )
 
 

@@ -34,29 +34,33 @@ def make_envs(
     kwargs: Mapping[str, Any] | None = None,
     vectorization: str = "sync",
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
+    longest_episode: int | None = None,
 ) -> tuple[RowEnv, EnvSpaces]:
     """Makes `num_envs` copies of an environment.
 
     env_id: as gymnasium.make takes it; of "module:id" the module, which registers it, is imported.
     vectorization: "sync" steps them in a loop, "async" in a process each, "vector_entry_point"
     takes the environment's own vectorised form (CartPole's steps 16 environments 3 times faster).
-    autoreset_mode: for the first two; an own form has the mode that it declares. Errors:
-    UnknownEnvironment for an id that is not registered (with near matches) or spaces that are not
-    supported, ConfigError for an environment that cannot be made.
+    autoreset_mode, longest_episode: for the first two; an own form has the mode that it declares.
+    longest_episode: the steps after which an environment is truncated that has no limit of its own.
+    Errors: UnknownEnvironment for an id that is not registered (with near matches) or spaces that
+    are not supported, ConfigError for an environment that cannot be made.
     """
-    _find(env_id)
-    vector_kwargs = {}
+    spec = _find(env_id)
+    vector_kwargs, kwargs = {}, dict(kwargs or {})
     if vectorization != "vector_entry_point":
         vector_kwargs["autoreset_mode"] = autoreset_mode
+        if longest_episode is not None and spec.max_episode_steps is None:
+            kwargs.setdefault("max_episode_steps", longest_episode)
     try:
         envs = gym.make_vec(
             env_id,
             num_envs=num_envs,
             vectorization_mode=vectorization,
             vector_kwargs=vector_kwargs,
-            **(kwargs or {}),
+            **kwargs,
         )
-    except (gym.error.Error, ImportError, TypeError, ValueError) as error:
+    except Exception as error:  # an environment is someone else's code
         raise ConfigError(
             f"environment {env_id} cannot be made: {_one_line(error)}",
             "check env.kwargs, env.vectorization and that the environment's packages are installed",
@@ -81,33 +85,44 @@ def find_spaces(
     return spaces
 
 
-def _find(env_id: str) -> None:
-    module, _, registered_id = env_id.rpartition(":")
+def crashed(env_id: str, when: str, error: Exception) -> ConfigError:
+    """The error of an environment that raised one: it is someone else's code."""
+    return ConfigError(
+        f"environment {env_id} crashed {when}: {_one_line(error)}",
+        "play it alone to find out why; what it did before is kept",
+    )
+
+
+def _find(env_id: str) -> gym.envs.registration.EnvSpec:
+    # gymnasium's own form "module:id" names the module whose import registers the id.
+    module, _, name = env_id.rpartition(":")
     if module:
-        _import(module)
+        _import(env_id, module)
     try:
-        gym.spec(registered_id)
+        return gym.spec(name)
     except (gym.error.Error, ImportError) as error:
-        near = difflib.get_close_matches(env_id, list(gym.registry), n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, list(gym.registry), n=3, cutoff=0.5)
         if not near:  # another capitalisation is nearer than its letters say
-            lower = {name.lower(): name for name in gym.registry}
-            near = [lower[n] for n in difflib.get_close_matches(env_id.lower(), lower, 3, 0.5)]
+            lower = {known.lower(): known for known in gym.registry}
+            near = [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 3, 0.5)]
         remedy = "python -c 'import gymnasium; gymnasium.pprint_registry()' lists all"
         if near:
-            remedy = f"did you mean {' or '.join(near)}? {remedy}"
+            prefix = f"{module}:" if module else ""
+            remedy = f"did you mean {' or '.join(prefix + n for n in near)}? {remedy}"
         raise UnknownEnvironment(
             f"no environment {env_id!r} is registered with gymnasium", remedy
         ) from error
 
 
-def _import(module: str) -> None:
+def _import(env_id: str, module: str) -> None:
     try:
         importlib.import_module(module)
     except Exception as error:  # a module is someone else's code
+        remedy = f"python -c 'import {module}' shows where"
+        if isinstance(error, ModuleNotFoundError):
+            remedy = "install its package, or name its folder: PYTHONPATH=FOLDER drlnet ..."
         raise UnknownEnvironment(
-            f"module {module!r}, which should register an environment, cannot be imported: "
-            f"{_one_line(error)}",
-            "install it, or name its folder in PYTHONPATH",
+            f"environment {env_id}: module {module} cannot be imported: {_one_line(error)}", remedy
         ) from error
 
 
@@ -138,5 +153,5 @@ def _column_dtype(dtype: npt.DTypeLike) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    kind, text = type(error).__name__, " ".join(str(error).split())
+    return f"{kind}: {text}" if text else kind

@@ -42,8 +42,8 @@ class Mlp(nn.Module):
         """obs: [n, *obs_shape] -> Q values [n, num_actions]."""
         if obs.dtype == torch.uint8:
             obs = obs.float() / 255.0
-        if obs.ndim > 2:
-            obs = obs.flatten(1)
+        if obs.ndim != 2:
+            obs = obs.reshape(len(obs), -1)  # a number alone is a vector of one, too
         out: torch.Tensor = self.head(self.torso(obs))
         if not self.dueling:
             return out

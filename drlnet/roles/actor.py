@@ -14,12 +14,13 @@ import torch
 from drlnet.algos import find_algo
 from drlnet.client import Client
 from drlnet.config import Config
-from drlnet.envs import Rows, make_envs, ticks
-from drlnet.errors import ConfigError, ReplayTimeout
+from drlnet.envs import Rows, crashed, make_envs, ticks
+from drlnet.errors import BadPriority, ReplayTimeout
 from drlnet.metrics.process import process_figures
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import unpack
 from drlnet.policies import EpsilonGreedy, epsilon_ladder
+from drlnet.roles.divergence import diverged
 from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_sequence
 from drlnet.roles.stop import Stop
@@ -129,7 +130,7 @@ class Actor:
         try:
             rows = self._envs.reset(int(env_seed.generate_state(1)[0]) >> 1)
         except Exception as error:  # an environment is someone else's code
-            raise self._crash("in its first reset", error) from error
+            raise crashed(self._config.env.id, "in its first reset", error) from error
         self._action = self._record(rows)
 
     def tick(self) -> None:
@@ -179,7 +180,10 @@ class Actor:
         ready = self._errors.push(columns, rows.last, steps, extras["q"], rows.mask)
         stages.ended("other")
         if len(ready.steps):
-            self._writer.add_items(ready.streams, ready.steps, ready.priorities)
+            try:
+                self._writer.add_items(ready.streams, ready.steps, ready.priorities)
+            except BadPriority as error:
+                raise diverged(self._config.env.id, error) from error
             self.items_added += len(ready.steps)
             stages.ended("append")
         stored = steps >= 0
@@ -192,17 +196,11 @@ class Actor:
         self._crashes = [t for t in self._crashes if now - t < _CRASH_WINDOW_S] + [now]
         if len(self._crashes) > _CRASHES_MAX:
             when = f"{len(self._crashes)} times within {_CRASH_WINDOW_S:g} s"
-            raise self._crash(when, error) from error
+            raise crashed(self._config.env.id, when, error) from error
         self._writer.close()  # a released stream is broken: items that wait for more rows retire
         self._envs.close()
         self._make_envs()
         self.start()
-
-    def _crash(self, when: str, error: Exception) -> ConfigError:
-        return ConfigError(
-            f"environment {self._config.env.id} crashed {when}: {type(error).__name__}: {error}",
-            "play it alone to find out why; what it did before is kept",
-        )
 
     def _make_envs(self) -> None:
         env = self._config.env

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,7 @@ from torch import nn
 
 from drlnet.algos import find_algo
 from drlnet.config import Config
-from drlnet.envs import EnvSpaces, RowEnv, find_spaces, make_envs, ticks
+from drlnet.envs import EnvSpaces, RowEnv, crashed, find_spaces, make_envs, ticks
 from drlnet.nets.params import load
 from drlnet.policies import EpsilonGreedy
 from drlnet.roles.seeds import role_seed
@@ -21,6 +22,7 @@ from drlnet.roles.seeds import role_seed
 # The gate decides when to stop, confirm is its second look, report is what a user is told.
 # Each has seeds of its own: what passed by luck on one set does not pass on the next.
 Purpose = Literal["gate", "confirm", "report"]
+_LONGEST_EPISODE = 27_000  # steps, Atari's: without a limit one greedy episode may last for ever
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ def evaluate(
         num_envs,
         kwargs={**config.env.kwargs, **({"max_episode_steps": limit} if limit else {})},
         vectorization=config.env.vectorization,
+        longest_episode=_LONGEST_EPISODE,
     )
     net = find_algo(config.algo.name).make_net(config.algo, spaces)
     net.load_state_dict(params)
@@ -60,6 +63,7 @@ def evaluate(
             greedy(net, spaces, num_envs),
             quota=episodes // num_envs,
             seed=role_seed(config.run.seed, purpose),
+            env_id=config.env.id,
         )
     finally:
         envs.close()
@@ -79,16 +83,23 @@ def greedy(net: nn.Module, spaces: EnvSpaces, num_envs: int) -> EpsilonGreedy:
     return EpsilonGreedy(net, spaces.num_actions, np.zeros(num_envs), np.random.default_rng(0))
 
 
-def play(envs: RowEnv, policy: EpsilonGreedy, quota: int, seed: int) -> Evaluation:
-    """Plays until each environment has ended `quota` episodes; more that it plays do not count."""
+def play(
+    envs: RowEnv, policy: EpsilonGreedy, quota: int, seed: int, env_id: str = ""
+) -> Evaluation:
+    """Plays until each environment has ended `quota` episodes; more that it plays do not count.
+
+    ConfigError, with env_id, for an environment that crashes.
+    """
     streams = np.arange(envs.num_envs)
     running = np.zeros(envs.num_envs)
     returns: list[list[float]] = [[] for _ in streams]
     never_ended = 0
-    rows, state = envs.reset(seed), None
+    with _blaming(env_id):
+        rows, state = envs.reset(seed), None
     while min(map(len, returns)) < quota:
         action, state, _ = policy.act(rows.obs, rows.first, streams, state)
-        step = envs.step(action)
+        with _blaming(env_id):
+            step = envs.step(action)
         rows = step[1]
         for tick in ticks(step):
             running += tick.reward if tick.mask is None else np.where(tick.mask, tick.reward, 0)
@@ -98,3 +109,11 @@ def play(envs: RowEnv, policy: EpsilonGreedy, quota: int, seed: int) -> Evaluati
                     never_ended += int(tick.truncated[index] and not tick.terminated[index])
                 running[index] = 0.0
     return Evaluation([value for per_env in returns for value in per_env], never_ended)
+
+
+@contextmanager
+def _blaming(env_id: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # an environment is someone else's code
+        raise crashed(env_id, "in an evaluation", error) from error

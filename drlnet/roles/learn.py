@@ -16,11 +16,12 @@ from drlnet.algos import find_algo
 from drlnet.client import Batch, Client, Table, importance_weights
 from drlnet.config import Config
 from drlnet.envs import find_spaces
-from drlnet.errors import DrlnetError, RunFolderError
+from drlnet.errors import BadPriority, DrlnetError, RunFolderError
 from drlnet.metrics import RunFolder, RunRecords
 from drlnet.metrics.process import gpu_figures, process_figures
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import pack, save
+from drlnet.roles.divergence import diverged
 from drlnet.roles.gate import Gate
 from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_seed
@@ -55,7 +56,7 @@ def learn(
     torch.set_num_threads(config.learner.torch_threads)
     with reach(server, "learner", config.server.poll, stop, note) as client:
         with stop.interrupts():
-            learning = Learning(config, client, run)
+            learning = Learning(config, client, run, stop)
         try:
             _learn(config, learning, stop)
             return learning.close()
@@ -79,7 +80,7 @@ def _learn(config: Config, learning: Learning, stop: Stop) -> None:
 class Learning:
     """The learner's state and one step of it. Not thread-safe."""
 
-    def __init__(self, config: Config, client: Client, run: RunFolder):
+    def __init__(self, config: Config, client: Client, run: RunFolder, stop: Stop):
         self._config, self._client, self._run = config, client, run
         self._started = time.monotonic()
         self._stages = Stages("sample", "learn", "update", "publish", "evaluate")
@@ -88,7 +89,7 @@ class Learning:
         seed = role_seed(config.run.seed, "learner")
         self._learner = algo.Learner(config.algo, spaces, config.learner.device, seed)
         self.table: Table = open_table(client, config, spaces)
-        self._gate = Gate(config)
+        self._gate = Gate(config, stop)
         self._stopped: Reason | None = None
         self._looked_at = self._env_steps = 0
         self._loss = torch.tensor(math.nan)
@@ -105,7 +106,10 @@ class Learning:
         weights = importance_weights(batch, self._importance_exponent())
         loss, priorities = self._learner.learn(batch, weights)
         stages.ended("learn")
-        update_priorities(batch.keys, priorities)
+        try:
+            update_priorities(batch.keys, priorities)
+        except BadPriority as error:
+            raise diverged(config.env.id, error) from error
         stages.ended("update")
         self._env_steps = batch.env_steps
         steps = self._learner.steps
@@ -170,8 +174,11 @@ class Learning:
 
     def _look(self) -> None:
         self._looked_at = self._learner.steps
-        if self._gate.look(self._learner.online, self._looked_at):
-            self._stopped = "goal"
+        try:
+            if self._gate.look(self._learner.online, self._looked_at):
+                self._stopped = "goal"
+        except KeyboardInterrupt:
+            pass  # what was learned is kept without a look at it
         self._stages.ended("evaluate")
 
     def _importance_exponent(self) -> float:

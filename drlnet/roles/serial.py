@@ -25,7 +25,7 @@ def serial(config: Config, run: RunFolder, stop: Stop) -> LearnResult:
     server = native.Server(["memory:"])
     # Nobody else could keep a call waiting; a process that was suspended goes on where it was.
     with Client.in_process(server, timeout=_DEADLINE_S) as client:
-        learning = Learning(config, client, run)
+        learning = Learning(config, client, run, stop)
         actor = Actor(config, client, index=0)
         actor.wait_for_params(stop)
         actor.start()

@@ -87,6 +87,8 @@ def test_unknown_key_suggests(text: str, suggestion: str) -> None:
         ("replay.capacity=1.5", "an integer"),
         ("algo.double=1", "true or false"),
         ("algo.hidden_sizes=[1, true]", "a list, each an integer"),
+        ("algo.hidden_sizes=[64, 0]", "algo.hidden_sizes = 0: the least is 1"),
+        ("run.folder=", "run.folder is empty"),
         ("actor.ladder=apx", "one of 'radical', 'apex'"),
         ("run.seed=-1", "the least is 0"),
         ("learner.report_interval_s=0", "must be above 0"),

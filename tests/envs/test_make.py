@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gymnasium as gym
+import numpy as np
 import pytest
+from toy import TOY, Toy
 
 from drlnet.envs import make_envs
 from drlnet.errors import ConfigError, UnknownEnvironment
@@ -16,37 +19,6 @@ def test_unknown_id_names_near_matches(env_id: str) -> None:
         make_envs(env_id, 1)
     assert env_id in info.value.cause and "CartPole-v1" in info.value.remedy
     assert "\n" not in info.value.cause + info.value.remedy
-
-
-MODULE = """
-import gymnasium
-gymnasium.register("Own{number}-v0", "gymnasium.envs.classic_control:CartPoleEnv")
-"""
-
-
-def test_a_module_that_registers_it_is_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "own_envs.py").write_text(MODULE.format(number=1), encoding="utf-8")
-    envs, spaces = make_envs("own_envs:Own1-v0", 2)
-    envs.close()
-    assert spaces.num_actions == 2
-    with pytest.raises(UnknownEnvironment, match="own_envs:Own2-v0"):
-        make_envs("own_envs:Own2-v0", 1)
-
-
-@pytest.mark.parametrize("content", [None, "raise ValueError('not\\ntoday')"])
-def test_a_module_that_cannot_be_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    if content is not None:
-        (tmp_path / "broken_envs.py").write_text(content, encoding="utf-8")
-    with pytest.raises(UnknownEnvironment, match="broken_envs") as info:
-        make_envs("broken_envs:Own-v0", 1)
-    assert "\n" not in info.value.cause
-    assert "PYTHONPATH" in info.value.remedy
 
 
 def test_continuous_actions_are_refused() -> None:
@@ -65,6 +37,56 @@ def test_unknown_keyword() -> None:
     assert "\n" not in info.value.cause
 
 
+class Unmakeable(Toy):
+    def __init__(self) -> None:
+        raise AttributeError("no licence\nfor this simulator")
+
+
+def test_whatever_an_environment_raises_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym.spec(TOY), "entry_point", Unmakeable)
+    with pytest.raises(ConfigError, match="AttributeError: no licence for this simulator"):
+        make_envs(TOY, 1)
+
+
 def test_no_own_vector_form() -> None:
     with pytest.raises(ConfigError, match="cannot be made"):
         make_envs("Acrobot-v1", 2, vectorization="vector_entry_point")
+
+
+def test_an_id_may_name_the_module_that_registers_it() -> None:
+    envs, spaces = make_envs(f"toy:{TOY}", 1)
+    envs.close()
+    assert spaces.num_actions == 4
+
+
+def test_a_module_without_that_id_names_its_own() -> None:
+    with pytest.raises(UnknownEnvironment) as info:
+        make_envs("toy:drlnet/Tay-v0", 1)
+    assert f"toy:{TOY}" in info.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("source", "cause", "remedy"),
+    [(None, "No module named", "PYTHONPATH"), ("1 / 0", "division by zero", "shows where")],
+)
+def test_a_module_that_cannot_be_imported(
+    source: str | None, cause: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    if source:
+        (tmp_path / "own_envs.py").write_text(source, encoding="utf-8")
+    with pytest.raises(UnknownEnvironment, match=cause) as info:
+        make_envs("own_envs:Own-v0", 1)
+    assert remedy in info.value.remedy and "\n" not in info.value.cause
+
+
+def test_only_an_environment_without_a_limit_gets_another() -> None:
+    envs, _ = make_envs(TOY, 1, kwargs={"longest": 10**6}, longest_episode=5)
+    envs.reset(seed=0)
+    last = [bool(envs.step(np.array([0]))[1].last[0]) for _ in range(5)]
+    envs.close()
+    assert last == [False] * 4 + [True]
+    envs, _ = make_envs("CartPole-v1", 1, longest_episode=5)
+    envs.reset(seed=0)
+    assert not any(envs.step(np.array([t % 2]))[1].last[0] for t in range(6))
+    envs.close()

@@ -13,6 +13,7 @@ def test_shapes(dueling: bool) -> None:
     net = Mlp((4,), 3, (16, 8), dueling)
     assert net(torch.randn(5, 4)).shape == (5, 3)
     assert Mlp((2, 3), 3, (), dueling)(torch.randn(5, 2, 3)).shape == (5, 3)
+    assert Mlp((), 3, (8,), dueling)(torch.randn(5)).shape == (5, 3)
 
 
 def test_dueling_mean_is_the_value() -> None:

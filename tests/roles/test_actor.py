@@ -13,7 +13,7 @@ from toy import TOY
 from drlnet.algos import find_algo
 from drlnet.config import ActorConfig, Config, DqnConfig, EnvConfig
 from drlnet.envs import find_spaces
-from drlnet.errors import CheckpointMismatch, ConfigError, ReplayTimeout
+from drlnet.errors import BadPriority, CheckpointMismatch, ConfigError, ReplayTimeout
 from drlnet.launch.signals import Stop
 from drlnet.nets.params import pack
 from drlnet.roles.actor import Actor
@@ -67,6 +67,17 @@ def test_stops_at_its_own_budget() -> None:
     assert 50 <= env_steps < 50 + 3
     actor.close()
     assert client.reports[-1]["env_steps"] == env_steps
+
+
+def test_rewards_that_are_no_numbers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def add_items(_streams: Any, _steps: Any, _priorities: Any) -> None:
+        raise BadPriority("priority 0 is nan")
+
+    actor, _ = started(config())
+    monkeypatch.setattr(actor._writer, "add_items", add_items)
+    with pytest.raises(BadPriority, match=f"{TOY} gives rewards"):
+        for _ in range(6):
+            actor.tick()
 
 
 def test_no_learner() -> None:

@@ -15,7 +15,7 @@ from toy import TOY, Toy
 from drlnet.algos import find_algo
 from drlnet.config import Config, DqnConfig, EnvConfig, EvalConfig
 from drlnet.envs import find_spaces, make_envs
-from drlnet.errors import CheckpointMismatch
+from drlnet.errors import CheckpointMismatch, ConfigError
 from drlnet.nets.params import pack, save
 from drlnet.roles.evaluate import evaluate, evaluate_checkpoint, greedy, play
 
@@ -75,6 +75,12 @@ def test_a_time_limit_counts_as_never_ended() -> None:
     made = config(max_episode_steps=5)
     found = evaluate(made, net_of(made).state_dict(), 10)
     assert found.never_ended == 10 and found.returns == [5.0] * 10
+
+
+def test_a_crash_is_the_environments() -> None:
+    made = dataclasses.replace(config(), env=EnvConfig(id=TOY, kwargs={"crash_at": 1}))
+    with pytest.raises(ConfigError, match=f"{TOY} crashed in an evaluation: RuntimeError: the toy"):
+        evaluate(made, net_of(made).state_dict(), 10)
 
 
 def test_checkpoint_of_another_architecture(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from torch import nn
 
 from drlnet.config import Config, load
 from drlnet.envs import find_spaces
-from drlnet.errors import SessionLost
+from drlnet.errors import BadPriority, SessionLost
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
 from drlnet.nets.params import read_metadata
@@ -33,9 +34,10 @@ def config(folder: Path, *sets: str) -> Config:
     return load("CartPole-v1", flags=flags, sets=[*SETS, *sets])
 
 
-def learning(made: Config) -> tuple[Learning, OracleClient]:
+def learning(made: Config, stop: Stop | None = None) -> tuple[Learning, OracleClient]:
     client = OracleClient()
-    begun = Learning(made, client, RunFolder.create(made))  # type: ignore[arg-type]
+    folder = RunFolder.create(made)
+    begun = Learning(made, client, folder, stop or Stop())  # type: ignore[arg-type]
     fill(begun.table)
     return begun, client
 
@@ -100,6 +102,22 @@ def test_interrupted(tmp_path: Path) -> None:
     assert (tmp_path / "r" / "checkpoint.safetensors").is_file()
 
 
+def test_interrupted_during_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def evaluate(*_: Any) -> Evaluation:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("went on")
+
+    monkeypatch.setattr(gate, "evaluate", evaluate)
+    with Stop() as stop:
+        begun, _ = learning(config(tmp_path / "r"), stop)
+        steps(begun, 5)
+        assert begun.finished(stop.is_set())
+        result = begun.close()
+    assert (result.stopped, result.learner_steps) == ("interrupted", 5)
+    kept = read_metadata((tmp_path / "r" / "checkpoint.safetensors").read_bytes())
+    assert kept["learner_steps"] == "5"
+
+
 def test_goal_wants_a_second_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fixed_returns(monkeypatch, {"gate": [20.0, 500.0, 499.0], "confirm": [400.0, 498.0]})
     begun, _ = learning(config(tmp_path / "r"))
@@ -111,7 +129,7 @@ def test_goal_wants_a_second_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_gate_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = config(tmp_path / "r")
     fixed_returns(monkeypatch, {"gate": [300.0, 200.0, 496.0, 490.0], "confirm": [350.0]})
-    looked = gate.Gate(made)
+    looked = gate.Gate(made, Stop())
     kept = []
     for value in range(4):
         net = nn.Linear(1, 1)
@@ -182,6 +200,19 @@ def test_stages_add_up_to_the_time_since_start(tmp_path: Path) -> None:
     waited_s = stages["stage.sample_s"]
     assert waited_s / most <= said["sample_wait_share"] <= waited_s / least
     assert said["batch_size"] == 16 and said["pid"] == os.getpid()
+
+
+def test_diverged_params_are_named(tmp_path: Path) -> None:
+    begun, _ = learning(config(tmp_path / "r"))
+    nn.init.constant_(next(begun._learner.online.parameters()), np.nan)
+
+    def update(_keys: Any, priorities: Any) -> None:
+        assert np.isnan(priorities).all()
+        raise BadPriority("priority 0 is nan")
+
+    with pytest.raises(BadPriority, match="params have diverged") as info:
+        begun.step(begun.table.sample(16), update)
+    assert "learning_rate" in info.value.remedy
 
 
 def test_importance_exponent_is_annealed(tmp_path: Path) -> None:

@@ -223,6 +223,16 @@ def test_what_does_not_go_together(address: str, tmp_path: Path) -> None:
         assert len(ended.err.decode().splitlines()) == 2, ended.text()
 
 
+def test_streams_that_are_closed(address: str, tmp_path: Path) -> None:
+    def exit_code(redirection: str, *args: str) -> int:
+        line = ["sh", "-c", f'exec "$@" {redirection}', "sh", *PROGRAM, *args]
+        return subprocess.run(line, cwd=tmp_path, timeout=DEADLINE_S, check=False).returncode
+
+    assert exit_code(">&- <&-", "stats", "--server", address, "--count", "1") == 0
+    told = errors.UnknownEnvironment.exit_code
+    assert exit_code("2>&-", "run", "Nothing-v0") == told
+
+
 def test_a_reader_that_has_had_enough(address: str, tmp_path: Path) -> None:
     args = [*PROGRAM, "stats", "--server", address, "--interval", "0.1"]
     with subprocess.Popen(
