@@ -136,9 +136,10 @@ def caption(
             "transport in the same round, median over the rounds; -50% is half. (a) is the "
             "learner's own memory, beside a server thread on another core, measured right behind "
             "the server of (b) and (c); (b) reads new priorities, draws for itself, reads items, "
-            'writes back; (c) asks the very server of (b). "Floor": (c) over its round trips by '
-            "ping plus its bytes at the bare transport's rate, both measured beside it in the same "
-            f"round; median over the rounds. {what}. {paper}"
+            'writes back; (c) asks the very server of (b). "Floor": each slice of (c), 40 ms long, '
+            "over its round trips by ping plus its bytes at the bare transport's rate, both "
+            "measured right before and right behind that slice; median over all slices. "
+            f"{what}. {paper}"
         )
     link = (
         "All links are pairs of interfaces through the server's host."
