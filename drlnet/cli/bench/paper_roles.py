@@ -45,6 +45,8 @@ def play(output: Output, role: Literal["actor", "learner"], options: RoleOptions
     from drlnet.bench.paper.groups import TOLD
     from drlnet.launch.signals import Stop
 
+    if options.training_s:  # torch: long to import, longer on a core that others have, too
+        import drlnet.bench.paper.training  # noqa: F401
     pin_this_thread(options.core)
     with Stop() as stop:
         if options.address == TOLD:
