@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,8 +28,8 @@ class Process:
 
     Of its own, so that Ctrl-C in the terminal reaches only the process that supervises; it tells
     the others in its order. Both pipes are drained without blocking. less_memory: what to try when
-    it may have had too little. Threading: the thread that started it, which must be the main one
-    (see guard).
+    it may have had too little. told: its standard input is for tell(), else it has none.
+    Threading: the thread that started it, which must be the main one (see guard).
     """
 
     def __init__(
@@ -38,6 +39,8 @@ class Process:
         log_path: Path | None = None,
         program: Sequence[str] = DRLNET,
         less_memory: str = LESS_MEMORY,
+        *,
+        told: bool = False,
     ) -> None:
         self.name = name
         self._less_memory = less_memory
@@ -50,7 +53,7 @@ class Process:
         self._log = os.open(log_path, append, 0o666) if log_path else None
         self._popen = subprocess.Popen(
             [*program, *self.args],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if told else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=child_environment(),
@@ -130,6 +133,12 @@ class Process:
         if self.returncode is None:
             signal.pidfd_send_signal(self.pid_fd, number)
 
+    def tell(self, line: str) -> None:
+        """A line for its standard input."""
+        assert self._popen.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended, which says more
+            os.write(self._popen.stdin.fileno(), f"{line}\n".encode())
+
     def close(self) -> None:
         """Kills and reaps it if it still runs, and closes its pipes."""
         self.signal(signal.SIGKILL)
@@ -137,6 +146,8 @@ class Process:
         for name, pipe in self.streams.items():
             self.read(name)
             pipe.close()
+        if self._popen.stdin is not None:
+            self._popen.stdin.close()
         if self.pid_fd >= 0:
             os.close(self.pid_fd)
             self.pid_fd = -1

@@ -72,14 +72,21 @@ class Supervisor:
             self._selector.close()
 
     def start(
-        self, name: str, args: Sequence[str], *, program: Sequence[str] | None = None
+        self,
+        name: str,
+        args: Sequence[str],
+        *,
+        program: Sequence[str] | None = None,
+        told: bool = False,
     ) -> Process:
         """Starts `drlnet ARGS`; its output is kept as NAME.log in the log folder.
 
-        program: what is started in place of the group's.
+        program: what is started in place of the group's. told: see Process.
         """
         log_path = self._log_folder / f"{name}.log" if self._log_folder else None
-        process = Process(name, args, log_path, program or self._program, self._less_memory)
+        process = Process(
+            name, args, log_path, program or self._program, self._less_memory, told=told
+        )
         self.processes.append(process)
         for pipe, stream in process.streams.items():
             self._selector.register(stream, selectors.EVENT_READ, (process, pipe))

@@ -35,6 +35,19 @@ def group(tmp_path: Path):  # type: ignore[no-untyped-def]
         yield group
 
 
+def test_a_role_is_told_lines_and_one_that_has_ended_is_not(group: Supervisor) -> None:
+    echo = 'import json; print(json.dumps({"event": "heard", "line": input()}), flush=True)'
+    process = group.start("echo", script(echo), told=True)
+    process.tell("udp://127.0.0.1:7447")
+    heard = group.wait_for_line(process, "heard", DEADLINE_S)
+    assert heard["line"] == "udp://127.0.0.1:7447"
+    assert any(isinstance(event, Ended) for event in group.wait(DEADLINE_S))
+    process.tell("too late")
+    mute = group.start("mute", script("import sys; sys.exit(len(sys.stdin.read()))"))
+    (ended,) = [event for event in group.wait(DEADLINE_S) if isinstance(event, Ended)]
+    assert (ended.process, ended.returncode) == (mute, 0)
+
+
 def test_ready_line_is_found_among_others(group: Supervisor) -> None:
     process = group.start(
         "server",

@@ -34,12 +34,14 @@ def act(
     spec = shape.spec()
     appending = writer(client, open_experience(client, spec), spec, 1, flush_rows=2)
     row = np.ones(shape.row_bytes, np.uint8)
-    latencies = np.empty(100_000, np.uint64)
     interval_s = 1 / workload.rate if workload.rate else 0.0
+    # At a fixed rate a chunk ends with its last append: to sleep on to an end in time costs one.
+    most = max(1, round(CHUNK_S * workload.rate)) if workload.rate else 100_000
+    latencies, longest_s = np.empty(most, np.uint64), CHUNK_S + most * interval_s
     join_meeting(client, workload.actors)
     end = time.monotonic() + for_s
     with closing(Diary(say)) as diary:
         while not stop.is_set() and time.monotonic() < end:
             start_s = time.monotonic()
-            count = native.measure_appends(appending, row, latencies, CHUNK_S, interval_s)
+            count = native.measure_appends(appending, row, latencies, longest_s, interval_s)
             diary.add(start_s, latencies[:count])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from statistics import median
 
-from drlnet.bench.paper.results import Cell, Results
+from drlnet.bench.paper.results import Cell, Results, Slice
 from drlnet.bench.paper.workloads import Layout
 from drlnet.bench.ratios import over
 from drlnet.bench.records import Record
@@ -76,35 +76,38 @@ def reductions(rows: Sequence[tuple[Cell, Record]], block: str, busy: str) -> li
 
 @dataclass(frozen=True)
 class Floor:
-    """How near (c) is to what its transport allows, each round to its own floor.
+    """How near (c) is to what its transport allows, each slice to the floor around it.
 
-    ratio, low, high: median, least and most of the rounds. within: asked of cells that are not
-    oversubscribed.
+    ratio: median of all slices. low, high: least and most of the rounds' medians. within: asked of
+    cells that are not oversubscribed.
     """
 
     subject: str
     op: str
     workload: str
-    floor_us: float  # median of the rounds
+    floor_us: float  # median of all slices
     ratio: float
     low: float
     high: float
     within: bool
     oversubscribed: bool
+    by_round: dict[int, list[Slice]]
 
 
 def floors(results: Results, rows: Sequence[tuple[Cell, Record]]) -> list[Floor]:
     """Of the in-network layout's batches and cycles."""
     found = []
     for cell, record in rows:
-        floor_us = results.floor_us(cell)
-        ratio = over(record.p50_by_round(), floor_us)
-        if ratio is not None:
+        by_round = results.slices.get(cell)
+        if by_round:
+            slices = [one for of_round in by_round.values() for one in of_round]
+            ratio = median(one.ratio for one in slices)
+            of_rounds = [median(one.ratio for one in of_round) for of_round in by_round.values()]
             found.append(
                 Floor(
-                    record.subject, cell.op, cell.words, median(floor_us.values()),
-                    ratio.median, ratio.low, ratio.high, ratio.median <= _WITHIN,
-                    record.oversubscribed,
+                    record.subject, cell.op, cell.words, median(one.floor_us for one in slices),
+                    ratio, min(of_rounds), max(of_rounds), ratio <= _WITHIN,
+                    record.oversubscribed, by_round,
                 )
             )  # fmt: skip
     return found

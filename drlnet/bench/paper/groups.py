@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from statistics import median
 from typing import Any
 
 from drlnet.bench.cores import Cores, pin_process
 from drlnet.bench.paper.access import REDIS_SCHEME
-from drlnet.bench.paper.phases import FINISHED, Appends, Phase
+from drlnet.bench.paper.learner import FLOOR
+from drlnet.bench.paper.phases import FINISHED, Appends, FloorSlice, Phase
 from drlnet.bench.paper.workloads import Workload
 from drlnet.bench.rounds import Effort
 from drlnet.bench.transport.subjects import Subject
@@ -21,7 +26,11 @@ from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Supervisor
 
 READY_DEADLINE_S = 60.0
+SLICE_S = 0.04  # of a cell, about: seconds before a host moves cores, longer than 17 MB take
 _QUIET_S = 60.0  # without a word of any role
+TOLD = "-"  # as a server's address: a line on standard input, once the server is there
+Rate = Callable[[int], float | None]
+"""Bytes per second of the bare transport, for a batch; none where that cannot be measured."""
 REDIS, REDIS_SERVER = "redis over TCP", "redis-server"
 
 
@@ -68,6 +77,7 @@ class Heard:
 
     phases: list[Phase] = field(default_factory=list)
     appends: list[Appends] = field(default_factory=list)
+    floors: list[FloorSlice] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -103,30 +113,44 @@ def run_group(
     *,
     turn: int = 0,
     training_s: float = 0.0,
+    rate: Rate | None = None,
 ) -> None:
     """Runs it to its end. What was said before an error stays in `heard`.
+
+    All roles start at once, since most of that is imports, and are told where the server is.
+    rate: where floors are asked for; called while no other process of the group runs.
 
     Raises what a role died of.
     """
     with Supervisor(stop) as roles:
-        ready = _serve(stop, group, places, roles)
-        if not ready:
-            return  # stopped before
-        learner = roles.start(
-            "learner",
-            _learner(group, effort, places, ready, turn, training_s),
-            program=places.learner,
-        )
-        if group.place == "learner":
-            ready = _first_address(roles.wait_for_line(learner, "ready", READY_DEADLINE_S))
-            if not ready:
-                return
+        server = _start_server(group, places, roles)
+        # It waits for the server's word as the actors do, but where it is the server itself.
+        words = _learner(group, effort, places, turn, training_s, floors=rate is not None)
+        learner = roles.start("learner", words, program=places.learner, told=True)
         actors = [
-            roles.start(f"actor-{i}", _actor(group, places, ready, i), program=places.actor)
+            roles.start(f"actor-{i}", _actor(group, places, i), program=places.actor, told=True)
             for i in range(group.workload.actors)
         ]
+        if isinstance(server, Process):
+            address = _first_address(roles.wait_for_line(server, "ready", READY_DEADLINE_S))
+            pin_process(server.pid, places.cores.server)
+        elif group.place == "learner":
+            address = _first_address(roles.wait_for_line(learner, "ready", READY_DEADLINE_S))
+        else:
+            address = server
+        if stop.is_set():
+            return
+        if group.place != "learner":
+            learner.tell(places.reached(group, address, None))
+        for i, actor in enumerate(actors):
+            actor.tell(places.reached(group, address, i))
+        stopped = [*actors, server] if isinstance(server, Process) else actors
         try:
-            _listen(stop, roles, heard)
+            for phase in _phases(stop, roles, heard):
+                if phase.op == FLOOR and rate is not None:
+                    with _at_rest(stopped):
+                        _keep_floor(phase, rate(phase.batch), heard)
+                    learner.tell("go on")
         finally:
             # All at once, but before whom they talk to.
             clients = actors if group.place == "learner" else [*actors, learner]
@@ -135,22 +159,15 @@ def run_group(
             roles.end([learner])
 
 
-def _serve(stop: Stop, group: Group, places: Places, roles: Supervisor) -> str:
-    """Where the server is, or where the learner is to listen; empty when stopped before."""
+def _start_server(group: Group, places: Places, roles: Supervisor) -> Process | str:
+    """The server's process, or the address of a Redis; nothing where the learner is the server."""
     if group.place == "learner":
-        return places.listens(group)[0]
+        return ""
     if group.place == "redis":
         return start_redis(roles)
     listen = [word for address in places.listens(group) for word in ("--listen", address)]
-    server = roles.start(
-        "server",
-        ["serve", "--json", "--insecure", "--poll", group.transport.poll, *listen],
-        program=places.server,
-    )
-    ready = _first_address(roles.wait_for_line(server, "ready", READY_DEADLINE_S))
-    if ready:
-        pin_process(server.pid, places.cores.server)
-    return ready
+    words = ["serve", "--json", "--insecure", "--poll", group.transport.poll, *listen]
+    return roles.start("server", words, program=places.server)
 
 
 def _first_address(said: dict[str, Any]) -> str:
@@ -168,37 +185,44 @@ def _common(group: Group, role: str, address: str, core: int | None) -> list[str
 
 
 def _learner(
-    group: Group, effort: Effort, places: Places, ready: str, turn: int, training_s: float
+    group: Group, effort: Effort, places: Places, turn: int, training_s: float, *, floors: bool
 ) -> list[str]:
-    address = ready if group.place == "learner" else places.reached(group, ready, None)
+    address = places.listens(group)[0] if group.place == "learner" else TOLD
     words = [*_common(group, "learner", address, places.cores.client), "--stay"]
     words += ["--layouts", "a" if group.place == "learner" else "bc", "--turn", str(turn)]
     words.append("--insecure")  # whoever measures has chosen where
     words += ["--batches", ",".join(map(str, group.batches)) or "none"]
     words += ["--calls", str(effort.calls), "--budget-s", str(effort.budget_s)]
     words += ["--warm-up", str(effort.warm_up)]
+    words += ["--slices", str(max(1, round(effort.budget_s / SLICE_S)))]
     replay_core = places.cores.client if group.crowded else places.cores.server
     if group.place == "learner" and replay_core is not None:
         words += ["--replay-core", str(replay_core)]
     if group.training:
         words += ["--training-s", str(training_s)]
+    if floors:
+        words.append("--floors")
     return words
 
 
-def _actor(group: Group, places: Places, ready: str, index: int) -> list[str]:
+def _actor(group: Group, places: Places, index: int) -> list[str]:
     core = places.cores.server if group.crowded else places.actor_core(index)
-    return _common(group, "actor", places.reached(group, ready, index), core)
+    return _common(group, "actor", TOLD, core)
 
 
-def _listen(stop: Stop, roles: Supervisor, heard: Heard) -> None:
-    """Until the learner has measured everything. What actors did last they say when they end."""
+def _phases(stop: Stop, roles: Supervisor, heard: Heard) -> Iterator[Phase]:
+    """As the learner measures them, until it has finished. What actors did last they say when they
+    end.
+    """
     finished = False
     while not finished and not stop.is_set():
         events = roles.wait(_QUIET_S)
         for event in events:
             if isinstance(event, Ended):
                 raise _failure(event.process)
-            _keep(event.values, heard)
+            phase = _keep(event.values, heard)
+            if phase is not None:
+                yield phase
             finished |= event.values.get("event") == FINISHED
         if not events and not stop.is_set():
             raise TransportError(
@@ -207,11 +231,33 @@ def _listen(stop: Stop, roles: Supervisor, heard: Heard) -> None:
             )
 
 
-def _keep(values: dict[str, Any], heard: Heard) -> None:
+@contextmanager
+def _at_rest(processes: Sequence[Process]) -> Iterator[None]:
+    """Those that poll leave their cores, and those that talk leave their links."""
+    for process in processes:
+        process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.signal(signal.SIGCONT)
+
+
+def _keep_floor(pings: Phase, rate: float | None, heard: Heard) -> None:
+    if rate is not None and pings.us:
+        heard.floors.append(
+            FloorSlice(pings.batch, pings.start_s, time.monotonic(), median(pings.us), rate)
+        )
+
+
+def _keep(values: dict[str, Any], heard: Heard) -> Phase | None:
+    """A phase, when it is one."""
     if values.get("event") == "phase":
         heard.phases.append(Phase.from_json(values))
-    elif values.get("event") == "appends":
+        return heard.phases[-1]
+    if values.get("event") == "appends":
         heard.appends += [Appends(**chunk) for chunk in values["chunks"]]
+    return None
 
 
 def _failure(process: Process) -> DrlnetError:

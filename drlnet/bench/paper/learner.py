@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +18,8 @@ from drlnet.launch.signals import Stop
 
 STORE, FETCH, PING = "store", "fetch", "ping"
 BATCH, CYCLE, TRAIN = "batch", "batch + update", "train"
+FLOOR = "floor"  # pings; behind them the transport's rate is measured by who started the learner
+_PINGS = Effort(calls=200, budget_s=0.006, warm_up=3)
 
 
 def learn(
@@ -28,13 +31,18 @@ def learn(
     *,
     turn: int = 0,
     training_s: float = 0.0,
+    slices: int = 1,
+    pause: Callable[[], object] | None = None,
 ) -> None:
-    """Every phase once, or until stopped.
+    """Every phase, or until stopped; those of batches in so many slices, which take turns.
 
     turn: the number of the round: the layouts at one server change places by it. training_s: only
-    trains, with each layout for so long.
+    trains, with each layout for so long. pause: called within each slice of a floor, which lie
+    right before and behind each slice of the in-network layout; without it there are none.
     """
-    for op, layout, batch, timed in _plan(access, batches, turn, training_s):
+    part = replace(effort, calls=-(-effort.calls // slices), budget_s=effort.budget_s / slices)
+    plan = _plan(access, batches, turn, training_s, slices, floors=pause is not None)
+    for op, layout, batch, timed in plan:
         if stop.is_set():
             return
         start_s = time.monotonic()
@@ -43,30 +51,54 @@ def learn(
             latencies = np.empty(0)
         elif op == TRAIN:
             latencies = Effort(100_000, training_s, 2).latencies_us(timed)
+        elif op == FLOOR:
+            latencies = _PINGS.latencies_us(timed)
         else:
-            latencies = effort.latencies_us(timed)
+            latencies = (part if op in {BATCH, CYCLE} else effort).latencies_us(timed)
         say(Phase(op, layout, batch, start_s, time.monotonic(), thinned(latencies)))
+        if op == FLOOR and pause is not None:
+            pause()
 
 
 def _plan(
-    access: Access, batches: Sequence[int], turn: int, training_s: float
+    access: Access,
+    batches: Sequence[int],
+    turn: int,
+    training_s: float,
+    slices: int,
+    *,
+    floors: bool,
 ) -> Iterator[tuple[str, Layout, int, Timed | None]]:
     layouts = list(access.replays)
-    layouts = layouts[turn % len(layouts) :] + layouts[: turn % len(layouts)]
     if training_s:
-        for layout in layouts:
+        for layout in _turned(layouts, turn):
             yield TRAIN, layout, batches[0], _training(access, access.replays[layout], batches[0])
         return
     for op, timed in access.others.items():
         yield op, Layout.MEMORY, 1, timed
     if access.others:
         yield STORE, Layout.MEMORY, 1, None
-    for batch in batches:
-        out = access.buffer(batch)
-        for layout in layouts:
-            replay = access.replays[layout]
-            yield BATCH, layout, batch, partial(replay.samples, batch, out)
-            yield CYCLE, layout, batch, partial(replay.cycles, batch, out)
+    buffers = {batch: access.buffer(batch) for batch in batches}
+    for number in range(turn, turn + slices):
+        for batch, out in buffers.items():
+            for layout in _turned(layouts, number):
+                replay = access.replays[layout]
+                floor = FLOOR, layout, batch, access.others.get(PING)
+                beside = floors and layout is Layout.NETWORK
+                if beside:
+                    yield floor
+                yield BATCH, layout, batch, partial(replay.samples, batch, out)
+                if beside:
+                    yield floor
+                yield CYCLE, layout, batch, partial(replay.cycles, batch, out)
+                if beside:
+                    yield floor
+
+
+def _turned(layouts: list[Layout], number: int) -> list[Layout]:
+    """Another one first each time."""
+    first = number % len(layouts)
+    return layouts[first:] + layouts[:first]
 
 
 def _training(access: Access, replay: Replay, batch: int) -> Timed:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from drlnet.bench.paper.workloads import Layout
 
 FINISHED = "finished"  # what a learner says that stays until it is ended
-CHUNK_S = 0.03  # of appends that are kept together: phases of 0.12 s and more hold several
+CHUNK_S = 0.01  # of appends that are kept together: slices of 0.04 s and more hold several
 _SAY_S = 0.5
 _MOST = 2000  # latencies of a phase that are said; of more, evenly chosen ones
-_MOST_OF_CHUNK = 200
+_MOST_OF_CHUNK = 70
 
 
 def thinned(latencies_us: NDArray[np.float64], most: int = _MOST) -> list[float]:
@@ -28,7 +28,7 @@ def thinned(latencies_us: NDArray[np.float64], most: int = _MOST) -> list[float]
 
 @dataclass(frozen=True)
 class Phase:
-    """One operation of the learner, measured once; times by the monotonic clock of the machine.
+    """One operation of the learner, one slice of it; times by the monotonic clock of the machine.
 
     us: none where the learner rests, and the actors are what is measured.
     """
@@ -47,6 +47,17 @@ class Phase:
     def from_json(values: dict[str, Any]) -> Phase:
         fields = {name: values[name] for name in Phase.__dataclass_fields__}
         return Phase(**{**fields, "layout": Layout(values["layout"])})
+
+
+@dataclass(frozen=True)
+class FloorSlice:
+    """What a batch's floor is made of, measured between two slices of its cells."""
+
+    batch: int
+    start_s: float
+    end_s: float
+    ping_us: float  # p50
+    bytes_per_second: float
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,14 @@
 """What the transports alone take for a batch's bytes: no session, no table, the same frames.
 
-Measured right before and right behind a group whose floors it makes. Sender and receiver are
-processes that wait in between, asleep: to start them would put seconds between a rate and its
-group.
+Measured within the group whose floors it makes, in slices between those of its batches, while the
+group's processes are stopped. Sender and receiver are processes that wait in between, asleep.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import numpy as np
@@ -17,15 +16,17 @@ import numpy as np
 from drlnet import native
 from drlnet.bench.cores import Cores, pin_process
 from drlnet.bench.paper.access import layout_of
-from drlnet.bench.paper.groups import Group
-from drlnet.bench.paper.workloads import BASE, BATCHES, SHAPES
+from drlnet.bench.paper.groups import Group, Rate
+from drlnet.bench.paper.workloads import BASE, BATCHES, SHAPES, Workload
 from drlnet.bench.rounds import Effort
-from drlnet.bench.worker import WorkerFailed, Workers
+from drlnet.bench.transport.subjects import Subject
+from drlnet.bench.worker import Worker, WorkerFailed, Workers
 from drlnet.launch.signals import Stop
 
 _SENDER, _RECEIVER = "sender", "receiver"
 _ANSWER_S = 60.0
-_LOOK_S = 0.02  # how often a sender looks whether it is to stop
+_LOOK_S = 0.002  # how often a sender looks whether it is to rest
+_SLICE = Effort(calls=1000, budget_s=0.025, warm_up=2)
 
 
 class _Sender:
@@ -49,6 +50,9 @@ class _Sender:
         while not self._asked():
             self._sender.serve(_LOOK_S)
 
+    def rest(self) -> None:
+        """Sleeps, polling or not."""
+
     def shut(self) -> None:
         self._sender = None
 
@@ -59,27 +63,29 @@ class _Receiver:
     def ready(self) -> None:
         """What it needs is imported."""
 
-    def rates(
-        self, address: str, poll: str, sizes: Sequence[int], effort: Effort
-    ) -> dict[int, float]:
-        """Bytes per second, by the length of a transfer."""
-        receiver = native.FrameReceiver(address, poll)
-        found = {}
-        for size in sizes:
-            latencies = effort.latencies_us(partial(receiver.transfers, size))
-            if len(latencies):
-                found[size] = size / float(np.median(latencies)) * 1e6
-        return found
+    def open(self, address: str, poll: str) -> None:
+        self._receiver: native.FrameReceiver | None = native.FrameReceiver(address, poll)
+
+    def rate(self, size: int) -> float | None:
+        """Bytes per second of transfers of that length; none when none came to its end."""
+        assert self._receiver is not None
+        latencies = _SLICE.latencies_us(partial(self._receiver.transfers, size))
+        return size / float(np.median(latencies)) * 1e6 if len(latencies) else None
+
+    def shut(self) -> None:
+        self._receiver = None
 
 
 class Rates:
-    """Of every transport that a group's floors need, while entered. Raises worker.Stopped."""
+    """Of every transport that a group's floors need, while entered. Raises worker.Stopped.
 
-    def __init__(self, stop: Stop, effort: Effort, cores: Cores) -> None:
-        # Half of it before a group and half behind.
-        self._effort = Effort(effort.calls, effort.budget_s / 2, 3)
+    tell: told once, with its cause, of a transport that cannot be measured; it is left out then.
+    """
+
+    def __init__(self, stop: Stop, cores: Cores, tell: Callable[[str, str], None]) -> None:
         self._cores = cores
         self._stop = stop
+        self._tell = tell
         self._failed: set[str] = set()
 
     def __enter__(self) -> Rates:
@@ -90,48 +96,75 @@ class Rates:
     def __exit__(self, *raised: object) -> None:
         self._stack.close()
 
-    def of(self, group: Group) -> dict[int, float]:
-        """Bytes per second now, by length; none where no floor is of that group.
+    @contextmanager
+    def beside(self, group: Group) -> Iterator[Rate | None]:
+        """Measures the rate of a batch's bytes over the group's transport whenever it is called.
 
-        Raises WorkerFailed once for a transport that cannot be measured, which is left out then.
+        None where no floor is of that group. It opens while the group starts, and is connected at
+        the first call.
         """
         transport = group.transport
-        sizes = sizes_of(group)
-        if not sizes or transport.name in self._failed:
-            return {}
+        wanted = group.place == "network" and group.batches and not group.training
+        if not wanted or transport.name in self._failed:
+            yield None
+            return
+        connected = False
+
+        def rate(batch: int) -> float | None:
+            nonlocal connected
+            if transport.name in self._failed:
+                return None
+            with self._losing(transport):
+                sender, receiver = self._pair()
+                if not connected:
+                    address = sender.answer(_ANSWER_S)
+                    receiver.call("open", transport.connect or address, transport.poll)
+                    connected = True
+                sender.begin("serve")
+                found: float | None = receiver.call("rate", length_for(group.workload, batch))
+                sender.begin("rest")
+                for _ in ("serve", "rest"):
+                    sender.answer(_ANSWER_S)
+                return found
+            return None
+
+        with self._losing(transport):
+            sender, _ = self._pair()
+            sender.begin("open", transport.listen, transport.poll)
         try:
-            sender = self._workers.of(_SENDER, _Sender)
-            receiver = self._workers.of(_RECEIVER, _Receiver)
-            pin_process(sender.pid, self._cores.server)
-            pin_process(receiver.pid, self._cores.client)
-            address = sender.call("open", transport.listen, transport.poll)
-            sender.begin("serve")
-            there = transport.connect or address
-            found: dict[int, float] = receiver.call(
-                "rates", there, transport.poll, sizes, self._effort
-            )
-            sender.begin("shut")
-            for _ in ("serve", "shut"):
-                sender.answer(_ANSWER_S)
-        except WorkerFailed:
+            yield rate
+        finally:
+            if transport.name not in self._failed:
+                with self._losing(transport):
+                    if not connected:
+                        self._pair()[0].answer(_ANSWER_S)
+                    for worker in self._pair():
+                        worker.call("shut")
+
+    def _pair(self) -> tuple[Worker, Worker]:
+        """Sender and receiver, each on its core."""
+        sender = self._workers.of(_SENDER, _Sender)
+        receiver = self._workers.of(_RECEIVER, _Receiver)
+        pin_process(sender.pid, self._cores.server)
+        pin_process(receiver.pid, self._cores.client)
+        return sender, receiver
+
+    @contextmanager
+    def _losing(self, transport: Subject) -> Iterator[None]:
+        """A worker that fails within takes the transport out, and no more."""
+        try:
+            yield
+        except WorkerFailed as error:
             self._failed.add(transport.name)
+            self._tell(f"bytes of {transport.name}", str(error))
             for name in (_SENDER, _RECEIVER):  # in whatever state they are: others get new ones
                 if name in self._workers:
                     self._workers.end(name)
-            raise
-        return found
 
 
-def sizes_of(group: Group) -> list[int]:
-    """Lengths of the transfers that its batches are compared with: the base case's batches."""
-    if group.place != "network" or group.training:
-        return []
-    spec, base = SHAPES[group.workload.shape].spec(), SHAPES[BASE.shape].spec()
-    known = [int(layout_of(base, batch)["total_bytes"]) for batch in BATCHES]
-    wanted = [int(layout_of(spec, batch)["total_bytes"]) for batch in group.batches]
-    return sorted({nearest(known, size) for size in wanted})
-
-
-def nearest(known: Sequence[int], size: int) -> int:
-    """Of the known lengths."""
+def length_for(workload: Workload, batch: int) -> int:
+    """Of the transfers that such a batch is compared with: the nearest of the base case's."""
+    spec, base = SHAPES[workload.shape].spec(), SHAPES[BASE.shape].spec()
+    size = int(layout_of(spec, batch)["total_bytes"])
+    known = [int(layout_of(base, each)["total_bytes"]) for each in BATCHES]
     return min(known, key=lambda one: abs(math.log(one / size)))

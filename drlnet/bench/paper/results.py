@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,8 +12,8 @@ from drlnet.bench.distance import CoreDistance
 from drlnet.bench.paper.access import layout_of
 from drlnet.bench.paper.groups import Group, Heard
 from drlnet.bench.paper.learner import BATCH, CYCLE, FETCH, PING, STORE, TRAIN
-from drlnet.bench.paper.phases import during
-from drlnet.bench.paper.rates import nearest
+from drlnet.bench.paper.phases import FloorSlice, Phase, during
+from drlnet.bench.paper.rates import length_for
 from drlnet.bench.paper.workloads import SHAPES, Layout, Workload
 from drlnet.bench.records import Record
 
@@ -38,6 +39,25 @@ class Cell:
         return self.workload.with_batch(self.batch) if self.batch else self.workload.words
 
 
+@dataclass(frozen=True)
+class Slice:
+    """Of (c), and its floor: round trips by ping and bytes at the transport's rate, each the mean
+    of right before and right behind.
+    """
+
+    p50_us: float
+    round_trips_us: float
+    bytes_us: float
+
+    @property
+    def floor_us(self) -> float:
+        return self.round_trips_us + self.bytes_us
+
+    @property
+    def ratio(self) -> float:
+        return self.p50_us / self.floor_us
+
+
 @dataclass
 class Results:
     """By cell and the number of the round."""
@@ -45,7 +65,8 @@ class Results:
     cores: int
     rounds: dict[Cell, dict[int, list[float]]] = field(default_factory=dict)  # latencies, us
     polling: dict[Cell, int] = field(default_factory=dict)  # threads that poll
-    # Of bare transfers before and behind a group, by transport, workload and size.
+    slices: dict[Cell, dict[int, list[Slice]]] = field(default_factory=dict)
+    # Of bare transfers within a group, by transport, workload and size.
     bytes_per_second: dict[tuple[str, Workload, int], dict[int, list[float]]] = field(
         default_factory=dict
     )
@@ -53,15 +74,9 @@ class Results:
     failed: dict[str, str] = field(default_factory=dict)  # group: cause and remedy
     interrupted: bool = False
 
-    def add_rates(self, group: Group, number: int, rates: Mapping[int, float]) -> None:
-        """Those of the group's transport, measured beside it, by size."""
-        for size, rate in rates.items():
-            key = (group.transport.name, group.workload, size)
-            self.bytes_per_second.setdefault(key, {}).setdefault(number, []).append(rate)
-
     def add(self, group: Group, number: int, heard: Heard) -> None:
         """The group's round of that number, or what there is of it."""
-        found: dict[Cell, list[float]] = {}
+        found: dict[Cell, list[float]] = defaultdict(list)
         for phase in heard.phases:
 
             def cell(comparison: int, op: str, batch: int, layout: Layout = phase.layout) -> Cell:
@@ -69,17 +84,24 @@ class Results:
 
             stored = during(heard.appends, phase)
             if phase.op in {STORE, FETCH}:
-                found[cell(1, phase.op, 0)] = stored if phase.op == STORE else phase.us
+                found[cell(1, phase.op, 0)] += stored if phase.op == STORE else phase.us
             elif phase.op == PING:
-                found[cell(0, PING, 0)] = phase.us
+                found[cell(0, PING, 0)] += phase.us
             elif phase.op == BATCH:
-                found[cell(2, BATCH, phase.batch)] = phase.us
-                found[cell(2, STORE, phase.batch)] = stored
+                found[cell(2, BATCH, phase.batch)] += phase.us
+                found[cell(2, STORE, phase.batch)] += stored
+                self._add_slice(cell(2, BATCH, phase.batch), number, phase, heard.floors)
             elif phase.op == CYCLE:
-                found[cell(3, CYCLE, phase.batch)] = phase.us
+                found[cell(3, CYCLE, phase.batch)] += phase.us
+                self._add_slice(cell(3, CYCLE, phase.batch), number, phase, heard.floors)
             elif phase.op == TRAIN:
-                found[cell(4, _trained(group), phase.batch)] = phase.us
-                found[cell(4, f"{STORE} during: {_trained(group)}", phase.batch)] = stored
+                found[cell(4, _trained(group), phase.batch)] += phase.us
+                found[cell(4, f"{STORE} during: {_trained(group)}", phase.batch)] += stored
+        for floor in heard.floors:
+            size = length_for(group.workload, floor.batch)
+            key = (group.transport.name, group.workload, size)
+            rates = self.bytes_per_second.setdefault(key, {}).setdefault(number, [])
+            rates.append(floor.bytes_per_second)
         for one, latencies in found.items():
             if latencies:
                 self.rounds.setdefault(one, {})[number] = latencies
@@ -112,29 +134,25 @@ class Results:
             oversubscribed=self.polling[cell] > self.cores,
         )
 
-    def floor_us(self, cell: Cell) -> dict[int, float]:
-        """Round trips by ping and bytes at the transport's rate, both measured beside the cell, by
-        round: what (c) cannot go below. None where one of the two was not measured.
-        """
-        trips = {BATCH: 1, CYCLE: 2}.get(cell.op, 0)
-        if cell.layout is not Layout.NETWORK or not trips:
-            return {}
-        ping = Cell(0, PING, cell.transport, cell.workload, 0, Layout.MEMORY)
+    def _add_slice(
+        self, cell: Cell, number: int, phase: Phase, floors: Sequence[FloorSlice]
+    ) -> None:
+        """Of (c), with the floors next to it on both sides."""
+        beside = [one for one in floors if one.batch == phase.batch]
+        before = [one for one in beside if one.end_s <= phase.start_s]
+        behind = [one for one in beside if one.start_s >= phase.end_s]
+        if phase.layout is not Layout.NETWORK or not phase.us or not before or not behind:
+            return
+        around = before[-1], behind[0]
+        trips = {BATCH: 1, CYCLE: 2}[phase.op]
         size: int = layout_of(SHAPES[cell.workload.shape].spec(), cell.batch)["total_bytes"]
         size += _KEY_BYTES * cell.batch * (trips - 1)
-        rates = self._rates(cell, size)
-        return {
-            number: trips * float(np.median(latencies))
-            + float(np.mean([size / rate for rate in rates[number]])) * 1e6
-            for number, latencies in self.rounds.get(ping, {}).items()
-            if number in rates
-        }
-
-    def _rates(self, cell: Cell, size: int) -> dict[int, list[float]]:
-        """Beside the cell's group, by round, of the transfers whose size is nearest to that."""
-        group = (cell.transport, cell.workload)
-        known = {one[2]: rates for one, rates in self.bytes_per_second.items() if one[:2] == group}
-        return known[nearest(list(known), size)] if known else {}
+        slice_ = Slice(
+            float(np.median(phase.us)),
+            trips * float(np.mean([one.ping_us for one in around])),
+            float(np.mean([size / one.bytes_per_second for one in around])) * 1e6,
+        )
+        self.slices.setdefault(cell, {}).setdefault(number, []).append(slice_)
 
 
 def _trained(group: Group) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from drlnet.bench.cores import Cores
@@ -12,7 +13,7 @@ from drlnet.bench.paper.results import Results
 from drlnet.bench.paper.workloads import ALONE, BASE, BATCHES, Workload, variations
 from drlnet.bench.rounds import Effort, orders
 from drlnet.bench.transport.subjects import BASELINE, Poll, Subject
-from drlnet.bench.worker import Stopped, WorkerFailed
+from drlnet.bench.worker import Stopped
 from drlnet.errors import DrlnetError
 from drlnet.launch.signals import Stop
 
@@ -67,7 +68,7 @@ def measure_paper(
     places: Places | None = None,
     floors: bool = True,
 ) -> Results:
-    """Measures all groups, a round at a time, and beside each its transport's own rate.
+    """Measures all groups, a round at a time, and within each its transport's own rate.
 
     A group that fails is left out from then on, its cause kept; what it had measured counts. When
     stopped, what was measured until then is returned, marked as interrupted.
@@ -79,7 +80,12 @@ def measure_paper(
     if missing and any(group.place == "redis" for group in left):
         results.failed[REDIS] = missing
         left = [group for group in left if group.place != "redis"]
-    with Rates(stop, effort, places.cores) as rates:
+
+    def name_failure(what: str, cause: str) -> None:
+        results.failed[what] = cause
+        note(f"{what}: {cause}")
+
+    with Rates(stop, places.cores, name_failure) as rates:
         for number, order in enumerate(orders(left, rounds), 1):
             results.distance.begin_round()
             for group in order:
@@ -89,13 +95,11 @@ def measure_paper(
                 results.distance.look(places.cores, group.name)
                 heard = Heard()
                 try:
-                    if floors:
-                        _measure_rates(rates, group, number, results, note)
-                    run_group(
-                        stop, group, effort, places, heard, turn=number, training_s=training_s
-                    )
-                    if floors and not stop.is_set():
-                        _measure_rates(rates, group, number, results, note)
+                    with rates.beside(group) if floors else nullcontext() as rate:
+                        run_group(
+                            stop, group, effort, places, heard, turn=number,
+                            training_s=training_s, rate=rate,
+                        )  # fmt: skip
                 except Stopped:
                     pass  # as stop says
                 except DrlnetError as error:
@@ -107,14 +111,6 @@ def measure_paper(
                     results.interrupted = True
                     return results
     return results
-
-
-def _measure_rates(rates: Rates, group: Group, number: int, results: Results, note: Note) -> None:
-    try:
-        results.add_rates(group, number, rates.of(group))
-    except WorkerFailed as error:
-        results.failed[f"bytes of {group.transport.name}"] = str(error)
-        note(f"bytes of {group.transport.name}: {error}")
 
 
 def _why(error: DrlnetError) -> str:

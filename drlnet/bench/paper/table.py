@@ -24,8 +24,9 @@ _TRAINING = (
     "learner's core, as on a host that has no other to spare."
 )
 _OF_FLOOR = (
-    '"Floor": (c) over its round trips by ping plus its bytes at the bare transport\'s rate, both '
-    "measured beside it in the same round; median over the rounds. "
+    '"Floor": each slice of (c), 40 ms long, over its round trips by ping plus its bytes at the '
+    "bare transport's rate, both measured right before and right behind that slice; median over "
+    "all slices. "
 )
 Rows = Sequence[tuple[Cell, Record]]
 

@@ -50,6 +50,8 @@ def paper(
     calls: own.CallsOption = 5000,
     budget_s: own.BudgetOption = 2.0,
     warm_up: own.WarmUpOption = 50,
+    slices: own.SlicesOption = 1,
+    floors: own.FloorsOption = False,
     turn: own.TurnOption = 0,
     training_s: own.TrainingOption = 0.0,
     core: own.CoreOption = None,
@@ -103,7 +105,8 @@ def paper(
         RoleOptions(
             server, poll, Workload(size, actors, rate), layouts,
             [] if batches == "none" else numbers_in(batches, 1, "batch sizes", "512,32"),
-            Effort(calls, budget_s, warm_up), turn, training_s, core, replay_core, stay,
+            Effort(calls, budget_s, warm_up), slices, floors, turn, training_s, core,
+            replay_core, stay,
         ),
     )  # fmt: skip
 

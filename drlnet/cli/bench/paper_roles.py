@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -29,6 +30,8 @@ class RoleOptions:
     layouts: str
     batches: list[int]
     effort: Effort
+    slices: int
+    floors: bool  # measured by who started it, while it waits for a line
     turn: int
     training_s: float
     core: int | None
@@ -39,11 +42,24 @@ class RoleOptions:
 def play(output: Output, role: Literal["actor", "learner"], options: RoleOptions) -> None:
     """Plays the role to its end, or until stopped."""
     from drlnet.bench.paper.access import pin_this_thread
+    from drlnet.bench.paper.groups import TOLD
     from drlnet.launch.signals import Stop
 
+    if options.training_s:  # torch: long to import, longer on a core that others have, too
+        import drlnet.bench.paper.training  # noqa: F401
     pin_this_thread(options.core)
     with Stop() as stop:
+        if options.address == TOLD:
+            with suppress(KeyboardInterrupt):
+                options = replace(options, address=_told(stop))
+            end_if(stop)
         (_act if role == "actor" else _learn)(output, options, stop)
+
+
+def _told(stop: Stop) -> str:
+    """The next line of standard input. Raises KeyboardInterrupt when stopped before."""
+    with stop.interrupts():
+        return sys.stdin.readline().strip()
 
 
 def _act(output: Output, options: RoleOptions, stop: Stop) -> None:
@@ -104,7 +120,8 @@ def _learn(output: Output, options: RoleOptions, stop: Stop) -> None:
             access.wait_for_actors(actors)
         learn(
             access, options.batches, options.effort, stop, say,
-            turn=options.turn, training_s=options.training_s,
+            turn=options.turn, training_s=options.training_s, slices=options.slices,
+            pause=(lambda: _told(stop)) if options.floors else None,
         )  # fmt: skip
         interrupted = stop.is_set()
         output.event(FINISHED)
