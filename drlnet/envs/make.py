@@ -89,7 +89,7 @@ def crashed(env_id: str, when: str, error: Exception) -> ConfigError:
     """The error of an environment that raised one: it is someone else's code."""
     return ConfigError(
         f"environment {env_id} crashed {when}: {_one_line(error)}",
-        "play it alone to find out why; what it did before is kept",
+        "play it alone to find out why",
     )
 
 

@@ -47,20 +47,23 @@ def host_facts() -> dict[str, str | int | float]:
 def source_commit() -> str | None:
     """The commit of the checkout that this package is imported from; None of an installed one.
 
-    "9305d7f", or "9305d7f, changed" where the code is not what was committed.
+    "9305d7f", or "9305d7f, changed" where a source is not what was committed. Whether the native
+    core was built from them it does not say.
     """
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None
 
     def git(*words: str) -> subprocess.CompletedProcess[str]:
+        # Not of the repository that a hook is run for.
+        here = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         return subprocess.run(
-            ["git", "-C", str(root), *words], capture_output=True, text=True, check=False
+            ["git", "-C", str(root), *words], capture_output=True, text=True, check=False, env=here
         )
 
     try:
         head = git("rev-parse", "--short=7", "HEAD")
-        changed = git("diff", "--quiet", "HEAD", "--", "drlnet", "native").returncode != 0
+        changed = git("status", "--porcelain", "--", "drlnet", "native").stdout != ""
     except OSError:  # no git
         return None
     if head.returncode != 0:  # another user's checkout, which git does not trust

@@ -83,9 +83,7 @@ def greedy(net: nn.Module, spaces: EnvSpaces, num_envs: int) -> EpsilonGreedy:
     return EpsilonGreedy(net, spaces.num_actions, np.zeros(num_envs), np.random.default_rng(0))
 
 
-def play(
-    envs: RowEnv, policy: EpsilonGreedy, quota: int, seed: int, env_id: str = ""
-) -> Evaluation:
+def play(envs: RowEnv, policy: EpsilonGreedy, quota: int, seed: int, env_id: str) -> Evaluation:
     """Plays until each environment has ended `quota` episodes; more that it plays do not count.
 
     ConfigError, with env_id, for an environment that crashes.

@@ -11,6 +11,7 @@ import torch
 from drlnet import native
 from drlnet.client import Client
 from drlnet.config import Config
+from drlnet.errors import DrlnetError
 from drlnet.metrics.run_folder import RunFolder
 from drlnet.roles.actor import Actor
 from drlnet.roles.learn import Learning, LearnResult
@@ -20,27 +21,35 @@ _DEADLINE_S = 1e6
 
 
 def serial(config: Config, run: RunFolder, stop: Stop) -> LearnResult:
-    """Runs until the goal, a budget in steps, or stop."""
+    """Runs until the goal, a budget in steps, or stop. What was learned before an error is kept."""
     torch.set_num_threads(1)
     server = native.Server(["memory:"])
     # Nobody else could keep a call waiting; a process that was suspended goes on where it was.
     with Client.in_process(server, timeout=_DEADLINE_S) as client:
         learning = Learning(config, client, run, stop)
-        actor = Actor(config, client, index=0)
-        actor.wait_for_params(stop)
-        actor.start()
-        batch_size, drawn = config.replay.batch_size, 0
-        while not learning.finished(stop.is_set()):
-            if not may_draw(config, actor.items_added, drawn):
-                actor.tick()
-                continue
-            actor.flush()
-            learning.step(
-                learning.table.sample(batch_size, timeout=None), learning.table.update_priorities
-            )
-            drawn += batch_size
-        actor.close()
-        return learning.close()
+        try:
+            _take_turns(config, client, learning, stop)
+            return learning.close()
+        except DrlnetError:
+            learning.keep()
+            raise
+
+
+def _take_turns(config: Config, client: Client, learning: Learning, stop: Stop) -> None:
+    actor = Actor(config, client, index=0)
+    actor.wait_for_params(stop)
+    actor.start()
+    batch_size, drawn = config.replay.batch_size, 0
+    while not learning.finished(stop.is_set()):
+        if not may_draw(config, actor.items_added, drawn):
+            actor.tick()
+            continue
+        actor.flush()
+        learning.step(
+            learning.table.sample(batch_size, timeout=None), learning.table.update_priorities
+        )
+        drawn += batch_size
+    actor.close()
 
 
 def may_draw(config: Config, created: int, drawn: int) -> bool:

@@ -15,7 +15,7 @@ from drlnet.bench.cores import Cores
 from drlnet.bench.paper.access import Access, Buffer, in_process
 from drlnet.bench.paper.actor import act
 from drlnet.bench.paper.comparisons import floors, reductions
-from drlnet.bench.paper.groups import Group, Heard
+from drlnet.bench.paper.groups import Group, Heard, Places, run_group
 from drlnet.bench.paper.learner import FLOOR, PING, learn
 from drlnet.bench.paper.phases import CHUNK_S, Appends, FloorSlice, Phase
 from drlnet.bench.paper.rates import Rates, length_for
@@ -23,6 +23,8 @@ from drlnet.bench.paper.results import Results
 from drlnet.bench.paper.workloads import BASE, SHAPES, Layout, Workload
 from drlnet.bench.rounds import Effort
 from drlnet.bench.transport.subjects import Subject
+from drlnet.bench.worker import Stopped
+from drlnet.errors import TransportError
 from drlnet.launch.signals import Stop
 
 BLOCK = Subject("udp block", "udp://127.0.0.1:0", "block")
@@ -133,7 +135,8 @@ def test_an_actor_at_a_fixed_rate_does_not_sleep_past_a_chunk(stop: Stop) -> Non
     chunks: list[Appends] = []
     with in_process("udp://127.0.0.1:0", "block", "cartpole", addresses.append, None):
         act(addresses[0], "block", SMALL, stop, chunks.extend, lambda line: None, for_s=0.3)
-    assert {len(one.us) for one in chunks} == {round(CHUNK_S * SMALL.rate)}
+    # Fewer where the machine lets it wake late.
+    assert max(len(one.us) for one in chunks) == round(CHUNK_S * SMALL.rate)
     # One interval for each append, however late the machine lets it wake.
     assert all(one.end_s - one.start_s >= len(one.us) / SMALL.rate for one in chunks)
 
@@ -170,4 +173,26 @@ def test_a_transport_without_a_rate_is_named_once(stop: Stop) -> None:
             with rates.beside(other) as rate:
                 assert rate is None
     assert told == ["bytes of absent"]
+    assert descendants(os.getpid()) == {}
+
+
+@pytest.mark.parametrize("raised", [Stopped(), TransportError("no rate", "none")])
+def test_roles_that_are_stopped_for_a_floor_go_on_to_their_end(
+    stop: Stop, raised: Exception
+) -> None:
+    """Who still slept would have to be killed, and would not have said what it had appended."""
+
+    def rate(batch: int) -> float | None:
+        if len(asked) == 2:
+            raise raised
+        asked.append(batch)
+        return 1e9
+
+    asked: list[int] = []
+    heard, group = Heard(), Group("network", BLOCK, SMALL, (32,))
+    effort = Effort(calls=2000, budget_s=0.12, warm_up=2)
+    with pytest.raises(type(raised)):
+        run_group(stop, group, effort, Places(Cores.usable()), heard, rate=rate)
+    assert len(heard.floors) == 2
+    assert heard.appends[-1].end_s > heard.floors[-1].start_s
     assert descendants(os.getpid()) == {}

@@ -44,6 +44,9 @@ def test_the_commit_is_that_of_the_checkout_and_says_when_the_code_is_another(
     assert source_commit() == commit
     module.write_text("changed")
     assert source_commit() == f"{commit}, changed"
+    git("checkout", "-q", "--", ".")
+    (tmp_path / "native" / "new.cc").touch()
+    assert source_commit() == f"{commit}, changed"
     monkeypatch.setenv("PATH", "")
     assert source_commit() is None
 

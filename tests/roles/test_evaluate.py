@@ -43,7 +43,7 @@ def returns_alone(seed: int, episodes: int) -> list[float]:
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_each_environment_plays_its_quota(mode: AutoresetMode) -> None:
     envs, spaces = make_envs(TOY, 3, autoreset_mode=mode)
-    found = play(envs, greedy(Second(), spaces, 3), quota=4, seed=11)
+    found = play(envs, greedy(Second(), spaces, 3), quota=4, seed=11, env_id=TOY)
     envs.close()
     expected = [value for i in range(3) for value in returns_alone(11 + i, 4)]
     assert found.returns == pytest.approx(expected, rel=1e-5)

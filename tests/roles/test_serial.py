@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from drlnet.config import load
+from drlnet.envs import crashed
+from drlnet.errors import ConfigError
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
+from drlnet.nets.params import read_metadata
+from drlnet.roles import gate
 from drlnet.roles.evaluate import evaluate_checkpoint
 from drlnet.roles.learn import LearnResult
 from drlnet.roles.serial import may_draw, serial
@@ -35,6 +42,21 @@ def test_twice_the_same(tmp_path: Path) -> None:
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
     assert run(tmp_path / "a", 1000)[1] != run(tmp_path / "b", 1001)[1]
+
+
+def test_what_was_learned_before_an_error_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evaluate(*_: Any) -> Any:
+        raise crashed("CartPole-v1", "in an evaluation", OSError("no display"))
+
+    monkeypatch.setattr(gate, "evaluate", evaluate)
+    flags = {"run.serial": True, "run.folder": str(tmp_path / "a")}
+    config = load("CartPole-v1", flags=flags, sets=[*SETS, "learner.eval_period=20"])
+    made = RunFolder.create(config)
+    with pytest.raises(ConfigError, match="no display"):
+        serial(config, made, Stop())
+    assert read_metadata(made.checkpoint_path.read_bytes())["learner_steps"] == "20"
 
 
 def test_turns_keep_to_the_ratio() -> None:

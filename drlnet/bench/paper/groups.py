@@ -26,7 +26,7 @@ from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Supervisor
 
 READY_DEADLINE_S = 60.0
-SLICE_S = 0.04  # of a cell, about: seconds before a host moves cores, longer than 17 MB take
+SLICE_S = 0.04  # of a cell, at most: seconds before a host moves cores, longer than 17 MB take
 _QUIET_S = 60.0  # without a word of any role
 TOLD = "-"  # as a server's address: a line on standard input, once the server is there
 Rate = Callable[[int], float | None]
@@ -194,7 +194,8 @@ def _learner(
     words += ["--batches", ",".join(map(str, group.batches)) or "none"]
     words += ["--calls", str(effort.calls), "--budget-s", str(effort.budget_s)]
     words += ["--warm-up", str(effort.warm_up)]
-    words += ["--slices", str(max(1, round(effort.budget_s / SLICE_S)))]
+    if group.place == "network":  # elsewhere there is one layout, and no floor
+        words += ["--slices", str(max(1, round(effort.budget_s / SLICE_S)))]
     replay_core = places.cores.client if group.crowded else places.cores.server
     if group.place == "learner" and replay_core is not None:
         words += ["--replay-core", str(replay_core)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -100,11 +101,16 @@ class Diary:
         self._chunks, self._said_s = [], time.monotonic()
 
 
-def during(appends: list[Appends], phase: Phase) -> list[float]:
-    """The latencies of appends that fell into the phase."""
+def during(appends: Sequence[Appends], phase: Phase, stops_s: Sequence[float] = ()) -> list[float]:
+    """The latencies of appends that were begun within the phase.
+
+    However long they took, or short phases would have only short ones. stops_s: when the actors
+    were stopped, for a floor; what that reached into is nobody's.
+    """
+    end_s = min((stop_s for stop_s in stops_s if stop_s >= phase.start_s), default=math.inf)
     return [
         latency
         for one in appends
-        if one.start_s >= phase.start_s and one.end_s <= phase.end_s
+        if phase.start_s <= one.start_s <= phase.end_s and one.end_s <= end_s
         for latency in one.us
     ]

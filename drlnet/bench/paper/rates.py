@@ -25,6 +25,7 @@ from drlnet.launch.signals import Stop
 
 _SENDER, _RECEIVER = "sender", "receiver"
 _ANSWER_S = 60.0
+_REST_S = 3.0  # while others are stopped, who wait for each other for ten seconds
 _LOOK_S = 0.002  # how often a sender looks whether it is to rest
 _SLICE = Effort(calls=1000, budget_s=0.025, warm_up=2)
 
@@ -115,21 +116,22 @@ class Rates:
             if transport.name in self._failed:
                 return None
             with self._losing(transport):
-                sender, receiver = self._pair()
                 if not connected:
-                    address = sender.answer(_ANSWER_S)
-                    receiver.call("open", transport.connect or address, transport.poll)
+                    address = sender.answer(_REST_S)
+                    receiver.begin("open", transport.connect or address, transport.poll)
+                    receiver.answer(_REST_S)
                     connected = True
                 sender.begin("serve")
-                found: float | None = receiver.call("rate", length_for(group.workload, batch))
+                receiver.begin("rate", length_for(group.workload, batch))
+                found: float | None = receiver.answer(_REST_S)
                 sender.begin("rest")
                 for _ in ("serve", "rest"):
-                    sender.answer(_ANSWER_S)
+                    sender.answer(_REST_S)
                 return found
             return None
 
         with self._losing(transport):
-            sender, _ = self._pair()
+            sender, receiver = self._pair()
             sender.begin("open", transport.listen, transport.poll)
         try:
             yield rate
@@ -137,9 +139,13 @@ class Rates:
             if transport.name not in self._failed:
                 with self._losing(transport):
                     if not connected:
-                        self._pair()[0].answer(_ANSWER_S)
-                    for worker in self._pair():
-                        worker.call("shut")
+                        sender.answer(_ANSWER_S)
+                    for worker in (sender, receiver):
+                        worker.call("shut", deadline_s=_ANSWER_S)
+            if transport.name in self._failed:
+                for name in (_SENDER, _RECEIVER):  # in whatever state: others get new ones
+                    if name in self._workers:
+                        self._workers.end(name)
 
     def _pair(self) -> tuple[Worker, Worker]:
         """Sender and receiver, each on its core."""
@@ -154,12 +160,9 @@ class Rates:
         """A worker that fails within takes the transport out, and no more."""
         try:
             yield
-        except WorkerFailed as error:
+        except (WorkerFailed, OSError) as error:  # OSError: it is gone when it is to be pinned
             self._failed.add(transport.name)
             self._tell(f"bytes of {transport.name}", str(error))
-            for name in (_SENDER, _RECEIVER):  # in whatever state they are: others get new ones
-                if name in self._workers:
-                    self._workers.end(name)
 
 
 def length_for(workload: Workload, batch: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from drlnet.bench.distance import CoreDistance
 from drlnet.bench.paper.access import layout_of
 from drlnet.bench.paper.groups import Group, Heard
-from drlnet.bench.paper.learner import BATCH, CYCLE, FETCH, PING, STORE, TRAIN
+from drlnet.bench.paper.learner import BATCH, CYCLE, FETCH, FLOOR, PING, STORE, TRAIN
 from drlnet.bench.paper.phases import FloorSlice, Phase, during
 from drlnet.bench.paper.rates import length_for
 from drlnet.bench.paper.workloads import SHAPES, Layout, Workload
@@ -77,12 +77,14 @@ class Results:
     def add(self, group: Group, number: int, heard: Heard) -> None:
         """The group's round of that number, or what there is of it."""
         found: dict[Cell, list[float]] = defaultdict(list)
+        # Pings are what a learner measures of a floor; then all are stopped.
+        stops_s = [phase.end_s for phase in heard.phases if phase.op == FLOOR]
         for phase in heard.phases:
 
             def cell(comparison: int, op: str, batch: int, layout: Layout = phase.layout) -> Cell:
                 return Cell(comparison, op, group.transport.name, group.workload, batch, layout)
 
-            stored = during(heard.appends, phase)
+            stored = during(heard.appends, phase, stops_s)
             if phase.op in {STORE, FETCH}:
                 found[cell(1, phase.op, 0)] += stored if phase.op == STORE else phase.us
             elif phase.op == PING:

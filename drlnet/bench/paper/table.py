@@ -24,9 +24,9 @@ _TRAINING = (
     "learner's core, as on a host that has no other to spare."
 )
 _OF_FLOOR = (
-    '"Floor": each slice of (c), 40 ms long, over its round trips by ping plus its bytes at the '
-    "bare transport's rate, both measured right before and right behind that slice; median over "
-    "all slices. "
+    '"Floor": each slice of (c), at most 40 ms long, over its round trips by ping plus its bytes '
+    "at the bare transport's rate, both measured right before and right behind that slice; median "
+    "over all slices. "
 )
 Rows = Sequence[tuple[Cell, Record]]
 

@@ -31,6 +31,7 @@ class Adam:
     def step(self) -> None:
         """Along the gradients, which are none afterwards."""
         grads = [one.grad for one in self._params if one.grad is not None]
+        assert len(grads) == len(self._params)
         adam(
             self._params, grads, self._means, self._squares, [], self._counts, amsgrad=False,
             beta1=0.9, beta2=0.999, lr=1e-3, weight_decay=0.0, eps=1e-8, maximize=False,
