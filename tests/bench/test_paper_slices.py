@@ -75,7 +75,7 @@ def test_slices_take_turns_and_floors_lie_around_those_of_the_network(stop: Stop
     network = [FLOOR, "batch", FLOOR, "batch + update", FLOOR]
     store = ["batch", "batch + update"]
     assert [one.op for one in said] == ["ping", "store", *store, *network, *network, *store]
-    assert [len(one.us) for one in said if one.op == "batch"] == [5, 5, 5, 5]  # halves of 10
+    assert [len(one.us) for one in said if one.op == "batch"] == [10, 10, 10, 10]
     assert len(paused) == 6
     said.clear()
     learn(access, [32], effort, stop, said.append)

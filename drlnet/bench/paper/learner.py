@@ -34,13 +34,14 @@ def learn(
     slices: int = 1,
     pause: Callable[[], object] | None = None,
 ) -> None:
-    """Every phase, or until stopped; those of batches in so many slices, which take turns.
+    """Every phase, or until stopped; those of batches in so many slices, which take turns and share
+    the time.
 
     turn: the number of the round: the layouts at one server change places by it. training_s: only
     trains, with each layout for so long. pause: called within each slice of a floor, which lie
     right before and behind each slice of the in-network layout; without it there are none.
     """
-    part = replace(effort, calls=-(-effort.calls // slices), budget_s=effort.budget_s / slices)
+    part = replace(effort, budget_s=effort.budget_s / slices)
     plan = _plan(access, batches, turn, training_s, slices, floors=pause is not None)
     for op, layout, batch, timed in plan:
         if stop.is_set():
