@@ -170,7 +170,7 @@ def measure(
         results = measure_paper(
             stop,
             groups_of(subjects, quick=quick, redis=redis and not netns),
-            rounds=rounds or (2 if quick else 5),
+            rounds=rounds or (2 if quick else 4),
             effort=QUICK if quick else FULL,
             training_s=1.0 if quick else 2.0,
             training_rounds=1 if quick else None,

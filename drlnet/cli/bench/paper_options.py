@@ -19,7 +19,7 @@ def _hidden(name: str, **how: Any) -> Any:
 
 RoundsOption = Annotated[
     int | None,
-    typer.Option("--rounds", min=1, help="alternated rounds [dim](default 5, quick 2)[/dim]"),
+    typer.Option("--rounds", min=1, help="alternated rounds [dim](default 4, quick 2)[/dim]"),
 ]
 QuickOption = Annotated[
     bool, typer.Option("--quick", help="fewer workloads, shorter: under two minutes")
