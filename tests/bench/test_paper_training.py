@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import torch
 
@@ -25,7 +27,7 @@ def test_adam_is_torchs() -> None:
     assert torch.equal(ours, theirs)
 
 
-def test_a_learner_that_trains_does_not_import_torchs_compiler() -> None:
+def test_a_learner_that_trains_does_not_import_torchs_compiler(tmp_path: Path) -> None:
     """Twice as long as its second of training."""
     script = """
 import sys
@@ -41,7 +43,10 @@ class Replay:
 
 Trainer(Access(SHAPES["frame"].spec(), {}, lambda actors: None, {}), 8).step(Replay())
 """
+    # Where this process imports from, whatever folder it is in.
+    here = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(
-        [sys.executable, "-c", script], check=False, capture_output=True, text=True
-    )
+        [sys.executable, "-c", script],
+        check=False, capture_output=True, text=True, cwd=tmp_path, env=here,
+    )  # fmt: skip
     assert ran.stdout.split() == ["8", "float32", "False"], ran.stderr
