@@ -42,12 +42,6 @@ class _Instant:
 
     cycles = samples
 
-    def sample(self, batch: int, out: Buffer) -> None:
-        raise NotImplementedError  # of a learner that trains
-
-    def update(self, keys: NDArray[np.uint64], priorities: NDArray[np.float32]) -> None:
-        raise NotImplementedError
-
 
 def _ping(latencies_ns: NDArray[np.uint64], budget_s: float) -> int:
     latencies_ns[:] = 1000

@@ -133,18 +133,20 @@ def run_group(
         ]
         if isinstance(server, Process):
             address = _first_address(roles.wait_for_line(server, "ready", READY_DEADLINE_S))
-            pin_process(server.pid, places.cores.server)
         elif group.place == "learner":
             address = _first_address(roles.wait_for_line(learner, "ready", READY_DEADLINE_S))
         else:
             address = server
         if stop.is_set():
             return
+        stopped = list(actors)
+        if isinstance(server, Process):
+            pin_process(server.pid, places.cores.server)
+            stopped.append(server)
         if group.place != "learner":
             learner.tell(places.reached(group, address, None))
         for i, actor in enumerate(actors):
             actor.tell(places.reached(group, address, i))
-        stopped = [*actors, server] if isinstance(server, Process) else actors
         try:
             for phase in _phases(stop, roles, heard):
                 if phase.op == FLOOR and rate is not None:
