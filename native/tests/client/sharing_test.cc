@@ -65,7 +65,7 @@ TEST_CASE("a batch wakes who waits for it, whichever thread was the last to rece
   // A wake-up that is lost costs the 20 ms after which a sleeping thread looks for itself. The
   // looks of the client's own thread, 20 ms apart, must not take it away either: one of them is let
   // pass.
-  constexpr uint64_t kAtOnceNs = 5'000'000;
+  constexpr uint64_t kAtOnceNs = 10'000'000;
   constexpr uint64_t kLookNs = 21'000'000;
   constexpr size_t kRounds = 15;
   RunningServer server("memory:");
