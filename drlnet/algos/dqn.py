@@ -30,7 +30,7 @@ from drlnet.algos.n_step_errors import NStepErrors
 from drlnet.client import Batch, Column, Item, View
 from drlnet.config import DqnConfig
 from drlnet.envs import EnvSpaces, Rows
-from drlnet.nets import Mlp, usable_device
+from drlnet.nets import Adam, Mlp, usable_device
 
 Floats = npt.NDArray[np.float32]
 
@@ -104,8 +104,8 @@ class Learner:
         self.device = usable_device(device)
         self.online = make_net(config, spaces).to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
-        self.optimiser = torch.optim.Adam(
-            self.online.parameters(), lr=config.learning_rate, eps=config.adam_epsilon, fused=True
+        self.optimiser = Adam(
+            self.online.parameters(), config.learning_rate, config.adam_epsilon, fused=True
         )
         self.steps = 0
         self._q_mean = torch.zeros(())
@@ -144,7 +144,6 @@ class Learner:
         if self.device.type != "cpu":
             views = {name: view.to(self.device) for name, view in views.items()}
         loss, priorities = self.loss(views, torch.from_numpy(weights).to(self.device))
-        self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.online.parameters(), self.config.max_grad_norm)
         self.optimiser.step()

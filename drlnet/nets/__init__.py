@@ -1,6 +1,7 @@
-"""Networks: torch modules, one file each, their device, and their params as bytes."""
+"""Networks: torch modules, one file each, their optimiser, device, and their params as bytes."""
 
+from drlnet.nets.adam import Adam
 from drlnet.nets.device import usable_device
 from drlnet.nets.mlp import Mlp
 
-__all__ = ["Mlp", "usable_device"]
+__all__ = ["Adam", "Mlp", "usable_device"]

@@ -10,7 +10,6 @@ from typing import Any
 from drlnet import __version__, native
 from drlnet.config import ServerConfig
 from drlnet.config.endpoint import Endpoint
-from drlnet.metrics.shards import add_up
 from drlnet.roles.stop import Stop
 
 OnReady = Callable[[list[str], str | None], None]
@@ -67,6 +66,7 @@ def _metrics(config: ServerConfig, servers: list[native.Server]) -> Iterator[str
         yield None
         return
     from drlnet.metrics.prometheus import Exporter
+    from drlnet.metrics.shards import add_up
 
     def read() -> dict[str, Any]:
         return add_up([server.stats() for server in servers])

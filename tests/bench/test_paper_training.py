@@ -7,25 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import torch
-
-from drlnet.bench.paper.training import Adam
-
-
-def test_adam_is_torchs() -> None:
-    torch.manual_seed(0)
-    start = torch.randn(5, 3)
-    ours, theirs = start.clone().requires_grad_(), start.clone().requires_grad_()
-    own, known = Adam([ours]), torch.optim.Adam([theirs])
-    for _ in range(5):
-        for param in (ours, theirs):
-            (param**2).sum().backward()
-        own.step()
-        assert ours.grad is None
-        known.step()
-        known.zero_grad()
-    assert torch.equal(ours, theirs)
-
 
 def test_a_learner_that_trains_does_not_import_torchs_compiler(tmp_path: Path) -> None:
     """Twice as long as its second of training."""

@@ -227,6 +227,18 @@ def test_serial_is_reproducible(tmp_path: Path) -> None:
     assert checkpoints[0] == checkpoints[1]
 
 
+def test_no_run_waits_for_torchs_compiler(tmp_path: Path) -> None:
+    python, *program = PROGRAM
+    ended = subprocess.run(
+        [python, "-X", "importtime", *program, "run", ENV, "--serial", "--max-learner-steps", "1",
+         *SMALL],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
+    assert "torch.optim" in imported
+    assert not {"torch._dynamo", "sympy"} & imported
+
+
 def test_ctrl_c_during_the_evaluation_keeps_the_checkpoint(tmp_path: Path) -> None:
     with command(
         tmp_path, "run", ENV, "--serial", "--max-env-steps", "1000", *SMALL,

@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import torch
 from torch import nn
-from torch.optim.adam import adam
 
 from drlnet.bench.paper.access import Access, Replay, layout_of
-from drlnet.nets import Mlp
+from drlnet.nets import Adam, Mlp
 
 _INPUTS, _ACTIONS = 1764, 6  # of an item's bytes, evenly chosen: what a pooling layer would leave
-
-
-class Adam:
-    """A step of torch's Adam (Kingma and Ba, 2015).
-
-    torch.optim.Adam itself imports torch's compiler: two seconds of a learner that trains for one.
-    """
-
-    def __init__(self, params: Iterable[torch.Tensor]) -> None:
-        self._params = list(params)
-        self._means = [torch.zeros_like(one) for one in self._params]
-        self._squares = [torch.zeros_like(one) for one in self._params]
-        self._counts = [torch.zeros(()) for _ in self._params]
-
-    @torch.no_grad()
-    def step(self) -> None:
-        """Along the gradients, which are none afterwards."""
-        grads = [one.grad for one in self._params if one.grad is not None]
-        assert len(grads) == len(self._params)
-        adam(
-            self._params, grads, self._means, self._squares, [], self._counts, amsgrad=False,
-            beta1=0.9, beta2=0.999, lr=1e-3, weight_decay=0.0, eps=1e-8, maximize=False,
-        )  # fmt: skip
-        for one in self._params:
-            one.grad = None
 
 
 class Trainer:
@@ -57,7 +29,7 @@ class Trainer:
         width = self._items.shape[1]
         self._net = Mlp((width,), _ACTIONS, (128,), dueling=False)
         self._target = Mlp((width,), _ACTIONS, (128,), dueling=False)
-        self._optimizer = Adam(self._net.parameters())
+        self._optimiser = Adam(self._net.parameters(), 1e-3, 1e-8, fused=False)
 
     def step(self, replay: Replay) -> None:
         """One batch, one step, its priorities."""
@@ -70,5 +42,5 @@ class Trainer:
         errors = goal - q.gather(1, action)
         loss = nn.functional.huber_loss(errors, torch.zeros_like(errors))
         loss.backward()  # type: ignore[no-untyped-call]
-        self._optimizer.step()
+        self._optimiser.step()
         replay.update(self._keys, errors.detach().abs().flatten().numpy())
