@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
+from drlnet.client.specs import Column, Item, Limiter, Sampler, View, native_spec
 from drlnet.envs.rows import RowEnv
 from drlnet.errors import ConfigError, UnknownEnvironment
 
@@ -44,7 +46,8 @@ def make_envs(
     autoreset_mode, longest_episode: for the first two; an own form has the mode that it declares.
     longest_episode: the steps after which an environment is truncated that has no limit of its own.
     Errors: UnknownEnvironment for an id that is not registered (with near matches) or spaces that
-    are not supported, ConfigError for an environment that cannot be made.
+    are not supported, ConfigError for an environment that cannot be made, or whose observations no
+    table can hold.
     """
     spec = _find(env_id)
     vector_kwargs, kwargs = {}, dict(kwargs or {})
@@ -139,12 +142,30 @@ def _spaces(
             f"environment {env_id} has the observation space {observation}; a Box is needed",
             "wrap it with gymnasium.wrappers.FlattenObservation and register the wrapped one",
         )
-    return EnvSpaces(
+    spaces = EnvSpaces(
         obs_shape=tuple(int(n) for n in observation.shape),
         obs_dtype=_column_dtype(observation.dtype),
         num_actions=int(action.n),
         first_action=int(action.start),
     )
+    _require_storable(env_id, spaces)
+    return spaces
+
+
+def _require_storable(env_id: str, spaces: EnvSpaces) -> None:
+    # Asked of the table's own check: it would refuse too, but only once there is a server.
+    columns = {"obs": Column(spaces.obs_dtype, spaces.obs_shape)}
+    item = Item({"obs": View("obs")})
+    try:
+        native_spec("replay", columns, item, 2, Sampler(), Limiter(), seed=0)
+    except ConfigError as error:
+        size = np.dtype(spaces.obs_dtype).itemsize * math.prod(spaces.obs_shape)
+        raise ConfigError(
+            f"environment {env_id} has observations of {size:,} bytes "
+            f"({spaces.obs_dtype}{list(spaces.obs_shape)}) that no table holds: {error.cause}",
+            "wrap it so that they are smaller (gymnasium.wrappers.ResizeObservation, uint8) and "
+            "register the wrapped one",
+        ) from error
 
 
 def _column_dtype(dtype: npt.DTypeLike) -> str:
