@@ -43,18 +43,21 @@ def make_envs(
     env_id: as gymnasium.make takes it; of "module:id" the module, which registers it, is imported.
     vectorization: "sync" steps them in a loop, "async" in a process each, "vector_entry_point"
     takes the environment's own vectorised form (CartPole's steps 16 environments 3 times faster).
-    autoreset_mode, longest_episode: for the first two; an own form has the mode that it declares.
-    longest_episode: the steps after which an environment is truncated that has no limit of its own.
+    autoreset_mode: for the first two; an own form has the mode that it declares.
+    longest_episode: the steps after which an environment is truncated that has no limit of its own;
+    an own form cannot be made to, and its RowEnv says so.
     Errors: UnknownEnvironment for an id that is not registered (with near matches) or spaces that
     are not supported, ConfigError for an environment that cannot be made, or whose observations no
     table can hold.
     """
     spec = _find(env_id)
     vector_kwargs, kwargs = {}, dict(kwargs or {})
+    if spec.max_episode_steps is not None or "max_episode_steps" in kwargs:
+        longest_episode = None
     if vectorization != "vector_entry_point":
         vector_kwargs["autoreset_mode"] = autoreset_mode
-        if longest_episode is not None and spec.max_episode_steps is None:
-            kwargs.setdefault("max_episode_steps", longest_episode)
+        if longest_episode is not None:
+            kwargs["max_episode_steps"], longest_episode = longest_episode, None
     try:
         envs = gym.make_vec(
             env_id,
@@ -70,7 +73,7 @@ def make_envs(
         ) from error
     try:
         spaces = _spaces(env_id, envs.single_observation_space, envs.single_action_space)
-        return RowEnv(envs, spaces.obs_dtype, spaces.first_action), spaces
+        return RowEnv(envs, spaces.obs_dtype, spaces.first_action, longest_episode), spaces
     except ConfigError:
         envs.close()
         raise
