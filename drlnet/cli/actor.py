@@ -59,6 +59,7 @@ def actor(
         "server.poll": poll,
     }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
+    options.require_dpdk(eal, [server])
     output = Output(json)
 
     from drlnet.envs import find_spaces

@@ -58,6 +58,7 @@ def learn(
         "server.poll": poll,
     }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
+    options.require_dpdk(eal, [server])
     find_spaces(settings.env.id, settings.env.kwargs)
     output = Output(json)
 

@@ -105,6 +105,7 @@ def run(
         "run.serial": serial or None,
     }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
+    options.require_dpdk(eal, [settings.server.transport])
 
     from drlnet.envs import find_spaces
 
