@@ -59,7 +59,7 @@ def learn(
     }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, [server])
-    find_spaces(settings.env.id, settings.env.kwargs)
+    find_spaces(settings.env.id, settings.env.kwargs, settings.env.vectorization)
     output = Output(json)
 
     from drlnet.nets import usable_device

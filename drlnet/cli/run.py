@@ -109,7 +109,7 @@ def run(
 
     from drlnet.envs import find_spaces
 
-    find_spaces(settings.env.id, settings.env.kwargs)
+    find_spaces(settings.env.id, settings.env.kwargs, settings.env.vectorization)
     output = Output(json)
     if pictures is not None:
         require_writable(pictures, "--pictures")
