@@ -59,11 +59,13 @@ def actor(
         "server.poll": poll,
     }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
+    options.require_dpdk(eal, [server])
     output = Output(json)
 
     from drlnet.envs import find_spaces
 
-    find_spaces(settings.env.id, settings.env.kwargs)  # one clear error, before all else
+    # One clear error, before all else.
+    find_spaces(settings.env.id, settings.env.kwargs, settings.env.vectorization)
     if settings.actor.num_actors > 1:
         from drlnet.launch.actors import supervise_actors
 

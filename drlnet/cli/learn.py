@@ -58,7 +58,8 @@ def learn(
         "server.poll": poll,
     }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
-    find_spaces(settings.env.id, settings.env.kwargs)
+    options.require_dpdk(eal, [server])
+    find_spaces(settings.env.id, settings.env.kwargs, settings.env.vectorization)
     output = Output(json)
 
     from drlnet.nets import usable_device

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -85,5 +86,11 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without these signs shows others
     try:
         app(prog_name="drlnet")
+    except SystemExit as ending:
+        # Whoever read our lines has had enough: `drlnet ... | head`. What prints them makes an
+        # exit of that, with the code of an internal error.
+        if isinstance(ending.__context__, BrokenPipeError):
+            sys.exit(128 + signal.SIGPIPE)
+        raise
     except Exception as error:
         report_and_exit(error, as_json=as_json, debug=debug)

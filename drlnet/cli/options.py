@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,6 +29,22 @@ def _pass_eal(arguments: str | None) -> str | None:
     if arguments is not None:
         os.environ[EAL_VARIABLE] = arguments
     return arguments
+
+
+def require_dpdk(eal: str | None, places: Collection[str] | None) -> None:
+    """Raises ConfigError for --eal where none of these addresses or transports is of DPDK.
+
+    None: all transports that can be had.
+    """
+    from drlnet.errors import ConfigError
+
+    if eal is None or places is None:
+        return
+    if not any(place.startswith("dpdk:") for place in places):
+        raise ConfigError(
+            f"--eal is for DPDK, which {', '.join(places)} does without",
+            "leave it out, or choose one of dpdk:...",
+        )
 
 
 EnvArgument = Annotated[

@@ -105,10 +105,11 @@ def run(
         "run.serial": serial or None,
     }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
+    options.require_dpdk(eal, [settings.server.transport])
 
     from drlnet.envs import find_spaces
 
-    find_spaces(settings.env.id, settings.env.kwargs)
+    find_spaces(settings.env.id, settings.env.kwargs, settings.env.vectorization)
     output = Output(json)
     if pictures is not None:
         require_writable(pictures, "--pictures")

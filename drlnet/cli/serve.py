@@ -101,6 +101,7 @@ def serve(
         "server.insecure": insecure or None,
     }
     settings = load(file=config, flags=flags, sets=set_ or ()).server
+    options.require_dpdk(eal, settings.listen)
 
     from drlnet.launch.signals import Stop
     from drlnet.roles.serve import serve as serve_role

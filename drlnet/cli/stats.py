@@ -95,6 +95,7 @@ def stats(
     drlnet stats --json --follow --csv figures.csv
     """
     _check(json, follow, once)
+    options.require_dpdk(eal, [server])
     patient = follow or not (once or json)
     if not patient:
         count = 2 if once else 1  # the tables show their difference

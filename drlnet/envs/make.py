@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
+from drlnet.client.specs import Column, Item, Limiter, Sampler, View, native_spec
 from drlnet.envs.rows import RowEnv
 from drlnet.errors import ConfigError, UnknownEnvironment
 
@@ -41,17 +43,21 @@ def make_envs(
     env_id: as gymnasium.make takes it; of "module:id" the module, which registers it, is imported.
     vectorization: "sync" steps them in a loop, "async" in a process each, "vector_entry_point"
     takes the environment's own vectorised form (CartPole's steps 16 environments 3 times faster).
-    autoreset_mode, longest_episode: for the first two; an own form has the mode that it declares.
-    longest_episode: the steps after which an environment is truncated that has no limit of its own.
+    autoreset_mode: for the first two; an own form has the mode that it declares.
+    longest_episode: the steps after which an environment is truncated that has no limit of its own;
+    an own form cannot be made to, and its RowEnv says so.
     Errors: UnknownEnvironment for an id that is not registered (with near matches) or spaces that
-    are not supported, ConfigError for an environment that cannot be made.
+    are not supported, ConfigError for an environment that cannot be made, or whose observations no
+    table can hold.
     """
     spec = _find(env_id)
     vector_kwargs, kwargs = {}, dict(kwargs or {})
+    if spec.max_episode_steps is not None or "max_episode_steps" in kwargs:
+        longest_episode = None
     if vectorization != "vector_entry_point":
         vector_kwargs["autoreset_mode"] = autoreset_mode
-        if longest_episode is not None and spec.max_episode_steps is None:
-            kwargs.setdefault("max_episode_steps", longest_episode)
+        if longest_episode is not None:
+            kwargs["max_episode_steps"], longest_episode = longest_episode, None
     try:
         envs = gym.make_vec(
             env_id,
@@ -67,7 +73,7 @@ def make_envs(
         ) from error
     try:
         spaces = _spaces(env_id, envs.single_observation_space, envs.single_action_space)
-        return RowEnv(envs, spaces.obs_dtype, spaces.first_action), spaces
+        return RowEnv(envs, spaces.obs_dtype, spaces.first_action, longest_episode), spaces
     except ConfigError:
         envs.close()
         raise
@@ -139,12 +145,30 @@ def _spaces(
             f"environment {env_id} has the observation space {observation}; a Box is needed",
             "wrap it with gymnasium.wrappers.FlattenObservation and register the wrapped one",
         )
-    return EnvSpaces(
+    spaces = EnvSpaces(
         obs_shape=tuple(int(n) for n in observation.shape),
         obs_dtype=_column_dtype(observation.dtype),
         num_actions=int(action.n),
         first_action=int(action.start),
     )
+    _require_storable(env_id, spaces)
+    return spaces
+
+
+def _require_storable(env_id: str, spaces: EnvSpaces) -> None:
+    # Asked of the table's own check: it would refuse too, but only once there is a server.
+    columns = {"obs": Column(spaces.obs_dtype, spaces.obs_shape)}
+    item = Item({"obs": View("obs")})
+    try:
+        native_spec("replay", columns, item, 2, Sampler(), Limiter(), seed=0)
+    except ConfigError as error:
+        size = np.dtype(spaces.obs_dtype).itemsize * math.prod(spaces.obs_shape)
+        raise ConfigError(
+            f"environment {env_id} has observations of {size:,} bytes "
+            f"({spaces.obs_dtype}{list(spaces.obs_shape)}) that no table holds: {error.cause}",
+            "wrap it so that they are smaller (gymnasium.wrappers.ResizeObservation, uint8) and "
+            "register the wrapped one",
+        ) from error
 
 
 def _column_dtype(dtype: npt.DTypeLike) -> str:

@@ -45,10 +45,19 @@ class RowEnv:
     """A vector environment of any autoreset mode that yields `Rows`.
 
     Actions are numbered from 0 (a `Discrete` space may start elsewhere). Not thread-safe.
+    longest_episode: the steps after which whoever wants an episode's end has to give it up: these
+    environments have no time limit, and none can be put on them. None: they have.
     """
 
-    def __init__(self, envs: VectorEnv[Any, Any, Any], dtype: npt.DTypeLike, first_action: int = 0):
+    def __init__(
+        self,
+        envs: VectorEnv[Any, Any, Any],
+        dtype: npt.DTypeLike,
+        first_action: int = 0,
+        longest_episode: int | None = None,
+    ):
         self.envs = envs
+        self.longest_episode = longest_episode
         self.num_envs = envs.num_envs
         mode = envs.metadata.get("autoreset_mode")
         if not isinstance(mode, AutoresetMode):

@@ -44,7 +44,7 @@ class LocalRun:
     _reading: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> dict[str, Any]:
-        """Runs to the goal or a budget; the learner's result, empty when stopped by a signal.
+        """Runs to the goal or a budget; the learner's result, empty when stopped before it.
 
         Raises the error of a role that fails; every process has ended when this returns.
         """
@@ -109,7 +109,11 @@ class LocalRun:
                 next_reading = time.monotonic() + READING_INTERVAL_S
                 self._read(client)
         self._tell(phase="stopping")
-        return {}
+        # A result may have been told by now, or be among a learner's last words.
+        for said in group.end([learner, *self._actors]):
+            if said.process is learner:
+                self._heed(said.values, group)
+        return self._result
 
     def _heed(self, said: Mapping[str, Any], group: Supervisor) -> None:
         if said.get("event") == "trained":

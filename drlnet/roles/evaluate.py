@@ -86,26 +86,36 @@ def greedy(net: nn.Module, spaces: EnvSpaces, num_envs: int) -> EpsilonGreedy:
 def play(envs: RowEnv, policy: EpsilonGreedy, quota: int, seed: int, env_id: str) -> Evaluation:
     """Plays until each environment has ended `quota` episodes; more that it plays do not count.
 
-    ConfigError, with env_id, for an environment that crashes.
+    An episode longer than envs.longest_episode counts up to there. What comes after it in its
+    environment does not, until all are reset: when every other one has ended its quota, or is in
+    such an episode too. ConfigError, with env_id, for an environment that crashes.
     """
-    streams = np.arange(envs.num_envs)
-    running = np.zeros(envs.num_envs)
+    streams, longest = np.arange(envs.num_envs), envs.longest_episode or np.inf
+    running, steps = np.zeros(envs.num_envs), np.zeros(envs.num_envs)
+    given_up = np.zeros(envs.num_envs, dtype=np.bool_)
     returns: list[list[float]] = [[] for _ in streams]
     never_ended = 0
     with _blaming(env_id):
         rows, state = envs.reset(seed), None
     while min(map(len, returns)) < quota:
+        if given_up.any() and all(given_up | [len(ended) >= quota for ended in returns]):
+            with _blaming(env_id):
+                rows, state = envs.reset(), None
+            running[:], steps[:], given_up[:] = 0, 0, False
         action, state, _ = policy.act(rows.obs, rows.first, streams, state)
         with _blaming(env_id):
             step = envs.step(action)
         rows = step[1]
         for tick in ticks(step):
-            running += tick.reward if tick.mask is None else np.where(tick.mask, tick.reward, 0)
-            for index in np.flatnonzero(tick.last):
-                if len(returns[index]) < quota:
+            present = True if tick.mask is None else tick.mask
+            running += np.where(present, tick.reward, 0)
+            steps += present & ~tick.first
+            for index in np.flatnonzero(tick.last | (steps >= longest)):
+                if len(returns[index]) < quota and not given_up[index]:
                     returns[index].append(float(running[index]))
-                    never_ended += int(tick.truncated[index] and not tick.terminated[index])
-                running[index] = 0.0
+                    never_ended += not tick.terminated[index]
+                running[index] = steps[index] = 0
+                given_up[index] = not tick.last[index]
     return Evaluation([value for per_env in returns for value in per_env], never_ended)
 
 

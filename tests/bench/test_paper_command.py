@@ -70,6 +70,16 @@ def test_a_role_that_nobody_answers_says_so(tmp_path: Path, role: str) -> None:
             assert "interrupted: nothing was measured until then" in waiting.out.decode()
 
 
+@pytest.mark.parametrize("role", ["actor", "learner"])
+def test_a_server_of_several_shards_is_refused(tmp_path: Path, role: str) -> None:
+    serve = ("serve", "--shards", "2", "--listen", "udp://127.0.0.1:0", "--json")
+    with command(tmp_path, *serve) as serving:
+        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        ended = finished(tmp_path, "bench", "paper", "--role", role, "--server", address)
+    assert ended.popen.returncode == ConfigError.exit_code, ended.text()
+    assert "has 2 shards" in ended.err.decode() and "without --shards" in ended.err.decode()
+
+
 @pytest.mark.parametrize(
     ("args", "cause"),
     [

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
+from system.command import PROGRAM
 
 from drlnet.cli.output import Output
 
@@ -35,3 +38,14 @@ def test_a_note_to_a_full_disk_is_an_error() -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     with output_to(full) as output, pytest.raises(OSError, match="No space left"):
         output.note("one")
+
+
+@pytest.mark.parametrize("args", [["--help"], ["bench", "distribution", "--batches", "20"]])
+def test_a_reader_that_has_had_enough_is_no_internal_error(args: list[str]) -> None:
+    unread, output = os.pipe()
+    os.close(unread)
+    ended = subprocess.run(
+        [*PROGRAM, *args], stdout=output, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(output)
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from toy import TOY, Toy
 
-from drlnet.envs import make_envs
+from drlnet.envs import find_spaces, make_envs
 from drlnet.errors import ConfigError, UnknownEnvironment
 
 
@@ -35,6 +35,19 @@ def test_unknown_keyword() -> None:
     with pytest.raises(ConfigError, match="cannot be made") as info:
         make_envs("CartPole-v1", 1, kwargs={"gravity_of_mars": True})
     assert "\n" not in info.value.cause
+
+
+class Large(Toy):
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = gym.spaces.Box(0, 255, (256, 256, 3), np.uint8)
+
+
+def test_observations_that_no_table_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym.spec(TOY), "entry_point", Large)
+    with pytest.raises(ConfigError, match=r"196,608 bytes.* 128 KiB") as info:
+        find_spaces(TOY)
+    assert TOY in info.value.cause and "smaller" in info.value.remedy
 
 
 class Unmakeable(Toy):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any, ClassVar
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import nn
 from toy import TOY, Toy
 
@@ -75,6 +77,40 @@ def test_a_time_limit_counts_as_never_ended() -> None:
     made = config(max_episode_steps=5)
     found = evaluate(made, net_of(made).state_dict(), 10)
     assert found.never_ended == 10 and found.returns == [5.0] * 10
+
+
+class Endless(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
+    """Every second environment ends its episodes, after 3 steps of reward 1; the others never."""
+
+    metadata: ClassVar = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+
+    def __init__(self, num_envs: int = 1):
+        self.num_envs = num_envs
+        self.single_observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+        self.single_action_space = gym.spaces.Discrete(4)
+        self._obs = np.zeros((num_envs, 2), np.float32)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        self._steps, self._last = np.zeros(self.num_envs), np.zeros(self.num_envs, bool)
+        return self._obs, {}
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, Any, Any, Any, dict[str, Any]]:
+        reward = np.where(self._last, 0.0, 1.0)
+        self._steps = np.where(self._last, 0, self._steps + 1)
+        self._last = (self._steps == 3) & (np.arange(self.num_envs) % 2 == 1)
+        return self._obs, reward, self._last, np.zeros_like(self._last), {}
+
+
+def test_a_vector_form_without_a_limit_is_given_up_and_begun_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gym.spec(TOY), "vector_entry_point", Endless)
+    envs, spaces = make_envs(TOY, 4, vectorization="vector_entry_point", longest_episode=10)
+    found = play(envs, greedy(Second(), spaces, 4), quota=2, seed=0, env_id=TOY)
+    assert found.returns == [10.0, 10.0, 3.0, 3.0] * 2
+    assert found.never_ended == 4
 
 
 def test_a_crash_is_the_environments() -> None:

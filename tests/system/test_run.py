@@ -97,6 +97,15 @@ def test_unknown_environment_suggests(tmp_path: Path, role: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("role", ["run", "learn", "actor"])
+def test_a_vector_form_that_there_is_not_is_said_first(tmp_path: Path, role: str) -> None:
+    own = ("--set", "env.vectorization=vector_entry_point")
+    ended = finished(tmp_path, role, "Acrobot-v1", *own)
+    assert ended.popen.returncode == errors.ConfigError.exit_code
+    assert "error: environment Acrobot-v1 cannot be made" in ended.err.decode()
+    assert not list(tmp_path.iterdir())
+
+
 def test_unknown_key_suggests(tmp_path: Path) -> None:
     ended = finished(tmp_path, "run", ENV, "--set", "replay.capacty=5")
     assert ended.popen.returncode == errors.UnknownKey.exit_code

@@ -19,7 +19,7 @@ from drlnet.bench.paper.workloads import SHAPES, Layout
 from drlnet.bench.rounds import Timed
 from drlnet.client import Column, Item, Limiter, Sampler, View
 from drlnet.client.specs import native_spec
-from drlnet.errors import ReplayTimeout, TableMismatch
+from drlnet.errors import ConfigError, ReplayTimeout, TableMismatch
 from drlnet.roles.reach import TIMEOUT_S, awaited
 
 REDIS_SCHEME = "redis://"  # of an address that paper/redis_store.py is for
@@ -75,9 +75,19 @@ def pin_this_thread(core: int | None) -> None:
 
 
 def reached(address: str, name: str, poll: str, note: Callable[[str], None]) -> native.Client:
-    """A client of the server there. note: told when it has not answered for a second."""
+    """A client of the server there. note: told when it has not answered for a second.
+
+    Raises ConfigError for one of several shards: what is timed asks a single one.
+    """
     with awaited(address, note):
-        return native.Client(address, name, TIMEOUT_S, poll)
+        client = native.Client(address, name, TIMEOUT_S, poll)
+    if client.shards > 1:
+        raise ConfigError(
+            f"the server at {address} has {client.shards} shards, and bench paper measures one "
+            "that is alone",
+            "start it without --shards, or with drlnet bench paper --role server",
+        )
+    return client
 
 
 def open_experience(client: native.Client, spec: native.TableSpec) -> int:

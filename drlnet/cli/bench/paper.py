@@ -19,7 +19,7 @@ from drlnet.cli.bench.report import (
     show_distance,
     written,
 )
-from drlnet.cli.options import DEFAULT_ADDRESS, DebugOption, EalOption, JsonOption
+from drlnet.cli.options import DEFAULT_ADDRESS, DebugOption, EalOption, JsonOption, require_dpdk
 from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def paper(
     drlnet bench paper --role learner --server udp://10.0.0.2:7447
     """
     _require_fitting(context, alone=role is None)
+    require_dpdk(eal, names_in(transports) if role is None else [server])
     output = Output(json)
     if role is None:
         output.result(measure(output, transports, rounds, quick, netns, redis, out))

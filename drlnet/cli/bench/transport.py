@@ -21,7 +21,7 @@ from drlnet.cli.bench.report import (
     show_distance,
     written,
 )
-from drlnet.cli.options import DebugOption, EalOption, JsonOption
+from drlnet.cli.options import DebugOption, EalOption, JsonOption, require_dpdk
 from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def transport(
     sudo drlnet bench transport --netns
     """
     output = Output(json)
+    require_dpdk(eal, names_in(transports))
     output.result(measure(output, transports, netns, mtu, rounds, quick, out))
 
 

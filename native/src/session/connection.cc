@@ -35,7 +35,10 @@ Connection::Connection(Connected connected, std::string name)
 }
 
 Connection::~Connection() {
-  if (state_ != State::open) return;
+  if (state_ == State::open) say_bye();
+}
+
+void Connection::say_bye() {
   if (TxFrame* frame = outbox_.next(server_, frames_apart_)) {
     write_header(frame->data, header_for(FrameKind::bye, Call{}));
     frame->length = kHeaderBytes;

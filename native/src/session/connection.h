@@ -143,6 +143,7 @@ class Connection {
   const Call* coming_call();
   Call& parked(CallId id);
   void say_hello(uint64_t now);
+  void say_bye();
   void on_frame(const RxFrame& frame, uint64_t now);
   void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
   void on_ack(Call& call, std::span<const std::byte> payload, uint64_t now);

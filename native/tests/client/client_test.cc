@@ -106,6 +106,9 @@ TEST_CASE("an expired deadline names the limiter, and the network") {
     }
   });
   CHECK(error.status() == Status::session_lost);
+  // Nor is our session, which has found that out, one of its clients.
+  Client other(options_of(*server));
+  CHECK(metric(other, "server.clients") == 1);
 }
 
 TEST_CASE("a server that dies while its limiter holds a request is not taken for the limiter") {
