@@ -38,7 +38,7 @@ def require_dpdk(eal: str | None, places: Collection[str] | None) -> None:
     """
     from drlnet.errors import ConfigError
 
-    if eal is None or places is None:
+    if not eal or places is None:
         return
     if not any(place.startswith("dpdk:") for place in places):
         raise ConfigError(

@@ -71,9 +71,12 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         remedy, code = "this is a fault of drlnet itself; --debug shows where", 1
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     label = "\x1b[1;31merror:\x1b[0m" if colour else "error:"
-    print(f"{label} {cause}", file=sys.stderr)
-    if remedy:
-        print(f"  try: {remedy}", file=sys.stderr, flush=True)
+    try:
+        print(f"{label} {cause}", file=sys.stderr)
+        if remedy:
+            print(f"  try: {remedy}", file=sys.stderr, flush=True)
+    except BrokenPipeError:  # the error keeps its exit code, whoever reads it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     if as_json:
         said = {
             "type": type(error).__name__,

@@ -116,7 +116,8 @@ class EvalConfig:
     num_envs: int = setting(20, "environments; each plays the same number of episodes", low=1)
     max_episode_steps: int | None = setting(
         None,
-        "steps after which an episode counts as never ended; none: the environment's, or 27000",
+        "steps after which an episode counts as never ended; none: the environment's, or 27000 "
+        "(vector_entry_point: only where it takes max_episode_steps)",
         low=1,
     )
 

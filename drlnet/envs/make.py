@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -162,12 +161,11 @@ def _require_storable(env_id: str, spaces: EnvSpaces) -> None:
     try:
         native_spec("replay", columns, item, 2, Sampler(), Limiter(), seed=0)
     except ConfigError as error:
-        size = np.dtype(spaces.obs_dtype).itemsize * math.prod(spaces.obs_shape)
         raise ConfigError(
-            f"environment {env_id} has observations of {size:,} bytes "
-            f"({spaces.obs_dtype}{list(spaces.obs_shape)}) that no table holds: {error.cause}",
-            "wrap it so that they are smaller (gymnasium.wrappers.ResizeObservation, uint8) and "
-            "register the wrapped one",
+            f"environment {env_id} has observations ({spaces.obs_dtype}{list(spaces.obs_shape)}) "
+            f"that no table holds: {error.cause}",
+            "wrap it so that one does (gymnasium.wrappers.ResizeObservation, FlattenObservation) "
+            "and register the wrapped one",
         ) from error
 
 

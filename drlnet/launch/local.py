@@ -112,7 +112,7 @@ class LocalRun:
         # A result may have been told by now, or be among a learner's last words.
         for said in group.end([learner, *self._actors]):
             if said.process is learner:
-                self._heed(said.values, group)
+                self._keep(said.values)
         return self._result
 
     def _heed(self, said: Mapping[str, Any], group: Supervisor) -> None:
@@ -120,6 +120,9 @@ class LocalRun:
             # The evaluation needs no experience: the actors' cores are the learner's now.
             self._tell(phase="evaluating")
             group.end(self._actors)
+        self._keep(said)
+
+    def _keep(self, said: Mapping[str, Any]) -> None:
         if "eval_return_mean" in said:
             self._result = dict(said)
 

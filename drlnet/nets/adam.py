@@ -12,7 +12,8 @@ class Adam:
     """torch.optim.Adam (Kingma and Ba, 2015) bit by bit: the function that it calls, and its state.
 
     The class imports torch's compiler when it is made: as much processor time as torch itself.
-    fused: by one kernel for all params and not a dozen for each. Not thread-safe.
+    fused: by one kernel for all params and not a dozen for each. Every param has a gradient at each
+    step, and none before the first backward pass. Not thread-safe.
     """
 
     def __init__(

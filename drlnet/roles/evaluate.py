@@ -86,9 +86,9 @@ def greedy(net: nn.Module, spaces: EnvSpaces, num_envs: int) -> EpsilonGreedy:
 def play(envs: RowEnv, policy: EpsilonGreedy, quota: int, seed: int, env_id: str) -> Evaluation:
     """Plays until each environment has ended `quota` episodes; more that it plays do not count.
 
-    An episode longer than envs.longest_episode counts up to there. What comes after it in its
-    environment does not, until all are reset: when every other one has ended its quota, or is in
-    such an episode too. ConfigError, with env_id, for an environment that crashes.
+    An episode longer than envs.longest_episode counts up to there, and its rest does not. One that
+    does not end by itself ends as all are reset: when every other environment has its quota, or is
+    in such an episode too. ConfigError, with env_id, for an environment that crashes.
     """
     streams, longest = np.arange(envs.num_envs), envs.longest_episode or np.inf
     running, steps = np.zeros(envs.num_envs), np.zeros(envs.num_envs)

@@ -13,6 +13,7 @@ import pytest
 from system.command import PROGRAM
 
 from drlnet.cli.output import Output
+from drlnet.errors import RunFolderError
 
 
 @contextmanager
@@ -52,3 +53,11 @@ def test_a_reader_that_has_had_enough_is_no_internal_error(args: list[str]) -> N
     )
     os.close(output)
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_an_error_that_nobody_reads_keeps_its_exit_code() -> None:
+    unread, output = os.pipe()
+    os.close(unread)
+    ended = subprocess.run([*PROGRAM, "eval", "nowhere"], stdout=output, stderr=output, check=False)
+    os.close(output)
+    assert ended.returncode == RunFolderError.exit_code
