@@ -18,7 +18,6 @@ from drlnet.metrics.process import gpu_figures, process_figures
 
 def test_figures_follow_what_the_process_does() -> None:
     before = process_figures()
-    held = bytearray(b"x") * 64_000_000
     ends = time.process_time() + 0.05
     while time.process_time() < ends:
         pass
@@ -31,7 +30,18 @@ def test_figures_follow_what_the_process_does() -> None:
     assert before["pid"] == os.getpid()
     assert after["threads"] == before["threads"] + 1
     assert after["cpu_s"] - before["cpu_s"] >= 0.05
-    assert after["resident_bytes"] - before["resident_bytes"] > len(held) * 0.9
+
+
+def test_memory_is_resident_once_it_is_written() -> None:
+    # The kernel may take back other pages of ours meanwhile: it seldom does, and not for ever.
+    def growth_bytes() -> float:
+        before = process_figures()["resident_bytes"]
+        held = bytearray(b"x") * 64_000_000
+        after = process_figures()["resident_bytes"]
+        del held
+        return after - before
+
+    assert any(57e6 < growth_bytes() < 71e6 for _ in range(20))
 
 
 def test_a_processor_is_no_gpu() -> None:
