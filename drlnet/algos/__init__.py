@@ -1,23 +1,52 @@
-"""Algorithms: one file each, and one line here."""
+"""Algorithms: one file each, and one line here. The contract is in `contract`."""
 
 from __future__ import annotations
 
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from drlnet.algos import dqn
-from drlnet.config.names import remedy_for
-from drlnet.errors import ConfigError
+from drlnet.algos.contract import (
+    TABLE,
+    Agent,
+    Algorithm,
+    Columns,
+    Items,
+    Learned,
+    Learner,
+    Params,
+    Player,
+    Streams,
+    TableSettings,
+)
+from drlnet.config import AlgoSettings, Config, PolicySettings, plugins, setting, setting_from
 
-# An algorithm's module declares columns, item and row (what a table holds), make_net,
-# initial_priorities (the actor's) and Learner (its loss and its step), all as dqn's are called.
-ALGOS: dict[str, ModuleType] = {"dqn": dqn}
+if TYPE_CHECKING:
+    from drlnet.envs import EnvSpaces
+
+NAMES = {"dqn": "drlnet.algos.dqn:Dqn"}  # the default first
 
 
-def find_algo(name: str) -> ModuleType:
-    """The module of an algorithm; ConfigError for an unknown name."""
-    if name not in ALGOS:
-        raise ConfigError(f"algo.name = {name!r}: no such algorithm", remedy_for(name, [*ALGOS]))
-    return ALGOS[name]
+def make_algorithm(config: Config, spaces: EnvSpaces) -> Algorithm[Any]:
+    """The algorithm that config.algo.name chooses. Raises ConfigError for an unknown name."""
+    algorithm: Algorithm[Any] = plugins.find("algos", config.algo.name)(config, spaces)
+    return algorithm
 
 
-__all__ = ["ALGOS", "find_algo"]
+__all__ = [
+    "NAMES",
+    "TABLE",
+    "Agent",
+    "AlgoSettings",
+    "Algorithm",
+    "Columns",
+    "Items",
+    "Learned",
+    "Learner",
+    "Params",
+    "Player",
+    "PolicySettings",
+    "Streams",
+    "TableSettings",
+    "make_algorithm",
+    "setting",
+    "setting_from",
+]

@@ -18,66 +18,173 @@ gamma.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import nn
-from torch.nn import functional
 
-from drlnet.algos.n_step_errors import NStepErrors
-from drlnet.client import Batch, Column, Item, View
-from drlnet.config import DqnConfig
-from drlnet.envs import EnvSpaces, Rows
-from drlnet.nets import Adam, Mlp, usable_device
+from drlnet.adders import NStepErrors
+from drlnet.algos.contract import (
+    TABLE,
+    Algorithm,
+    Columns,
+    Items,
+    Learned,
+    Params,
+    Streams,
+    TableSettings,
+)
+from drlnet.client import Batch, Column, Item, View, importance_weights
+from drlnet.config import AlgoSettings, setting
+from drlnet.lazy import torch
+from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 
-Floats = npt.NDArray[np.float32]
+if TYPE_CHECKING:
+    from drlnet.envs import Rows
+
+Tensors = dict[str, "torch.Tensor"]
 
 
-def columns(spaces: EnvSpaces) -> dict[str, Column]:
-    """The columns of a table row; reward, discount arrived with obs, action was taken at it."""
-    return {
-        "obs": Column(spaces.obs_dtype, spaces.obs_shape),
-        "action": Column("int32"),
-        "reward": Column("float32"),
-        "discount": Column("float32"),
-    }
+@dataclass(frozen=True)
+class DqnSettings(AlgoSettings):
+    """Deep Q-learning: double, dueling, n-step, prioritized."""
 
-
-def item(config: DqnConfig) -> Item:
-    """What the learner reads of the rows t .. t + n of one stream."""
-    n = config.n_step
-    return Item(
-        views={
-            "obs": View("obs", 0),
-            "next_obs": View("obs", n, from_end=True),
-            "action": View("action", 0),
-            "reward": View("reward", (1, n), pad="zero"),
-            "discount": View("discount", (1, n), pad="zero"),
-        },
-        boundary="stop",
+    n_step: int = setting(3, "steps of reward before the bootstrap", low=1, high=1000)
+    gamma: float = setting(0.99, "discount per step", low=0, high=1)
+    double: bool = setting(True, "choose the next action by the online network")
+    dueling: bool = setting(True, "separate value and advantage streams")
+    learning_rate: float = setting(5e-4, "Adam's learning rate", above=0)
+    adam_epsilon: float = setting(1e-8, "Adam's epsilon", above=0)
+    max_grad_norm: float = setting(10.0, "gradients are scaled down to this norm", above=0)
+    target_period: int = setting(100, "learner steps between copies to the target net", low=1)
+    priority_exponent: float = setting(0.6, "alpha: stored priority is p^alpha", low=0, high=4)
+    importance_exponent_start: float = setting(0.4, "beta at the first learner step", low=0)
+    importance_exponent_end: float = setting(1.0, "beta at the end of its annealing", low=0)
+    importance_anneal_steps: int | None = setting(
+        None, "learner steps over which beta goes to its end; none: run.max_learner_steps", low=1
     )
 
-
-def row(rows: Rows, action: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
-    """The columns of M environments' rows, [M, ...] each; a LAST row's action is 0."""
-    return {
-        "obs": rows.obs,
-        "action": np.where(rows.last, 0, action).astype(np.int32),
-        "reward": rows.reward,
-        "discount": np.where(rows.terminated, np.float32(0), np.float32(1)),
-    }
+    @property
+    def horizon(self) -> int:
+        """The steps of an item's return."""
+        return self.n_step
 
 
-def make_net(config: DqnConfig, spaces: EnvSpaces) -> nn.Module:
-    """The Q network; its initial params follow from torch's seed."""
-    return Mlp(spaces.obs_shape, spaces.num_actions, config.hidden_sizes, config.dueling)
+class Dqn(Algorithm[DqnSettings]):
+    """Deep Q-learning on prioritized n-step items, with epsilon-greedy actors."""
+
+    Settings = DqnSettings
+    Policy = EpsilonGreedySettings
+
+    @property
+    def architecture(self) -> str:
+        """The network's, with or without dueling heads."""
+        return f"{super().architecture} dueling={str(self.settings.dueling).lower()}"
+
+    def tables(self) -> Mapping[str, TableSettings]:
+        """One table of n-step items. reward and discount of a row arrived with its observation."""
+        n = self.settings.n_step
+        columns = {
+            "obs": Column(self.spaces.obs_dtype, self.spaces.obs_shape),
+            "action": Column("int32"),
+            "reward": Column("float32"),
+            "discount": Column("float32"),
+        }
+        item = Item(
+            views={
+                "obs": View("obs", 0),
+                "next_obs": View("obs", n, from_end=True),
+                "action": View("action", 0),
+                "reward": View("reward", (1, n), pad="zero"),
+                "discount": View("discount", (1, n), pad="zero"),
+            },
+            boundary="stop",
+        )
+        exponent = self.settings.priority_exponent
+        return {TABLE: self.replay(columns, item, priority_exponent=exponent)}
+
+    def q_net(self) -> torch.nn.Module:
+        """The Q network; its initial params follow from torch's seed."""
+        from drlnet.nets import make_net
+        from drlnet.nets.q_net import QNet
+
+        torso = make_net(self.config, self.spaces)
+        return QNet(torso, self.spaces.num_actions, dueling=self.settings.dueling)
+
+    def agent(self, streams: Streams) -> DqnAgent:
+        """An epsilon-greedy agent."""
+        return DqnAgent(self, streams)
+
+    def learner(self, device: str, seed: int) -> DqnLearner:
+        """A learner on that device."""
+        return DqnLearner(self, device, seed)
+
+    def greedy(self, num_envs: int) -> GreedyQ:
+        """The action of the largest Q value."""
+        return GreedyQ(self.q_net())
 
 
-def initial_priorities(config: DqnConfig, num_streams: int) -> NStepErrors:
-    """What an actor computes its items' first priorities with."""
-    return NStepErrors(num_streams, config.n_step, config.gamma)
+class GreedyQ:
+    """Plays the action of the largest Q value. Not thread-safe."""
+
+    def __init__(self, net: torch.nn.Module):
+        self._net = net
+
+    def load(self, params: Params) -> None:
+        """Plays with these params from now on."""
+        self._net.load_state_dict(params)
+
+    def values(self, rows: Rows) -> npt.NDArray[np.float32]:
+        """Q values [M, num_actions]."""
+        with torch.inference_mode():
+            values: npt.NDArray[np.float32] = self._net(torch.from_numpy(rows.obs)).numpy()
+        return values
+
+    def act(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Actions [M]."""
+        action: npt.NDArray[np.int64] = self.values(rows).argmax(1)
+        return action
+
+
+class DqnAgent(GreedyQ):
+    """Explores, records transitions' rows, and gives items their first priorities."""
+
+    def __init__(self, algo: Dqn, streams: Streams):
+        super().__init__(algo.q_net())
+        self._policy = EpsilonGreedy(
+            algo.config.policy, streams.ordinals, streams.first, streams.total, streams.rng
+        )
+        settings = algo.settings
+        self._errors = NStepErrors(len(streams.ordinals), settings.n_step, settings.gamma)
+
+    def act(  # type: ignore[override]
+        self, rows: Rows
+    ) -> tuple[npt.NDArray[np.int64], Mapping[str, Columns]]:
+        """Actions [M], and the rows' columns; a LAST row's action is 0."""
+        self._rows, self._values = rows, self.values(rows)
+        action = self._policy.choose(self._values)
+        self._columns: Columns = {
+            "obs": rows.obs,
+            "action": np.where(rows.last, 0, action).astype(np.int32),
+            "reward": rows.reward,
+            "discount": np.where(rows.terminated, np.float32(0), np.float32(1)),
+        }
+        return action, {TABLE: self._columns}
+
+    def items(self, steps: Mapping[str, npt.NDArray[np.int64]]) -> Mapping[str, Items]:
+        """The items whose n steps, or whose episode, the newest rows end."""
+        rows = self._rows
+        return {
+            TABLE: self._errors.push(
+                self._columns, rows.last, steps[TABLE], self._values, rows.mask
+            )
+        }
+
+    def figures(self) -> Mapping[str, float]:
+        """The exploration of the greediest environment."""
+        return {"epsilon_min": float(self._policy.epsilons.min())}
 
 
 def n_step_targets(
@@ -85,7 +192,7 @@ def n_step_targets(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """R and the bootstrap's factor gamma^m (d_1 ... d_m).
 
-    reward, discount: [B, n] float32 (r_1 .. r_n), whatever stands behind m = length [B] is ignored.
+    reward, discount: [B, n] float32 (r_1 .. r_n); what stands behind m = length [B] is ignored.
     """
     steps = torch.arange(1, reward.shape[1] + 1, device=reward.device)
     inside = steps <= length[:, None]
@@ -95,32 +202,40 @@ def n_step_targets(
     return returns, factor[:, -1]
 
 
-class Learner:
+class DqnLearner:
     """Online and target networks and an optimiser. Not thread-safe."""
 
-    def __init__(self, config: DqnConfig, spaces: EnvSpaces, device: str, seed: int):
+    def __init__(self, algo: Dqn, device: str, seed: int):
+        from drlnet.nets.adam import Adam
+        from drlnet.nets.device import usable_device
+
         torch.manual_seed(seed)
-        self.config = config
+        self.settings = algo.settings
+        self._budget = algo.config.run.max_learner_steps
         self.device = usable_device(device)
-        self.online = make_net(config, spaces).to(self.device)
+        self.online = algo.q_net().to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         self.optimiser = Adam(
-            self.online.parameters(), config.learning_rate, config.adam_epsilon, fused=True
+            self.online.parameters(),
+            self.settings.learning_rate,
+            self.settings.adam_epsilon,
+            fused=True,
         )
         self.steps = 0
-        self._q_mean = torch.zeros(())
 
     @property
-    def q_mean(self) -> float:
-        """The mean Q value of the actions taken in the newest batch."""
-        return float(self._q_mean)
+    def importance_exponent(self) -> float:
+        """beta: from its start to its end over its annealing; without one it stays at the start."""
+        settings = self.settings
+        steps = settings.importance_anneal_steps or self._budget
+        share = min(1.0, self.steps / steps) if steps else 0.0
+        start, end = settings.importance_exponent_start, settings.importance_exponent_end
+        return start + share * (end - start)
 
-    def loss(
-        self, batch: dict[str, torch.Tensor], weights: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """batch: the item's views and length, weights: [B] -> (loss, priorities [B])."""
-        size = len(weights)
-        if self.config.double:  # one pass of the online network for both observations
+    def errors(self, batch: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+        """(Q(o_t, a_t), target), [B] each. batch: the item's views and `length`."""
+        size = len(batch["length"])
+        if self.settings.double:  # one pass of the online network for both observations
             q_both = self.online(torch.cat([batch["obs"], batch["next_obs"]]))
             q, choose = q_both[:size], q_both[size:].detach()
         else:
@@ -129,25 +244,54 @@ class Learner:
             q_next = self.target(batch["next_obs"])
             best = (q_next if choose is None else choose).argmax(1, keepdim=True)
             returns, factor = n_step_targets(
-                batch["reward"], batch["discount"], batch["length"], self.config.gamma
+                batch["reward"], batch["discount"], batch["length"], self.settings.gamma
             )
             target = returns + factor * q_next.gather(1, best).squeeze(1)
-        taken = q.gather(1, batch["action"].long()[:, None]).squeeze(1)
-        self._q_mean = taken.detach().mean()
-        losses = functional.smooth_l1_loss(taken, target, reduction="none")
-        return (weights * losses).mean(), (target - taken.detach()).abs()
+        return q.gather(1, batch["action"].long()[:, None]).squeeze(1), target
 
-    def learn(self, batch: Batch, weights: Floats) -> tuple[torch.Tensor, Floats]:
-        """One gradient step on a batch. Returns (loss, priorities [B])."""
-        views = {name: torch.from_numpy(view) for name, view in batch.views.items()}
-        views["length"] = torch.from_numpy(batch.length.astype(np.int64))
-        if self.device.type != "cpu":
-            views = {name: view.to(self.device) for name, view in views.items()}
-        loss, priorities = self.loss(views, torch.from_numpy(weights).to(self.device))
+    def step(self, batches: Mapping[str, Batch]) -> Learned:
+        """One gradient step on a batch."""
+        batch = batches[TABLE]
+        exponent = self.importance_exponent
+        weights = torch.from_numpy(importance_weights(batch, exponent)).to(self.device)
+        taken, target = self.errors(tensors(batch, self.device))
+        losses = torch.nn.functional.smooth_l1_loss(taken, target, reduction="none")
+        loss = (weights * losses).mean()
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.online.parameters(), self.config.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(self.online.parameters(), self.settings.max_grad_norm)
         self.optimiser.step()
         self.steps += 1
-        if self.steps % self.config.target_period == 0:
+        if self.steps % self.settings.target_period == 0:
             self.target.load_state_dict(self.online.state_dict())
-        return loss.detach(), priorities.cpu().numpy()
+        taken = taken.detach()
+        return Learned(
+            {"loss": loss.detach(), "q_mean": taken.mean(), "importance_exponent": exponent},
+            {TABLE: (target - taken).abs().cpu().numpy()},
+        )
+
+    def params(self) -> Params:
+        """The online network's."""
+        return self.online.state_dict()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both networks, the optimiser and the steps taken."""
+        return {
+            "online": self.online.state_dict(),
+            "target": self.target.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "steps": self.steps,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state_dict of the same settings."""
+        self.online.load_state_dict(state["online"])
+        self.target.load_state_dict(state["target"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.steps = int(state["steps"])
+
+
+def tensors(batch: Batch, device: torch.device) -> Tensors:
+    """The views of a batch and its `length` [B] int64 as tensors on that device."""
+    views = {name: torch.from_numpy(view) for name, view in batch.views.items()}
+    views["length"] = torch.from_numpy(batch.length.astype(np.int64))
+    return {name: view.to(device) for name, view in views.items()}

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from drlnet.cli import options
+from drlnet.cli.flags import settings_flags
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
 
 IndexOption = Annotated[
     int, typer.Option("--index", hidden=True, help="this actor's number among its siblings")
 ]
-MaxStepsOption = Annotated[
-    int | None,
-    typer.Option("--max-env-steps", help="stop each actor after so many steps"),
-]
 
 
+@settings_flags(
+    "algo.name",
+    "actor.num_actors",
+    "actor.envs_per_actor",
+    "replay.sampler",
+    "actor.max_env_steps",
+    "run.seed",
+    "server.poll",
+)
 def actor(
     env: options.EnvArgument,
+    flags: dict[str, Any],
     server: options.ServerOption = options.DEFAULT_ADDRESS,
-    poll: options.PollOption = None,
     eal: options.EalOption = None,
-    num_actors: options.NumActorsOption = None,
-    envs_per_actor: options.EnvsPerActorOption = None,
-    sampler: options.SamplerOption = None,
-    max_env_steps: MaxStepsOption = None,
-    seed: options.SeedOption = None,
     index: IndexOption = 0,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
@@ -50,14 +51,6 @@ def actor(
     """
     from drlnet.config import load
 
-    flags = {
-        "actor.num_actors": num_actors,
-        "actor.envs_per_actor": envs_per_actor,
-        "actor.max_env_steps": max_env_steps,
-        "replay.sampler": sampler,
-        "run.seed": seed,
-        "server.poll": poll,
-    }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, [server])
     output = Output(json)
@@ -65,7 +58,7 @@ def actor(
     from drlnet.envs import find_spaces
 
     # One clear error, before all else.
-    find_spaces(settings.env.id, settings.env.kwargs, settings.env.vectorization)
+    find_spaces(settings.env)
     if settings.actor.num_actors > 1:
         from drlnet.launch.actors import supervise_actors
 

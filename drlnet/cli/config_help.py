@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 
-from drlnet.config import Config
 from drlnet.config.fields import walk
+from drlnet.config.load import build, parse_set
 from drlnet.config.toml import literal
 
 
-def print_config_help() -> None:
-    """A table of all keys, 80 columns wide on a narrow terminal."""
+def print_config_help(algos: Sequence[str] = (), sets: Sequence[str] = ()) -> None:
+    """A table of all keys, 80 columns wide on a narrow terminal.
+
+    algos, sets: the values of --algo and --set, which decide whose settings [algo], [policy] and
+    [net] are. Raises ConfigError for what they cannot be.
+    """
+    chosen = {**{"algo.name": name for name in algos}, **dict(map(parse_set, sets))}
     table = Table(box=None, pad_edge=False, show_header=True)
     table.add_column("key", no_wrap=True, style="cyan")
     table.add_column("default", overflow="fold", max_width=16)
     table.add_column("meaning")
     section = ""
-    for key, value, field in walk(Config()):
+    for key, value, field in walk(build(chosen)):
         if key.partition(".")[0] != section:
             section = key.partition(".")[0]
             table.add_section()

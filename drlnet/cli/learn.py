@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from drlnet.cli import options
+from drlnet.cli.flags import settings_flags
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
 
-ViewOption = Annotated[
-    bool, typer.Option("--view/--no-view", hidden=True, help="whether to show the progress")
+AloneOption = Annotated[
+    bool,
+    typer.Option(
+        "--alone/--supervised",
+        hidden=True,
+        help="whether to show the progress and start the evaluator, which `run` does itself",
+    ),
 ]
 
 
+@settings_flags(
+    "algo.name",
+    "run.seed",
+    "run.goal",
+    "run.max_seconds",
+    "run.max_env_steps",
+    "run.max_learner_steps",
+    "replay.sampler",
+    "server.poll",
+)
 def learn(
     env: options.EnvArgument,
+    flags: dict[str, Any],
     server: options.ServerOption = options.DEFAULT_ADDRESS,
-    poll: options.PollOption = None,
     eal: options.EalOption = None,
-    sampler: options.SamplerOption = None,
-    seed: options.SeedOption = None,
-    goal: options.GoalOption = None,
-    max_seconds: options.MaxSecondsOption = None,
-    max_env_steps: options.MaxEnvStepsOption = None,
-    max_learner_steps: options.MaxLearnerStepsOption = None,
-    view: ViewOption = True,
+    alone: AloneOption = True,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
     json: options.JsonOption = False,
@@ -50,19 +60,15 @@ def learn(
     from drlnet.cli.training import finish, learn_view
     from drlnet.config import load
     from drlnet.envs import find_spaces
+    from drlnet.launch.evaluator import evaluating
     from drlnet.metrics import RunFolder
 
-    flags = {
-        **options.budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps),
-        "replay.sampler": sampler,
-        "server.poll": poll,
-    }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, [server])
-    find_spaces(settings.env.id, settings.env.kwargs, settings.env.vectorization)
+    find_spaces(settings.env)
     output = Output(json)
 
-    from drlnet.nets import usable_device
+    from drlnet.nets.device import usable_device
     from drlnet.roles.learn import learn as learn_role
 
     usable_device(settings.learner.device)
@@ -70,8 +76,10 @@ def learn(
         folder = RunFolder.create(settings)
         settings = folder.read_config()
         try:
-            with learn_view(settings, server, output) if view else nullcontext():
-                result = learn_role(settings, server, folder, stop, output.note)
+            with learn_view(settings, server, output) if alone else nullcontext():
+                evaluator = evaluating(folder, server, stop) if alone else nullcontext()
+                with evaluator:
+                    result = learn_role(settings, server, folder, stop, output.note)
         except BaseException:
             if folder.checkpoint_path.exists():
                 output.note(f"what was learned is in {folder.path}")

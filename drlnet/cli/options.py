@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
 DEFAULT_ADDRESS = "udp://127.0.0.1:7447"
 EAL_VARIABLE = "DRLNET_EAL"  # read when DPDK starts
-# In words: `--help` does not wait for what knows them. A test holds them against it.
-SAMPLERS = "prioritized, uniform, fifo, amper-k, amper-fr, amper-fr-prefix"
-TRANSPORTS = "udp, dpdk:local, dpdk:memif, dpdk:virtio-user"
 
 
 def _print_config_help(asked: bool) -> None:
     if asked:
         from drlnet.cli.config_help import print_config_help
 
-        print_config_help()
+        print_config_help(_words_behind("--algo"), _words_behind("--set"))
         raise typer.Exit
+
+
+def _words_behind(option: str) -> list[str]:
+    # --help-config answers before the other options are parsed.
+    words = [word.partition("=") for word in sys.argv[1:]]
+    pairs = zip(sys.argv[1:], sys.argv[2:], strict=False)
+    return [
+        *(value for name, equals, value in words if equals and name == option),
+        *(value for name, value in pairs if name == option),
+    ]
 
 
 def _pass_eal(arguments: str | None) -> str | None:
@@ -62,13 +70,6 @@ ServerOption = Annotated[
         help="address of the replay server, as it printed it: udp://HOST:PORT, dpdk:local, ...",
     ),
 ]
-PollOption = Annotated[
-    Literal["busy", "adaptive", "block"] | None,
-    typer.Option(
-        "--poll",
-        help="spin for packets, spin briefly then sleep, or sleep [dim](default adaptive)[/dim]",
-    ),
-]
 EalOption = Annotated[
     str | None,
     typer.Option(
@@ -102,7 +103,7 @@ HelpConfigOption = Annotated[
         "--help-config",
         callback=_print_config_help,
         is_eager=True,
-        help="list every setting with its default, and exit",
+        help="list every setting with its default, with --algo those of that algorithm, and exit",
         rich_help_panel="Settings",
     ),
 ]
@@ -118,67 +119,3 @@ DebugOption = Annotated[
     bool,
     typer.Option("--debug", help="a traceback with every error", rich_help_panel="Output"),
 ]
-SeedOption = Annotated[
-    int | None,
-    typer.Option("--seed", help="every random number follows [dim](default 0)[/dim]"),
-]
-GoalOption = Annotated[
-    float | None,
-    typer.Option(
-        "--goal",
-        help="stop when the mean greedy return reaches it [dim](default: the recipe's)[/dim]",
-    ),
-]
-MaxSecondsOption = Annotated[
-    float | None,
-    typer.Option(
-        "--max-seconds",
-        help="stop training after so many seconds [dim](default: the recipe's)[/dim]",
-    ),
-]
-MaxEnvStepsOption = Annotated[
-    int | None, typer.Option("--max-env-steps", help="stop after so many steps of all actors")
-]
-MaxLearnerStepsOption = Annotated[
-    int | None, typer.Option("--max-learner-steps", help="stop after so many learner steps")
-]
-SamplerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--sampler",
-        metavar="NAME",
-        help=f"how items are drawn: {SAMPLERS}; its options are replay.sampler_options (--set); "
-        "the same for learner and actors [dim](default prioritized)[/dim]",
-    ),
-]
-NumActorsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--num-actors", metavar="N", help="actor processes [dim](default: the recipe's, or 1)[/dim]"
-    ),
-]
-EnvsPerActorOption = Annotated[
-    int | None,
-    typer.Option(
-        "--envs-per-actor",
-        metavar="M",
-        help="environments that one actor steps [dim](default: the recipe's, or 8)[/dim]",
-    ),
-]
-
-
-def budget_flags(
-    seed: int | None,
-    goal: float | None,
-    max_seconds: float | None,
-    max_env_steps: int | None,
-    max_learner_steps: int | None,
-) -> dict[str, Any]:
-    """These options as config keys."""
-    return {
-        "run.seed": seed,
-        "run.goal": goal,
-        "run.max_seconds": max_seconds,
-        "run.max_env_steps": max_env_steps,
-        "run.max_learner_steps": max_learner_steps,
-    }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drlnet.cli import options
+from drlnet.cli.flags import settings_flags
 from drlnet.cli.output import Output, require_writable
 from drlnet.cli.pictures import Pictures
 from drlnet.cli.stopping import until_stopped
@@ -18,21 +19,6 @@ if TYPE_CHECKING:
     from drlnet.config import Config
     from drlnet.launch.signals import Stop
     from drlnet.metrics import RunFolder
-
-TransportOption = Annotated[
-    str | None,
-    typer.Option(
-        "--transport",
-        metavar="NAME",
-        help=f"what its processes talk over: {options.TRANSPORTS} [dim](default udp)[/dim]",
-    ),
-]
-SerialOption = Annotated[
-    bool,
-    typer.Option(
-        "--serial", help="all in one process, reproducible bit by bit; wants a budget in steps"
-    ),
-]
 
 PicturesOption = Annotated[
     Path | None,
@@ -45,20 +31,24 @@ PicturesOption = Annotated[
 ]
 
 
+@settings_flags(
+    "algo.name",
+    "run.seed",
+    "run.goal",
+    "run.max_seconds",
+    "run.max_env_steps",
+    "run.max_learner_steps",
+    "actor.num_actors",
+    "actor.envs_per_actor",
+    "replay.sampler",
+    "server.transport",
+    "server.poll",
+    "run.serial",
+)
 def run(
     env: options.EnvArgument,
-    seed: options.SeedOption = None,
-    goal: options.GoalOption = None,
-    max_seconds: options.MaxSecondsOption = None,
-    max_env_steps: options.MaxEnvStepsOption = None,
-    max_learner_steps: options.MaxLearnerStepsOption = None,
-    num_actors: options.NumActorsOption = None,
-    envs_per_actor: options.EnvsPerActorOption = None,
-    sampler: options.SamplerOption = None,
-    transport: TransportOption = None,
-    poll: options.PollOption = None,
+    flags: dict[str, Any],
     eal: options.EalOption = None,
-    serial: SerialOption = False,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
     pictures: PicturesOption = None,
@@ -81,6 +71,8 @@ def run(
 
     drlnet run CartPole-v1 --transport dpdk:local
 
+    drlnet run CartPole-v1 --algo my_module:MyAlgo
+
     drlnet run CartPole-v1 --sampler amper-fr
 
     drlnet run CartPole-v1 --serial --max-env-steps 20000
@@ -88,28 +80,19 @@ def run(
     from drlnet.config import load
     from drlnet.metrics import RunFolder
 
-    if serial and max_seconds is not None:
+    if flags["run.serial"] and flags["run.max_seconds"] is not None:
         from drlnet.errors import ConfigError
 
         raise ConfigError(
             "--serial with --max-seconds: a clock would end two runs at different points",
             "give --max-env-steps or --max-learner-steps instead",
         )
-    flags = {
-        **options.budget_flags(seed, goal, max_seconds, max_env_steps, max_learner_steps),
-        "actor.num_actors": num_actors,
-        "actor.envs_per_actor": envs_per_actor,
-        "replay.sampler": sampler,
-        "server.transport": transport,
-        "server.poll": poll,
-        "run.serial": serial or None,
-    }
     settings = load(env, file=config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, [settings.server.transport])
 
     from drlnet.envs import find_spaces
 
-    find_spaces(settings.env.id, settings.env.kwargs, settings.env.vectorization)
+    find_spaces(settings.env)
     output = Output(json)
     if pictures is not None:
         require_writable(pictures, "--pictures")

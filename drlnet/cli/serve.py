@@ -3,63 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
-
-import typer
+from typing import Any
 
 from drlnet.cli import options
+from drlnet.cli.flags import settings_flags
 from drlnet.cli.output import Output
 
-ListenOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--listen",
-        metavar="ADDRESS",
-        help="where to listen; repeatable; port or name 0 picks a free one "
-        "[dim](default udp://127.0.0.1:7447)[/dim]",
-    ),
-]
-SamplerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--sampler",
-        metavar="NAME",
-        help=f"draw by it in every table: {options.SAMPLERS}; its options are "
-        "server.sampler_options (--set) "
-        "[dim](default: as the clients of a table ask)[/dim]",
-    ),
-]
-ShardsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--shards",
-        metavar="N",
-        help="poll loops, each on its own thread with its part of every table; clients find the "
-        "others by the first one's address [dim](default 1)[/dim]",
-    ),
-]
-MetricsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics",
-        metavar="HOST:PORT",
-        help="serve the metrics for Prometheus there, at /metrics; port 0 picks a free one",
-    ),
-]
-InsecureOption = Annotated[
-    bool,
-    typer.Option("--insecure", help="allow addresses that other machines can reach"),
-]
 
-
+@settings_flags(
+    "server.listen",
+    "server.poll",
+    "server.shards",
+    "server.sampler",
+    "server.metrics",
+    "server.insecure",
+)
 def serve(
-    listen: ListenOption = None,
-    poll: options.PollOption = None,
+    flags: dict[str, Any],
     eal: options.EalOption = None,
-    shards: ShardsOption = None,
-    sampler: SamplerOption = None,
-    metrics: MetricsOption = None,
-    insecure: InsecureOption = False,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
     json: options.JsonOption = False,
@@ -90,17 +51,9 @@ def serve(
 
     drlnet serve --listen udp://0.0.0.0:7447 --insecure
     """
-    from drlnet.config import load
+    from drlnet.config import load_server
 
-    flags = {
-        "server.listen": listen or None,
-        "server.poll": poll,
-        "server.shards": shards,
-        "server.sampler": sampler,
-        "server.metrics": metrics,
-        "server.insecure": insecure or None,
-    }
-    settings = load(file=config, flags=flags, sets=set_ or ()).server
+    settings = load_server(config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, settings.listen)
 
     from drlnet.launch.signals import Stop

@@ -84,12 +84,17 @@ def finish(
     try:
         with stop.interrupts():
             output.note(f"evaluating {episodes} greedy episodes")
-            played = evaluate(config, learned.params, episodes)
+            played = evaluate(config, learned.params, episodes, max_seconds=learned.report_seconds)
     except KeyboardInterrupt:
         if learned.failure is not None:
             raise learned.failure from None
         output.note(f"interrupted; the checkpoint is in {folder.path}")
         return
+    if len(played.returns) < played.planned:
+        output.note(
+            f"the report ended after {len(played.returns)} of {played.planned} episodes: "
+            f"eval.max_report_seconds = {config.eval.max_report_seconds:g}"
+        )
     made_by = {"env_steps": learned.env_steps, "learner_steps": learned.learner_steps}
     result = result_of(config, folder, played, made_by, learned.stopped)
     announce(result, output)

@@ -1,15 +1,17 @@
 """One typed, frozen tree of settings: TOML < flags < --set, checked before anything starts."""
 
-from drlnet.config.load import find_recipe, known_keys, load, load_file
+from drlnet.config.fields import setting, setting_from
+from drlnet.config.load import find_recipe, known_keys, load, load_file, load_server
 from drlnet.config.toml import dump
 from drlnet.config.tree import (
     ActorConfig,
-    AlgoConfig,
+    AlgoSettings,
     Config,
-    DqnConfig,
     EnvConfig,
     EvalConfig,
     LearnerConfig,
+    NetSettings,
+    PolicySettings,
     ReplayConfig,
     RunConfig,
     ServerConfig,
@@ -17,12 +19,13 @@ from drlnet.config.tree import (
 
 __all__ = [
     "ActorConfig",
-    "AlgoConfig",
+    "AlgoSettings",
     "Config",
-    "DqnConfig",
     "EnvConfig",
     "EvalConfig",
     "LearnerConfig",
+    "NetSettings",
+    "PolicySettings",
     "ReplayConfig",
     "RunConfig",
     "ServerConfig",
@@ -31,4 +34,7 @@ __all__ = [
     "known_keys",
     "load",
     "load_file",
+    "load_server",
+    "setting",
+    "setting_from",
 ]

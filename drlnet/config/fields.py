@@ -22,17 +22,21 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     above: float | None = None,
+    flag: str | None = None,
 ) -> T:
-    """A dataclass field; low and high are inclusive limits, `above` an exclusive one."""
+    """A dataclass field; low and high are inclusive limits, `above` an exclusive one.
+
+    flag: what the setting is called as an option of a command; None: --name, dashes in it.
+    """
     return dataclasses.field(
         default=default,
-        metadata={"help": help, "low": low, "high": high, "above": above},
+        metadata={"help": help, "low": low, "high": high, "above": above, "flag": flag},
     )
 
 
-def setting_from(factory: Callable[[], T], help: str) -> T:
+def setting_from(factory: Callable[[], T], help: str, *, flag: str | None = None) -> T:
     """A dataclass field whose default is made anew each time (a dict, a section)."""
-    return dataclasses.field(default_factory=factory, metadata={"help": help})
+    return dataclasses.field(default_factory=factory, metadata={"help": help, "flag": flag})
 
 
 def field_types(section: type) -> dict[str, Any]:

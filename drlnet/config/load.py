@@ -1,26 +1,29 @@
-"""From a recipe or a TOML file, flags and `--set` to one checked config; later ones win."""
+"""From a recipe or a TOML file, flags and `--set` to one checked config; later ones win.
+
+The layers, lowest first: defaults, the algorithm's own defaults, the recipe (or `--config` FILE),
+flags, `--set`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drlnet.config import toml
+from drlnet.config import plugins, toml
 from drlnet.config.checks import check, derived
 from drlnet.config.fields import check_limits, convert, field_types, unknown_key, walk
-from drlnet.config.names import remedy_for
-from drlnet.config.tree import AlgoConfig, Config, DqnConfig
+from drlnet.config.tree import AlgoSettings, Config, NetSettings, PolicySettings, ServerConfig
 from drlnet.errors import ConfigError
 
-# One line per algorithm: the section that `algo.name` chooses.
-ALGO_SECTIONS: dict[str, type[AlgoConfig]] = {"dqn": DqnConfig}
+# What of a recipe holds for any algorithm: facts of the environment, and when it counts as solved.
+_SHARED_SECTIONS = ("env", "eval", "run")
 
 
-def known_keys(algo: type[AlgoConfig] = DqnConfig) -> list[str]:
-    """Every dotted key of a config with the settings of that algorithm."""
-    return [key for key, _, _ in walk(Config(algo=algo()))]
+def known_keys(config: Config | None = None) -> list[str]:
+    """Every dotted key of a config; None: of one with the default algorithm and network."""
+    return [key for key, _, _ in walk(config or build({}))]
 
 
 def load(
@@ -30,22 +33,21 @@ def load(
     flags: Mapping[str, Any] | None = None,
     sets: Sequence[str] = (),
 ) -> Config:
-    """The config of an environment.
+    """The config of an environment and an algorithm.
 
-    It starts from `file`, or from the environment's recipe, or from the defaults. `flags` maps
-    dotted keys to values, where None means "not given". `sets` are "key=value" texts.
+    It starts from `file`, or from the recipe of the two, or from the defaults. `flags` maps dotted
+    keys to values, where None means "not given". `sets` are "key=value" texts.
     Raises ConfigError (UnknownKey, Deadlock) naming the key.
     """
-    values: dict[str, Any] = {}
-    source = file or (find_recipe(env_id) if env_id else None)
-    if source is not None:
-        values.update(_flattened(toml.read(source)))
+    given = _given(flags, sets)
     if env_id:
         # The file's own id stands if it names the same environment in another spelling.
-        values["env.id"] = env_id
-    values.update({key: value for key, value in (flags or {}).items() if value is not None})
-    values.update(parse_set(text) for text in sets)
-    config = derived(build(values))
+        given = {"env.id": env_id, **given}
+    if file is not None:
+        base = _flattened(toml.read(file))
+    else:
+        base = recipe(env_id, given.get("algo.name")) if env_id else {}
+    config = derived(build({**base, **given}))
     check(config)
     return config
 
@@ -53,6 +55,22 @@ def load(
 def load_file(path: Path) -> Config:
     """A config as a run's folder keeps it."""
     return load(file=path)
+
+
+def load_server(
+    file: Path | None, *, flags: Mapping[str, Any] | None = None, sets: Sequence[str] = ()
+) -> ServerConfig:
+    """The server's section alone: it serves any algorithm, and reads no other section of a file."""
+    base = _flattened(toml.read(file)) if file is not None else {}
+    base = {key: value for key, value in base.items() if key.startswith("server.")}
+    config = build({**base, **_given(flags, sets)})
+    check(config)
+    return config.server
+
+
+def _given(flags: Mapping[str, Any] | None, sets: Sequence[str]) -> dict[str, Any]:
+    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    return {**given, **dict(parse_set(text) for text in sets)}
 
 
 def parse_set(text: str) -> tuple[str, Any]:
@@ -67,26 +85,39 @@ def parse_set(text: str) -> tuple[str, Any]:
 
 def build(values: Mapping[str, Any]) -> Config:
     """A config from dotted keys, defaults elsewhere; checks keys, types and limits."""
+    types = _section_types(values)
+    values = {**_defaults_of(values), **values}
+    known = [f"{section}.{name}" for section, kind in types.items() for name in field_types(kind)]
     sections: dict[str, dict[str, Any]] = {}
-    algo = _algo_section(convert("algo.name", values.get("algo.name", AlgoConfig().name), str))
-    known = known_keys(algo)
     for key, value in values.items():
         if key not in known:
             raise unknown_key(key, known)
         section, _, name = key.partition(".")
         sections.setdefault(section, {})[name] = value
-    types = field_types(Config)
-    types["algo"] = algo
     parts = {name: _section(kind, name, sections.get(name, {})) for name, kind in types.items()}
     return Config(**parts)
 
 
-def _algo_section(name: str) -> type[AlgoConfig]:
-    if name not in ALGO_SECTIONS:
-        raise ConfigError(
-            f"algo.name = {name!r}: no such algorithm", remedy_for(name, [*ALGO_SECTIONS])
-        )
-    return ALGO_SECTIONS[name]
+def _section_types(values: Mapping[str, Any]) -> dict[str, type]:
+    """The dataclass of every section: the algorithm and the network bring their own."""
+    algo, net = _name("algo", AlgoSettings, values), _name("net", NetSettings, values)
+    policy: type = getattr(plugins.find("algos", algo), "Policy", PolicySettings)
+    return {
+        **field_types(Config),
+        "algo": plugins.settings_type("algos", algo, AlgoSettings),
+        "net": plugins.settings_type("nets", net, NetSettings),
+        "policy": policy,
+    }
+
+
+def _defaults_of(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    algorithm = plugins.find("algos", _name("algo", AlgoSettings, values))
+    defaults: Mapping[str, Any] = getattr(algorithm, "defaults", {})
+    return defaults
+
+
+def _name(section: str, base: type[AlgoSettings] | type[NetSettings], values: Any) -> str:
+    return str(convert(f"{section}.name", values.get(f"{section}.name", base().name), str))
 
 
 def _section(kind: type, prefix: str, values: Mapping[str, Any]) -> Any:
@@ -104,11 +135,10 @@ def _section(kind: type, prefix: str, values: Mapping[str, Any]) -> Any:
 def _flattened(tree: Mapping[str, Any]) -> dict[str, Any]:
     """{"replay": {"capacity": 1}} as {"replay.capacity": 1}; a leaf's own table stays whole."""
     flat: dict[str, Any] = {}
-    known = known_keys()
-    sections = {key.partition(".")[0] for key in known}
+    sections = [field.name for field in dataclasses.fields(Config)]
     for section, values in tree.items():
         if section not in sections or not isinstance(values, Mapping):
-            raise unknown_key(section, sorted(sections) + known)
+            raise unknown_key(section, sorted(sections) + known_keys())
         flat.update({f"{section}.{name}": value for name, value in values.items()})
     return flat
 
@@ -119,10 +149,30 @@ def recipe_folders() -> list[Path]:
     return [package / "recipes", package.parent / "runs" / "recipes"]
 
 
-def find_recipe(env_id: str) -> Path | None:
-    """The recipe of an environment, by its id in lower case; None when there is none.
+def recipe(env_id: str, algo: str | None) -> dict[str, Any]:
+    """The values of the recipe of an environment and an algorithm (None: the recipe's own).
 
-    "ALE/Pong-v5" is looked for as "ale-pong-v5.toml".
+    ENV.ALGO.toml is taken whole. ENV.toml belongs to the algorithm that it names: for another one,
+    only its sections about the environment count.
     """
-    name = env_id.lower().replace("/", "-").replace(":", "-") + ".toml"
+    own = find_recipe(env_id, algo) if algo else None
+    path = own or find_recipe(env_id)
+    if path is None:
+        return {}
+    values = _flattened(toml.read(path))
+    if own or algo is None or algo == values.get("algo.name", plugins.names("algos")[0]):
+        return values
+    return {key: value for key, value in values.items() if key.partition(".")[0] in _SHARED_SECTIONS}
+
+
+def find_recipe(env_id: str, algo: str = "") -> Path | None:
+    """The recipe's file, by ids in lower case; None when there is none.
+
+    "ALE/Pong-v5" is looked for as "ale-pong-v5.toml", with an algorithm as "ale-pong-v5.dqn.toml".
+    """
+    name = ".".join([*_slugs([env_id, algo] if algo else [env_id]), "toml"])
     return next((folder / name for folder in recipe_folders() if (folder / name).is_file()), None)
+
+
+def _slugs(words: Iterable[str]) -> list[str]:
+    return [word.lower().replace("/", "-").replace(":", "-") for word in words]

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from drlnet.config import plugins
 from drlnet.config.fields import setting, setting_from
 
 APPEND_BURST_FLOOR = 512
+
+# In words: `--help` does not wait for what knows them. A test holds them against it.
+SAMPLERS = "prioritized, uniform, fifo, amper-k, amper-fr, amper-fr-prefix"
+TRANSPORTS = "udp, dpdk:local, dpdk:memif, dpdk:virtio-user"
 
 
 @dataclass(frozen=True)
@@ -19,13 +24,18 @@ class EnvConfig:
     vectorization: Literal["sync", "async", "vector_entry_point"] = setting(
         "sync", "how gymnasium steps an actor's environments: in its process or one process each"
     )
+    wrappers: tuple[str, ...] = setting(
+        (), "gymnasium wrappers, innermost first: module:Name, as in my_module:MyWrapper"
+    )
 
 
 @dataclass(frozen=True)
-class AlgoConfig:
-    """What every algorithm has. The algorithm's own section is chosen by its name."""
+class AlgoSettings:
+    """What every algorithm has; each adds its own (see drlnet.algos)."""
 
-    name: str = setting("dqn", "the algorithm")
+    name: str = setting_from(
+        lambda: plugins.names("algos")[0], "the algorithm, or your own: module:Name", flag="--algo"
+    )
 
     @property
     def horizon(self) -> int:
@@ -34,23 +44,17 @@ class AlgoConfig:
 
 
 @dataclass(frozen=True)
-class DqnConfig(AlgoConfig):
-    """Deep Q-learning: double, dueling, n-step, prioritized."""
+class NetSettings:
+    """What every network has; each adds its own (see drlnet.nets)."""
 
-    n_step: int = setting(3, "steps of reward before the bootstrap", low=1, high=1000)
-    gamma: float = setting(0.99, "discount per step", low=0, high=1)
-    double: bool = setting(True, "choose the next action by the online network")
-    dueling: bool = setting(True, "separate value and advantage streams")
-    hidden_sizes: tuple[int, ...] = setting((128, 128), "units of each hidden layer", low=1)
-    learning_rate: float = setting(5e-4, "Adam's learning rate", above=0)
-    adam_epsilon: float = setting(1e-8, "Adam's epsilon", above=0)
-    max_grad_norm: float = setting(10.0, "gradients are scaled down to this norm", above=0)
-    target_period: int = setting(100, "learner steps between copies to the target net", low=1)
+    name: str = setting_from(
+        lambda: plugins.names("nets")[0], "the network, or your own: module:Name"
+    )
 
-    @property
-    def horizon(self) -> int:
-        """Those of its return."""
-        return self.n_step
+
+@dataclass(frozen=True)
+class PolicySettings:
+    """How an agent explores; each policy has its own settings (see drlnet.policies)."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +62,9 @@ class ReplayConfig:
     """The replay table at the server."""
 
     capacity: int = setting(50_000, "rows (steps) that the table holds", low=1, high=2**30)
-    sampler: str = setting("prioritized", "how items are drawn; the server names its samplers")
+    sampler: str = setting("prioritized", f"how items are drawn: {SAMPLERS}")
     sampler_options: dict[str, float] = setting_from(
         dict, "the sampler's own settings; amper-*: {groups = 20, scale = 0.5}"
-    )
-    priority_exponent: float = setting(0.6, "alpha: stored priority is p^alpha", low=0, high=4)
-    importance_exponent_start: float = setting(0.4, "beta at the first learner step", low=0)
-    importance_exponent_end: float = setting(1.0, "beta at the end of its annealing", low=0)
-    importance_anneal_steps: int | None = setting(
-        None, "learner steps over which beta goes to its end; none: run.max_learner_steps", low=1
     )
     min_size: int = setting(1_000, "live items before the first draw", low=1)
     samples_per_insert: float = setting(
@@ -85,11 +83,6 @@ class ActorConfig:
 
     num_actors: int = setting(1, "actor processes", low=1)
     envs_per_actor: int = setting(8, "environments that one actor steps together", low=1)
-    epsilon_base: float = setting(0.4, "epsilon = base^(1 + exponent x u)", low=0, high=1)
-    epsilon_exponent: float = setting(7.0, "the spread of the exploration ladder", low=0)
-    ladder: Literal["radical", "apex"] = setting(
-        "radical", "u: radical inverse of the stream's ordinal, or index / total as in Ape-X"
-    )
     fetch_period_steps: int = setting(50, "vector steps between looks for newer params", low=1)
     flush_rows: int = setting(8, "vector steps that one append carries", low=1, high=4096)
     torch_threads: int = setting(1, "threads of torch in an actor", low=1)
@@ -101,7 +94,6 @@ class LearnerConfig:
     """The learner."""
 
     publish_period: int = setting(20, "learner steps between publications of params", low=1)
-    eval_period: int = setting(500, "learner steps between looks at the goal", low=1)
     report_interval_s: float = setting(1.0, "seconds between reports", above=0)
     torch_threads: int = setting(1, "threads of torch in the learner", low=1)
     device: str = setting("cpu", "torch device of the learner: cpu, cuda, cuda:1")
@@ -111,9 +103,13 @@ class LearnerConfig:
 class EvalConfig:
     """Greedy evaluation: a gate that decides when to stop, and what is then reported."""
 
+    period: int = setting(500, "learner steps between evaluations of the newest params", low=1)
     gate_episodes: int = setting(20, "episodes of the gate", low=1)
     report_episodes: int = setting(100, "episodes of the report, on other seeds", low=1)
     num_envs: int = setting(20, "environments; each plays the same number of episodes", low=1)
+    max_report_seconds: float = setting(
+        60.0, "the report ends after so long, with the episodes that have ended by then", above=0
+    )
     max_episode_steps: int | None = setting(
         None,
         "steps after which an episode counts as never ended; none: the environment's, or 27000 "
@@ -126,23 +122,30 @@ class EvalConfig:
 class ServerConfig:
     """The replay server."""
 
-    listen: tuple[str, ...] = setting(("udp://127.0.0.1:7447",), "addresses to listen on")
+    listen: tuple[str, ...] = setting(
+        ("udp://127.0.0.1:7447",),
+        "where to listen; repeatable; port or name 0 picks a free one",
+    )
     poll: Literal["busy", "adaptive", "block"] = setting(
         "adaptive", "how a process waits for packets: spin, spin briefly, or sleep"
     )
     shards: int = setting(
-        1, "poll loops, each on its own thread with its part of every table", low=1, high=64
+        1,
+        "poll loops, each on its own thread with its part of every table; clients find the others "
+        "by the first one's address",
+        low=1,
+        high=64,
     )
     sampler: str | None = setting(
-        None, "how items are drawn in every table; none: as the clients of a table ask"
+        None, f"draw by it in every table: {SAMPLERS}; none: as the clients of a table ask"
     )
     sampler_options: dict[str, float] = setting_from(dict, "that sampler's own settings")
-    insecure: bool = setting(False, "allow listening beyond this machine, unauthenticated")
+    insecure: bool = setting(False, "allow addresses that other machines can reach, unauthenticated")
     metrics: str | None = setting(
-        None, "HOST:PORT where Prometheus reads the server's metrics; port 0 picks a free one"
+        None, "HOST:PORT where Prometheus reads the metrics, at /metrics; port 0 picks a free one"
     )
     transport: str = setting(
-        "udp", "what the processes of `drlnet run` talk over: udp, dpdk:local, dpdk:memif, ..."
+        "udp", f"what the processes of `drlnet run` talk over: {TRANSPORTS}"
     )
 
 
@@ -151,13 +154,17 @@ class RunConfig:
     """When a run ends, and where it is kept."""
 
     seed: int = setting(0, "every random number follows from it", low=0, high=2**31 - 1)
-    goal: float | None = setting(None, "stop when the gate's mean return reaches it")
-    max_seconds: float | None = setting(None, "stop after so many seconds", above=0)
+    goal: float | None = setting(None, "stop when the mean greedy return reaches it")
+    max_seconds: float | None = setting(
+        None, "stop training so many seconds after the command began", above=0
+    )
     max_env_steps: int | None = setting(None, "stop after so many steps of all actors", low=1)
     max_learner_steps: int | None = setting(None, "stop after so many learner steps", low=1)
     folder: str | None = setting(None, "the run's folder; none: runs/<env>-<time>-<seed>")
     tensorboard: bool = setting(True, "keep TensorBoard's event files in the run's folder, too")
-    serial: bool = setting(False, "everything in one process and reproducible bit by bit")
+    serial: bool = setting(
+        False, "all in one process, reproducible bit by bit; wants a budget in steps"
+    )
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,9 @@ class Config:
     """All settings of a run."""
 
     env: EnvConfig = setting_from(EnvConfig, "the environment")
-    algo: AlgoConfig = setting_from(DqnConfig, "the algorithm")
+    algo: AlgoSettings = setting_from(AlgoSettings, "the algorithm")
+    net: NetSettings = setting_from(NetSettings, "the network")
+    policy: PolicySettings = setting_from(PolicySettings, "exploration")
     replay: ReplayConfig = setting_from(ReplayConfig, "the replay table")
     actor: ActorConfig = setting_from(ActorConfig, "the actors")
     learner: LearnerConfig = setting_from(LearnerConfig, "the learner")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
 from drlnet.client.specs import Column, Item, Limiter, Sampler, View, native_spec
+from drlnet.config import EnvConfig, plugins
 from drlnet.envs.rows import RowEnv
 from drlnet.errors import ConfigError, UnknownEnvironment
 
@@ -34,6 +34,7 @@ def make_envs(
     *,
     kwargs: Mapping[str, Any] | None = None,
     vectorization: str = "sync",
+    wrappers: Sequence[str] = (),
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
     longest_episode: int | None = None,
 ) -> tuple[RowEnv, EnvSpaces]:
@@ -42,6 +43,7 @@ def make_envs(
     env_id: as gymnasium.make takes it; of "module:id" the module, which registers it, is imported.
     vectorization: "sync" steps them in a loop, "async" in a process each, "vector_entry_point"
     takes the environment's own vectorised form (CartPole's steps 16 environments 3 times faster).
+    wrappers: gymnasium wrappers by module:Name, innermost first; for the first two.
     autoreset_mode: for the first two; an own form has the mode that it declares.
     longest_episode: the steps after which an environment is truncated that has no limit of its own;
     an own form cannot be made to, and its RowEnv says so.
@@ -50,7 +52,14 @@ def make_envs(
     table can hold.
     """
     spec = _find(env_id)
-    vector_kwargs, kwargs = {}, dict(kwargs or {})
+    vector_kwargs: dict[str, Any] = {}
+    kwargs = dict(kwargs or {})
+    wrapping = [plugins.find_object("env.wrappers", name) for name in wrappers]
+    if wrapping and vectorization == "vector_entry_point":
+        raise ConfigError(
+            "env.wrappers wrap single environments, and vector_entry_point makes none",
+            'use --set env.vectorization=sync, or a wrapper inside the environment\'s own form',
+        )
     if spec.max_episode_steps is not None or "max_episode_steps" in kwargs:
         longest_episode = None
     if vectorization != "vector_entry_point":
@@ -63,6 +72,7 @@ def make_envs(
             num_envs=num_envs,
             vectorization_mode=vectorization,
             vector_kwargs=vector_kwargs,
+            wrappers=wrapping,
             **kwargs,
         )
     except Exception as error:  # an environment is someone else's code
@@ -78,13 +88,15 @@ def make_envs(
         raise
 
 
-def find_spaces(
-    env_id: str, kwargs: Mapping[str, Any] | None = None, vectorization: str = "sync"
-) -> EnvSpaces:
+def find_spaces(env: EnvConfig) -> EnvSpaces:
     """The spaces of an environment, found by making one copy of it. Errors as make_envs."""
-    own = vectorization == "vector_entry_point"  # one copy needs no process of its own
+    own = env.vectorization == "vector_entry_point"  # one copy needs no process of its own
     envs, spaces = make_envs(
-        env_id, 1, kwargs=kwargs, vectorization=vectorization if own else "sync"
+        env.id,
+        1,
+        kwargs=env.kwargs,
+        vectorization=env.vectorization if own else "sync",
+        wrappers=env.wrappers,
     )
     envs.close()
     return spaces
@@ -102,7 +114,7 @@ def _find(env_id: str) -> gym.envs.registration.EnvSpec:
     # gymnasium's own form "module:id" names the module whose import registers the id.
     module, _, name = env_id.rpartition(":")
     if module:
-        _import(env_id, module)
+        plugins.import_module(f"environment {env_id}", module, UnknownEnvironment)
     try:
         return gym.spec(name)
     except (gym.error.Error, ImportError) as error:
@@ -116,18 +128,6 @@ def _find(env_id: str) -> gym.envs.registration.EnvSpec:
             remedy = f"did you mean {' or '.join(prefix + n for n in near)}? {remedy}"
         raise UnknownEnvironment(
             f"no environment {env_id!r} is registered with gymnasium", remedy
-        ) from error
-
-
-def _import(env_id: str, module: str) -> None:
-    try:
-        importlib.import_module(module)
-    except Exception as error:  # a module is someone else's code
-        remedy = f"python -c 'import {module}' shows where"
-        if isinstance(error, ModuleNotFoundError):
-            remedy = "install its package, or name its folder: PYTHONPATH=FOLDER drlnet ..."
-        raise UnknownEnvironment(
-            f"environment {env_id}: module {module} cannot be imported: {_one_line(error)}", remedy
         ) from error
 
 

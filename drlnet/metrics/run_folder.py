@@ -30,9 +30,11 @@ class RunFolder:
         self.latency_path = path / "latency.json"
         self.tensorboard_path = path / "tensorboard"
         self.checkpoint_path = path / "checkpoint.safetensors"
+        self.best_path = path / "best.safetensors"  # the evaluator's, while the run goes on
         self.result_path = path / "result.json"
         # By create(): not taken over from who planned the run, nor a folder that was there.
         self._wrote_config = self._made_folder = False
+        self._began_s: float | None = None
 
     @staticmethod
     def plan(config: Config) -> Config:
@@ -111,6 +113,13 @@ class RunFolder:
     def read_config(self) -> Config:
         """The resolved config of the run."""
         return load_file(self.config_path)
+
+    def age_s(self) -> float:
+        """Seconds since the command that made this folder began."""
+        if self._began_s is None:
+            facts = json.loads(self.facts_path.read_text(encoding="utf-8"))
+            self._began_s = datetime.fromisoformat(facts["started"]).timestamp()
+        return time.time() - self._began_s
 
     def record(self, values: Mapping[str, Any], time_s: float | None = None) -> None:
         """Appends one reading to metrics.jsonl, with `time`, seconds since the epoch: now."""

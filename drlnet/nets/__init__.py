@@ -1,7 +1,28 @@
-"""Networks: torch modules, one file each, their optimiser, device, and their params as bytes."""
+"""Networks: torch modules from observations to features, one file each, and what they share.
 
-from drlnet.nets.adam import Adam
-from drlnet.nets.device import usable_device
-from drlnet.nets.mlp import Mlp
+A network is a class `Net(settings, obs_shape)`, a torch.nn.Module from [n, *obs_shape] to
+[n, features], with the attribute `features`. An algorithm puts its heads on top. Your own is named
+`net.name = "my_module:MyNet"`; a dataclass `MyNet.Settings` adds settings to the section [net].
+"""
 
-__all__ = ["Adam", "Mlp", "usable_device"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drlnet.config import NetSettings, plugins
+from drlnet.nets.settings import MlpSettings
+
+if TYPE_CHECKING:
+    from drlnet.config import Config
+    from drlnet.envs import EnvSpaces
+
+NAMES = {"mlp": "drlnet.nets.mlp:Mlp"}  # the default first
+SETTINGS: dict[str, type[NetSettings]] = {"mlp": MlpSettings}
+
+
+def make_net(config: Config, spaces: EnvSpaces) -> Any:
+    """The network that [net] chooses, for these observations; initialised from torch's seed."""
+    return plugins.find("nets", config.net.name)(config.net, spaces.obs_shape)
+
+
+__all__ = ["NAMES", "SETTINGS", "MlpSettings", "make_net"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch.optim.adam import adam
@@ -40,3 +40,14 @@ class Adam:
         )  # fmt: skip
         for one in self._params:
             one.grad = None
+
+    def state_dict(self) -> dict[str, list[torch.Tensor]]:
+        """The moments and steps of every param, in their order."""
+        return {"means": self._means, "squares": self._squares, "steps": self._steps}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Sequence[torch.Tensor]]) -> None:
+        """Goes on from the state_dict of an optimiser of params of the same shapes."""
+        for own, given in zip(self.state_dict().values(), state.values(), strict=True):
+            for tensor, value in zip(own, given, strict=True):
+                tensor.copy_(value)

@@ -1,6 +1,6 @@
-"""Policies: how an actor chooses its actions, one file each."""
+"""Policies: how an agent explores, one file each."""
 
-from drlnet.policies.epsilon_greedy import EpsilonGreedy
+from drlnet.policies.epsilon_greedy import EpsilonGreedy, EpsilonGreedySettings
 from drlnet.policies.ladder import epsilon_ladder
 
-__all__ = ["EpsilonGreedy", "epsilon_ladder"]
+__all__ = ["EpsilonGreedy", "EpsilonGreedySettings", "epsilon_ladder"]

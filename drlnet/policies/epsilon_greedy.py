@@ -1,48 +1,59 @@
-"""Epsilon-greedy over a network's Q values, with an epsilon for each stream."""
+"""Epsilon-greedy exploration with an epsilon for each stream, as in Ape-X (Horgan et al., 2018)."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import nn
 
-State = Any  # what a recurrent policy carries between calls, by stream
+from drlnet.config import PolicySettings, setting
+from drlnet.policies.ladder import epsilon_ladder
+
+
+@dataclass(frozen=True)
+class EpsilonGreedySettings(PolicySettings):
+    """Each stream explores with an epsilon of its own, from greedy to random: a ladder."""
+
+    epsilon_base: float = setting(0.4, "epsilon = base^(1 + exponent x u)", low=0, high=1)
+    epsilon_exponent: float = setting(7.0, "the spread of the exploration ladder", low=0)
+    ladder: Literal["radical", "apex"] = setting(
+        "radical", "u: radical inverse of the stream's ordinal, or index / total as in Ape-X"
+    )
 
 
 class EpsilonGreedy:
-    """Acts greedily, except with probability epsilon[stream], when it acts uniformly at random.
+    """Chooses the best action, except with probability epsilon[stream] a uniformly random one.
 
-    epsilons: [M] by row of `act`. Not thread-safe; draws from its own seeded generator.
+    ordinals [M], first, total, rng: see drlnet.algos.Streams. Not thread-safe.
     """
 
     def __init__(
-        self, net: nn.Module, num_actions: int, epsilons: npt.ArrayLike, rng: np.random.Generator
+        self,
+        settings: PolicySettings,
+        ordinals: npt.NDArray[np.int64],
+        first: int,
+        total: int,
+        rng: np.random.Generator,
     ):
-        self.net = net
-        self.epsilons = np.asarray(epsilons, dtype=np.float64)
-        self._num_actions = num_actions
+        assert isinstance(settings, EpsilonGreedySettings)
+        apex = settings.ladder == "apex"
+        self.epsilons = epsilon_ladder(
+            first + np.arange(len(ordinals)) if apex else ordinals,
+            base=settings.epsilon_base,
+            exponent=settings.epsilon_exponent,
+            ladder=settings.ladder,
+            total=total,
+        )
         self._rng = rng
         self._greedy = not self.epsilons.any()
 
-    def act(
-        self,
-        obs: npt.NDArray[Any],
-        first: npt.NDArray[np.bool_],
-        streams: npt.NDArray[np.int64],
-        state: State = None,
-    ) -> tuple[npt.NDArray[np.int64], State, dict[str, npt.NDArray[np.float32]]]:
-        """obs [M, *shape], first [M], streams [M] (ordinals) -> action [M], state, extras.
-
-        extras["q"]: Q values, [M, num_actions] float32; initial priorities come from them.
-        """
-        with torch.inference_mode():
-            q: npt.NDArray[np.float32] = self.net(torch.from_numpy(obs)).numpy()
-        action = q.argmax(1)
-        if not self._greedy:
-            explore = self._rng.random(len(action)) < self.epsilons
-            random = self._rng.integers(self._num_actions, size=len(action))
-            action = np.where(explore, random, action)
-        return action, state, {"q": q}
+    def choose(self, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Actions [M] from action values [M, num_actions]."""
+        action: npt.NDArray[np.int64] = values.argmax(1)
+        if self._greedy:
+            return action
+        explore = self._rng.random(len(action)) < self.epsilons
+        random = self._rng.integers(values.shape[1], size=len(action))
+        return np.where(explore, random, action)

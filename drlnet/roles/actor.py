@@ -11,20 +11,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from drlnet.algos import find_algo
-from drlnet.client import Client
+from drlnet.algos import Agent, Params, Streams, make_algorithm
+from drlnet.client import Client, Writer
 from drlnet.config import Config
 from drlnet.envs import Rows, crashed, make_envs, ticks
 from drlnet.errors import BadPriority, ReplayTimeout
 from drlnet.metrics.process import process_figures
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import unpack
-from drlnet.policies import EpsilonGreedy, epsilon_ladder
 from drlnet.roles.divergence import diverged
 from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_sequence
 from drlnet.roles.stop import Stop
-from drlnet.roles.table import open_table
+from drlnet.roles.tables import open_tables
 
 _PARAMS_TIMEOUT_S = 60.0
 _PARAMS_LOOK_S = 0.05  # between looks, while there are none
@@ -60,20 +59,21 @@ def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str
 
 
 class Actor:
-    """envs_per_actor environments, their writer and their policy. Not thread-safe."""
+    """envs_per_actor environments, their agent, and a writer for each table. Not thread-safe."""
 
     def __init__(self, config: Config, client: Client, index: int):
         self._config, self._client, self._index = config, client, index
         self._stages = Stages("env", "policy", "append", "fetch")
-        self._algo = find_algo(config.algo.name)
         self._make_envs()
-        self._table = open_table(client, config, self._spaces)
-        self._net = self._algo.make_net(config.algo, self._spaces)
+        self._algorithm = make_algorithm(config, self._spaces)
+        self._tables = open_tables(client, self._algorithm)
+        self._writers: dict[str, Writer] = {}
+        self._agent: Agent | None = None
+        self._params: Params = {}
         self._params_version = 0
         self._policy_lag = 0  # versions, when it last looked and before it took the newest
         self._env_steps = 0
         self._ticks = 0
-        self._playing = False
         self.items_added = 0
         self._crashes: list[float] = []
         self._returns = Returns(config.actor.envs_per_actor)
@@ -100,37 +100,36 @@ class Actor:
 
     def start(self) -> None:
         """Leases streams and starts an episode in each: anew after a crash."""
-        actor = self._config.actor
-        self._writer = self._table.writer(
-            actor.envs_per_actor,
-            flush_rows=actor.flush_rows * actor.envs_per_actor,  # rows, not vector steps
-            # A clock that splits appends would decide in which order rows lie in the ring.
-            flush_interval_s=_NEVER_S if self._config.run.serial else _FLUSH_INTERVAL_S,
-        )
-        self._playing = True
+        config, actor = self._config, self._config.actor
+        self._writers = {
+            name: table.writer(
+                actor.envs_per_actor,
+                flush_rows=actor.flush_rows * actor.envs_per_actor,  # rows, not vector steps
+                # A clock that splits appends would decide in which order rows lie in the ring.
+                flush_interval_s=_NEVER_S if config.run.serial else _FLUSH_INTERVAL_S,
+            )
+            for name, table in self._tables.items()
+        }
         # A lease is this actor's alone, however many were started under one index.
-        lease = self._writer.leases[0]
-        seeds = role_sequence(self._config.run.seed, "actor", lease.ordinal, lease.epoch)
+        writer = next(iter(self._writers.values()))
+        lease = writer.leases[0]
+        seeds = role_sequence(config.run.seed, "actor", lease.ordinal, lease.epoch)
         explore_seed, env_seed = seeds.spawn(2)
-        apex = actor.ladder == "apex"
-        epsilons = epsilon_ladder(
-            self._index * actor.envs_per_actor + np.arange(actor.envs_per_actor)
-            if apex
-            else self._writer.ordinals,
-            base=actor.epsilon_base,
-            exponent=actor.epsilon_exponent,
-            ladder=actor.ladder,
-            total=actor.num_actors * actor.envs_per_actor,
+        self._agent = self._algorithm.agent(
+            Streams(
+                ordinals=writer.ordinals,
+                first=self._index * actor.envs_per_actor,
+                total=actor.num_actors * actor.envs_per_actor,
+                rng=np.random.default_rng(explore_seed),
+            )
         )
-        rng = np.random.default_rng(explore_seed)
-        self._policy = EpsilonGreedy(self._net, self._spaces.num_actions, epsilons, rng)
-        self._state = None
-        self._errors = self._algo.initial_priorities(self._config.algo, actor.envs_per_actor)
+        if self._params:  # none when the actor was stopped while it waited for them
+            self._agent.load(self._params)
         self._returns.restart()
         try:
             rows = self._envs.reset(int(env_seed.generate_state(1)[0]) >> 1)
         except Exception as error:  # an environment is someone else's code
-            raise crashed(self._config.env.id, "in its first reset", error) from error
+            raise crashed(config.env.id, "in its first reset", error) from error
         self._action = self._record(rows)
 
     def tick(self) -> None:
@@ -154,40 +153,43 @@ class Actor:
     def flush(self) -> None:
         """Waits until the server holds all that was appended."""
         self._stages.ended("other")
-        self._writer.flush()
+        for writer in self._writers.values():
+            writer.flush()
         self._stages.ended("append")
 
     def close(self) -> None:
         """Releases the streams, closes the environments; what was not flushed is dropped."""
         try:
-            if self._playing:
-                self._writer.release()
+            for writer in self._writers.values():
+                writer.release()
+            if self._writers:
                 self._report()
         finally:
             self._envs.close()  # its processes are not the server's to keep
 
     def _record(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """Acts on rows and appends them, with the items whose futures they complete."""
-        streams, stages = self._writer.ordinals, self._stages
-        action, state, extras = self._policy.act(rows.obs, rows.first, streams, self._state)
-        if rows.mask is None:  # final rows of some: the others have not moved, nor has their state
-            self._state = state
+        """Acts on rows and appends them, with the items that they complete."""
+        agent, stages = self._agent, self._stages
+        assert agent is not None, "start() makes it"
+        action, appended = agent.act(rows)
         stages.ended("policy")
-        columns = self._algo.row(rows, action)
-        stages.ended("other")
-        steps = self._writer.append(columns, rows.first, rows.last, rows.mask)
+        steps = {
+            name: self._writers[name].append(columns, rows.first, rows.last, rows.mask)
+            for name, columns in appended.items()
+        }
         stages.ended("append")
-        ready = self._errors.push(columns, rows.last, steps, extras["q"], rows.mask)
+        ready = agent.items(steps)
         stages.ended("other")
-        if len(ready.steps):
-            try:
-                self._writer.add_items(ready.streams, ready.steps, ready.priorities)
-            except BadPriority as error:
-                raise diverged(self._config.env.id, error) from error
-            self.items_added += len(ready.steps)
-            stages.ended("append")
-        stored = steps >= 0
-        self._env_steps += int(np.count_nonzero(stored & ~rows.last))
+        for name, items in ready.items():
+            if len(items.steps):
+                try:
+                    self._writers[name].add_items(items.streams, items.steps, items.priorities)
+                except BadPriority as error:
+                    raise diverged(self._config.env.id, error) from error
+                self.items_added += len(items.steps)
+                stages.ended("append")
+        took_action = ~rows.last if rows.mask is None else rows.mask & ~rows.last
+        self._env_steps += int(np.count_nonzero(took_action))
         return action
 
     def _restart(self, error: Exception) -> None:
@@ -197,7 +199,8 @@ class Actor:
         if len(self._crashes) > _CRASHES_MAX:
             when = f"{len(self._crashes)} times within {_CRASH_WINDOW_S:g} s"
             raise crashed(self._config.env.id, when, error) from error
-        self._writer.close()  # a released stream is broken: items that wait for more rows retire
+        for writer in self._writers.values():
+            writer.close()  # a released stream is broken: items that wait for more rows retire
         self._envs.close()
         self._make_envs()
         self.start()
@@ -209,6 +212,7 @@ class Actor:
             self._config.actor.envs_per_actor,
             kwargs=env.kwargs,
             vectorization=env.vectorization,
+            wrappers=env.wrappers,
         )
 
     def _fetch(self) -> bool:
@@ -217,7 +221,9 @@ class Actor:
         if newer is not None:
             version, blob = newer
             source = f"version {version} at {self._client.address}"
-            self._net.load_state_dict(unpack(blob, self._net.architecture, source))
+            self._params = unpack(blob, self._algorithm.architecture, source)
+            if self._agent is not None:
+                self._agent.load(self._params)
             # There is no lag in having none yet.
             self._policy_lag = version - (self._params_version or version)
             self._params_version = version
@@ -236,10 +242,10 @@ class Actor:
                 "episodes": self._returns.episodes,
                 "return_mean": self._returns.mean,
                 "return_last": self._returns.last,
-                "epsilon_min": float(self._policy.epsilons.min()),
                 "params_version": self._params_version,
                 "policy_lag": self._policy_lag,
                 "env_crashes": len(self._crashes),
+                **(self._agent.figures() if self._agent is not None else {}),
                 **self._stages.read(),
                 **process_figures(),
             }

@@ -1,4 +1,4 @@
-"""What a priority that is no number means to who trains: the reason lies before the priority."""
+"""Names the cause of a priority that is NaN or infinite: it lies in params or environment."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from drlnet.errors import BadPriority
 
 
 def diverged(env_id: str, error: BadPriority) -> BadPriority:
-    """The error of a TD error that is NaN or infinite."""
+    """The error of an algorithm whose numbers are no longer finite."""
     return BadPriority(
-        f"TD errors are no longer finite ({error.cause}): the params have diverged, or {env_id} "
-        "gives rewards or observations that are NaN or infinite",
-        "lower algo.learning_rate or algo.max_grad_norm; play the environment alone",
+        f"the numbers of this run are no longer finite ({error.cause}): the params have diverged, "
+        f"or {env_id} gives rewards or observations that are NaN or infinite",
+        "lower the learning rate (--help-config lists it); play the environment alone",
     )

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
-from torch import nn
 
-from drlnet.algos import find_algo
+from drlnet.algos import Params, Player, make_algorithm
 from drlnet.config import Config
-from drlnet.envs import EnvSpaces, RowEnv, crashed, find_spaces, make_envs, ticks
+from drlnet.envs import RowEnv, crashed, find_spaces, make_envs, ticks
 from drlnet.nets.params import load
-from drlnet.policies import EpsilonGreedy
 from drlnet.roles.seeds import role_seed
 
 # The gate decides when to stop, confirm is its second look, report is what a user is told.
@@ -31,20 +30,25 @@ class Evaluation:
 
     returns: list[float]
     never_ended: int  # episodes that were cut by a time limit and not by the environment itself
+    planned: int  # episodes; fewer were played where the deadline came first
 
     @property
     def mean(self) -> float:
-        """The mean return."""
-        return float(np.mean(self.returns))
+        """The mean return; NaN where no episode ended in time."""
+        return float(np.mean(self.returns)) if self.returns else math.nan
 
 
 def evaluate(
-    config: Config, params: Mapping[str, torch.Tensor], episodes: int, purpose: Purpose = "report"
+    config: Config,
+    params: Params,
+    episodes: int,
+    purpose: Purpose = "report",
+    max_seconds: float | None = None,
 ) -> Evaluation:
-    """Plays `episodes` greedy episodes with params (a state dict), in eval.num_envs environments.
+    """Plays `episodes` greedy episodes with params, in eval.num_envs environments.
 
-    Shortest episodes do not come to count more: each environment plays episodes / num_envs of them.
-    Deterministic in run.seed, purpose, params and the counts.
+    Each environment plays episodes / num_envs of them, so that short ones do not count more.
+    Deterministic in run.seed, purpose, params and the counts, unless max_seconds ends it earlier.
     """
     num_envs = min(config.eval.num_envs, episodes)
     limit = config.eval.max_episode_steps
@@ -53,17 +57,19 @@ def evaluate(
         num_envs,
         kwargs={**config.env.kwargs, **({"max_episode_steps": limit} if limit else {})},
         vectorization=config.env.vectorization,
+        wrappers=config.env.wrappers,
         longest_episode=_LONGEST_EPISODE,
     )
-    net = find_algo(config.algo.name).make_net(config.algo, spaces)
-    net.load_state_dict(params)
+    player = make_algorithm(config, spaces).greedy(num_envs)
+    player.load(params)
     try:
         return play(
             envs,
-            greedy(net, spaces, num_envs),
+            player,
             quota=episodes // num_envs,
             seed=role_seed(config.run.seed, purpose),
             env_id=config.env.id,
+            max_seconds=max_seconds,
         )
     finally:
         envs.close()
@@ -73,36 +79,39 @@ def evaluate_checkpoint(
     config: Config, checkpoint: Path, episodes: int, purpose: Purpose = "report"
 ) -> Evaluation:
     """The same with the params of a checkpoint; CheckpointMismatch when they do not fit config."""
-    spaces = find_spaces(config.env.id, config.env.kwargs, config.env.vectorization)
-    net = find_algo(config.algo.name).make_net(config.algo, spaces)
-    return evaluate(config, load(checkpoint, net.architecture), episodes, purpose)
+    algorithm = make_algorithm(config, find_spaces(config.env))
+    return evaluate(config, load(checkpoint, algorithm.architecture), episodes, purpose)
 
 
-def greedy(net: nn.Module, spaces: EnvSpaces, num_envs: int) -> EpsilonGreedy:
-    """The policy without exploration."""
-    return EpsilonGreedy(net, spaces.num_actions, np.zeros(num_envs), np.random.default_rng(0))
-
-
-def play(envs: RowEnv, policy: EpsilonGreedy, quota: int, seed: int, env_id: str) -> Evaluation:
+def play(
+    envs: RowEnv,
+    player: Player,
+    quota: int,
+    seed: int,
+    env_id: str,
+    max_seconds: float | None = None,
+) -> Evaluation:
     """Plays until each environment has ended `quota` episodes; more that it plays do not count.
 
     An episode longer than envs.longest_episode counts up to there, and its rest does not. One that
     does not end by itself ends as all are reset: when every other environment has its quota, or is
-    in such an episode too. ConfigError, with env_id, for an environment that crashes.
+    in such an episode too. max_seconds: what has ended by then counts, and no more is played.
+    ConfigError, with env_id, for an environment that crashes.
     """
+    deadline = math.inf if max_seconds is None else time.monotonic() + max_seconds
     streams, longest = np.arange(envs.num_envs), envs.longest_episode or np.inf
     running, steps = np.zeros(envs.num_envs), np.zeros(envs.num_envs)
     given_up = np.zeros(envs.num_envs, dtype=np.bool_)
     returns: list[list[float]] = [[] for _ in streams]
     never_ended = 0
     with _blaming(env_id):
-        rows, state = envs.reset(seed), None
-    while min(map(len, returns)) < quota:
+        rows = envs.reset(seed)
+    while min(map(len, returns)) < quota and time.monotonic() < deadline:
         if given_up.any() and all(given_up | [len(ended) >= quota for ended in returns]):
             with _blaming(env_id):
-                rows, state = envs.reset(), None
+                rows = envs.reset()
             running[:], steps[:], given_up[:] = 0, 0, False
-        action, state, _ = policy.act(rows.obs, rows.first, streams, state)
+        action = player.act(rows)
         with _blaming(env_id):
             step = envs.step(action)
         rows = step[1]
@@ -116,7 +125,8 @@ def play(envs: RowEnv, policy: EpsilonGreedy, quota: int, seed: int, env_id: str
                     never_ended += not tick.terminated[index]
                 running[index] = steps[index] = 0
                 given_up[index] = not tick.last[index]
-    return Evaluation([value for per_env in returns for value in per_env], never_ended)
+    played = [value for per_env in returns for value in per_env]
+    return Evaluation(played, never_ended, planned=quota * envs.num_envs)
 
 
 @contextmanager

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from drlnet.config import Config
+from drlnet.metrics import RunFolder
+from drlnet.nets.params import pack, read_metadata, save, unpack
 from drlnet.roles.evaluate import Purpose, evaluate
 from drlnet.roles.stop import Stop
 
-Params = dict[str, torch.Tensor]
+Params = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best params that a gate has seen."""
+
+    params: Params
+    learner_steps: int  # that made them
+    mean: float  # of their last look
+    confirmed: bool  # that was a second look
+
+    @property
+    def key(self) -> tuple[bool, float]:
+        """Params that were evaluated twice are known better than those that looked good once."""
+        return (self.confirmed, self.mean)
 
 
 class Gate:
@@ -20,35 +38,54 @@ class Gate:
     final, so it is worth the second look. Neither set is the one that is reported afterwards.
     """
 
-    def __init__(self, config: Config, stop: Stop):
+    def __init__(self, config: Config, stop: Stop, best: Best | None = None):
         self._config, self._stop = config, stop
-        self._best_key = (False, -math.inf)
-        self.best_params: Params | None = None
-        self.best_steps = 0  # learner steps that made them
-        self.best_mean = math.nan  # of the best params' last look
+        self.best = best
         self.last_mean = math.nan  # of the newest params on the gate's seeds
 
-    def look(self, net: nn.Module, learner_steps: int) -> bool:
-        """Evaluates a network as it is after so many learner steps.
+    def look(
+        self, params: Params, learner_steps: int, max_seconds: float | None = None
+    ) -> bool:
+        """Evaluates the params that so many learner steps have made.
 
-        True when it reaches run.goal in both looks. KeyboardInterrupt when asked to stop meanwhile:
+        True when they reach run.goal in both looks. KeyboardInterrupt when asked to stop meanwhile:
         what it knew before holds.
         """
         config, goal = self._config, self._config.run.goal
-        params = {name: tensor.detach().cpu().clone() for name, tensor in net.state_dict().items()}
-        mean = self._mean(params, config.eval.gate_episodes, "gate")
+        params = {name: tensor.detach().cpu().clone() for name, tensor in params.items()}
+        mean = self._mean(params, config.eval.gate_episodes, "gate", max_seconds)
         self.last_mean = mean
         confirmed = reached = False
         if goal is not None and mean >= goal:
-            mean = self._mean(params, config.eval.report_episodes, "confirm")
+            mean = self._mean(params, config.eval.report_episodes, "confirm", max_seconds)
             confirmed, reached = True, mean >= goal
-        # What was looked at twice is known better than what looked good once.
-        if (confirmed, mean) > self._best_key:
-            self._best_key = (confirmed, mean)
-            self.best_params, self.best_mean = params, mean
-            self.best_steps = learner_steps
+        found = Best(params, learner_steps, mean, confirmed)
+        if not math.isnan(mean) and (self.best is None or found.key > self.best.key):
+            self.best = found
         return reached
 
-    def _mean(self, params: Params, episodes: int, purpose: Purpose) -> float:
+    def _mean(
+        self, params: Params, episodes: int, purpose: Purpose, max_seconds: float | None
+    ) -> float:
         with self._stop.interrupts():  # episodes may be long
-            return evaluate(self._config, params, episodes, purpose).mean
+            return evaluate(self._config, params, episodes, purpose, max_seconds).mean
+
+
+def write_best(run: RunFolder, best: Best, architecture: str, facts: Mapping[str, str]) -> None:
+    """Keeps them in the run's folder, where the learner finds them. Raises RunFolderError."""
+    known = {"confirmed": str(int(best.confirmed)), "mean": repr(best.mean)}
+    save(run.best_path, pack(best.params, architecture, {**facts, **known}))
+
+
+def read_best(run: RunFolder, architecture: str) -> Best | None:
+    """What write_best kept last; None when it kept nothing."""
+    if not run.best_path.is_file():
+        return None
+    blob = run.best_path.read_bytes()
+    facts = read_metadata(blob)
+    return Best(
+        params=unpack(blob, architecture, str(run.best_path)),
+        learner_steps=int(facts["learner_steps"]),
+        mean=float(facts["mean"]),
+        confirmed=facts["confirmed"] == "1",
+    )

@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
-from drlnet.algos import find_algo
-from drlnet.client import Batch, Client, Table, importance_weights
+from drlnet.algos import Params, make_algorithm
+from drlnet.client import Batch, Client, Table
 from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.errors import BadPriority, DrlnetError, RunFolderError
@@ -22,26 +20,27 @@ from drlnet.metrics.process import gpu_figures, process_figures
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.nets.params import pack, save
 from drlnet.roles.divergence import diverged
-from drlnet.roles.gate import Gate
+from drlnet.roles.gate import Best, Gate, read_best
 from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
-from drlnet.roles.table import open_table
+from drlnet.roles.tables import open_tables
 
 Reason = Literal["goal", "budget", "interrupted"]
-UpdatePriorities = Callable[[npt.NDArray[np.uint64], npt.NDArray[np.float32]], Any]
+_LISTEN_S = 0.2  # between looks at what the evaluator reports
 
 
 @dataclass(frozen=True)
 class LearnResult:
-    """What a learner did. Its checkpoint holds the params that its gate found best."""
+    """What a learner did. Its checkpoint holds the params that the gate found best."""
 
     stopped: Reason
     learner_steps: int
     env_steps: int
-    gate_return_mean: float  # of these params; NaN when there was no look
+    gate_return_mean: float  # of these params; NaN when they were not evaluated
     wall_clock_s: float
-    params: Mapping[str, torch.Tensor]  # those of the checkpoint
+    params: Params  # those of the checkpoint
+    report_seconds: float | None = None  # what is left for the report; None: as long as it takes
     failure: RunFolderError | None = None  # why the run's folder does not hold all of it
 
 
@@ -58,75 +57,85 @@ def learn(
         with stop.interrupts():
             learning = Learning(config, client, run, stop)
         try:
-            _learn(config, learning, stop)
+            _learn(learning, stop)
             return learning.close()
         except DrlnetError:
             learning.keep()
             raise
 
 
-def _learn(config: Config, learning: Learning, stop: Stop) -> None:
-    depth = max(1, config.replay.prefetch)
-    batches = learning.table.stream(config.replay.batch_size, depth=depth)
+def _learn(learning: Learning, stop: Stop) -> None:
+    streams = {
+        name: learning.tables[name].stream(table.batch_size, depth=max(1, table.prefetch))
+        for name, table in learning.algorithm.tables().items()
+    }
     while not learning.finished(stop.is_set()):
         try:
             with stop.interrupts():
-                batch = next(batches)
+                batches = {name: next(stream) for name, stream in streams.items()}
         except KeyboardInterrupt:
             continue
-        learning.step(batch, learning.table.update_priorities_async)
+        learning.step(batches)
 
 
 class Learning:
     """The learner's state and one step of it. Not thread-safe."""
 
     def __init__(self, config: Config, client: Client, run: RunFolder, stop: Stop):
-        self._config, self._client, self._run = config, client, run
+        self._config, self._client, self._run, self._stop = config, client, run, stop
         self._started = time.monotonic()
         self._stages = Stages("sample", "learn", "update", "publish", "evaluate")
-        spaces = find_spaces(config.env.id, config.env.kwargs, config.env.vectorization)
-        algo = find_algo(config.algo.name)
+        self.algorithm = make_algorithm(config, find_spaces(config.env))
         seed = role_seed(config.run.seed, "learner")
-        self._learner = algo.Learner(config.algo, spaces, config.learner.device, seed)
-        self.table: Table = open_table(client, config, spaces)
-        self._gate = Gate(config, stop)
+        self._learner = self.algorithm.learner(config.learner.device, seed)
+        self.tables: dict[str, Table] = open_tables(client, self.algorithm)
+        # A serial run evaluates its params itself; else an evaluator does, and reports.
+        self._gate = Gate(config, stop) if config.run.serial else None
+        self._evaluated = _Evaluated()
+        self._listened_s = self._started
         self._stopped: Reason | None = None
-        self._looked_at = self._env_steps = 0
-        self._loss = torch.tensor(math.nan)
-        self._params_version = 0
+        self._evaluated_steps = self._env_steps = 0
+        self._figures: Mapping[str, float | torch.Tensor] = {}
+        self._params_version = self._first_version = 0
         self._records = RunRecords(run, tensorboard=config.run.tensorboard)
         self._stages.ended("other")
         self._rates = Rates()
         self._publish()  # actors wait for the first params
+        self._first_version = self._params_version
 
-    def step(self, batch: Batch, update_priorities: UpdatePriorities) -> None:
-        """Learns from one batch; publishes, looks at the goal and reports when it is time to."""
+    def step(self, batches: Mapping[str, Batch]) -> None:
+        """Learns from one batch of each table; publishes and reports when it is time to."""
         config, stages = self._config, self._stages
         stages.ended("sample")
-        weights = importance_weights(batch, self._importance_exponent())
-        loss, priorities = self._learner.learn(batch, weights)
+        learned = self._learner.step(batches)
+        self._figures = learned.figures
         stages.ended("learn")
         try:
-            update_priorities(batch.keys, priorities)
+            for name, priorities in learned.priorities.items():
+                self._update(self.tables[name], batches[name], priorities)
         except BadPriority as error:
             raise diverged(config.env.id, error) from error
         stages.ended("update")
-        self._env_steps = batch.env_steps
+        self._env_steps = max(batch.env_steps for batch in batches.values())
         steps = self._learner.steps
         if steps % config.learner.publish_period == 0:
             self._publish()
-        if steps % config.learner.eval_period == 0:
-            self._look()
-        self._loss = loss
+        self._evaluate()
         if self._rates.due(config.learner.report_interval_s):
             self._report()
         stages.ended("other")
 
+    def _update(self, table: Table, batch: Batch, priorities: Any) -> None:
+        if self._config.run.serial:
+            table.update_priorities(batch.keys, priorities)
+        else:
+            table.update_priorities_async(batch.keys, priorities)
+
     def finished(self, interrupted: bool) -> bool:
-        """Whether the goal or a budget is reached, or someone asked to stop."""
+        """Whether the goal or a budget is reached, or the stop flag was set."""
         run = self._config.run
         spent = (
-            (run.max_seconds is not None and time.monotonic() - self._started >= run.max_seconds)
+            (run.max_seconds is not None and self._run.age_s() >= run.max_seconds)
             or (run.max_env_steps is not None and self._env_steps >= run.max_env_steps)
             or (run.max_learner_steps is not None and self._learner.steps >= run.max_learner_steps)
         )
@@ -135,12 +144,15 @@ class Learning:
         return self._stopped is not None
 
     def close(self) -> LearnResult:
-        """Saves the checkpoint, and sums up."""
-        if self._stopped == "budget" and self._learner.steps != self._looked_at:
-            self._look()  # the newest params may be the best
+        """Evaluates the newest params where a budget ended the run; saves the best; sums up."""
+        limit = None if self._config.run.serial else self._config.eval.max_report_seconds
+        begun = time.monotonic()
+        best = self._best()
+        if self._stopped == "budget" and self._evaluated_steps != self._learner.steps:
+            best = self._last_look(best, None if limit is None else limit / 2)
         unsaved: RunFolderError | None = None
         try:
-            self._save()
+            self._save(best)
         except RunFolderError as error:  # the result can be told all the same
             unsaved = error
         self._report()
@@ -149,50 +161,71 @@ class Learning:
             stopped=self._stopped or "interrupted",
             learner_steps=self._learner.steps,
             env_steps=self._env_steps,
-            gate_return_mean=self._gate.best_mean,
+            gate_return_mean=best.mean,
             wall_clock_s=time.monotonic() - self._started,
-            params=self._best()[0],
+            params=best.params,
+            report_seconds=None if limit is None else limit - (time.monotonic() - begun),
             failure=unsaved or self._records.failure,
         )
 
     def keep(self) -> None:
-        """Saves what there is to save when the server is lost."""
+        """Saves what was learned when the server is lost."""
         if self._learner.steps:
-            self._save()
+            self._save(self._best())
         self._records.close()
 
-    def _save(self) -> None:
-        params, steps = self._best()
-        architecture = self._learner.online.architecture
-        save(self._run.checkpoint_path, pack(params, architecture, self._facts(steps)))
+    def _save(self, best: Best) -> None:
+        facts = self._facts(best.learner_steps)
+        save(self._run.checkpoint_path, pack(best.params, self.algorithm.architecture, facts))
+        self._run.best_path.unlink(missing_ok=True)  # the checkpoint has them now
 
-    def _best(self) -> tuple[dict[str, torch.Tensor], int]:
-        """The params that the gate found best, the newest without a look; and at which step."""
-        if self._gate.best_params is not None:
-            return self._gate.best_params, self._gate.best_steps
-        return self._learner.online.state_dict(), self._learner.steps
+    def _best(self) -> Best:
+        """The params that the gate found best, or the newest ones before it has evaluated any."""
+        if self._gate is not None:
+            found = self._gate.best
+        else:
+            found = read_best(self._run, self.algorithm.architecture)
+        return found or Best(self._learner.params(), self._learner.steps, math.nan, False)
 
-    def _look(self) -> None:
-        self._looked_at = self._learner.steps
+    def _last_look(self, best: Best, max_seconds: float | None) -> Best:
+        """The newest params may be the best."""
+        known = None if math.isnan(best.mean) else best
+        gate = self._gate or Gate(self._config, self._stop, known)
         try:
-            if self._gate.look(self._learner.online, self._looked_at):
+            if gate.look(self._learner.params(), self._learner.steps, max_seconds):
                 self._stopped = "goal"
         except KeyboardInterrupt:
-            pass  # what was learned is kept without a look at it
+            return best  # it is kept without that look
         self._stages.ended("evaluate")
+        self._evaluated = _Evaluated(gate.last_mean, gate.best.mean if gate.best else math.nan)
+        return gate.best or best
 
-    def _importance_exponent(self) -> float:
-        """beta: from its start to its end over its annealing; without one it stays at the start."""
-        replay = self._config.replay
-        steps = replay.importance_anneal_steps or self._config.run.max_learner_steps
-        share = min(1.0, self._learner.steps / steps) if steps else 0.0
-        start, end = replay.importance_exponent_start, replay.importance_exponent_end
-        return start + share * (end - start)
+    def _evaluate(self) -> None:
+        """Learns what is known of the newest params; the goal may be reached."""
+        steps = self._learner.steps
+        if self._gate is None:
+            if time.monotonic() - self._listened_s >= _LISTEN_S:
+                self._listened_s = time.monotonic()
+                self._evaluated = _heard(self._client, self._first_version) or self._evaluated
+                self._evaluated_steps = self._evaluated.learner_steps
+        elif steps % self._config.eval.period == 0:
+            self._evaluated_steps = steps
+            try:
+                reached = self._gate.look(self._learner.params(), steps)
+            except KeyboardInterrupt:
+                reached = False  # what was learned is kept without that look
+            best = self._gate.best
+            self._evaluated = _Evaluated(
+                self._gate.last_mean, best.mean if best else math.nan, steps, reached
+            )
+            self._stages.ended("evaluate")
+        if self._evaluated.goal_reached:
+            self._stopped = "goal"
 
     def _publish(self) -> None:
-        net = self._learner.online
+        facts = {**self._facts(self._learner.steps), "run": self._run.path.name}
         self._params_version = self._client.publish(
-            pack(net.state_dict(), net.architecture, self._facts(self._learner.steps))
+            pack(self._learner.params(), self.algorithm.architecture, facts)
         )
         self._stages.ended("publish")
 
@@ -207,17 +240,41 @@ class Learning:
             "learner_steps": steps,
             "learner_steps_per_s": per_s["steps"],
             "env_steps": self._env_steps,
-            "loss": float(self._loss),
-            "q_mean": self._learner.q_mean,
-            "eval_return": self._gate.last_mean,
-            "eval_return_best": self._gate.best_mean,
-            "importance_exponent": self._importance_exponent(),
+            **{name: float(value) for name, value in self._figures.items()},
+            "eval_return": self._evaluated.mean,
+            "eval_return_best": self._evaluated.best_mean,
             "sample_wait_share": per_s["sample_s"],
             "params_version": self._params_version,
-            "batch_size": self._config.replay.batch_size,
+            "batch_size": sum(table.batch_size for table in self.algorithm.tables().values()),
             **stages,
             **process_figures(),
             **gpu_figures(self._config.learner.device),
         }
         self._client.report(values)
         self._records.add(values, self._client.stats())
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    """What the newest evaluation found."""
+
+    mean: float = math.nan
+    best_mean: float = math.nan
+    learner_steps: int = 0  # that made the params
+    goal_reached: bool = False
+
+
+def _heard(client: Client, first_version: int) -> _Evaluated | None:
+    """What an evaluator reports of this learner's params, which begin with first_version."""
+    reading: Mapping[str, Any] = client.stats()
+    for key, value in reading.items():
+        if key.endswith(".goal_reached") and key.startswith("client.evaluator"):
+            said = key.removesuffix("goal_reached")
+            if reading.get(f"{said}params_version", 0) >= first_version:
+                return _Evaluated(
+                    float(reading[f"{said}eval_return"]),
+                    float(reading[f"{said}eval_return_best"]),
+                    int(reading[f"{said}eval_learner_steps"]),
+                    bool(value),
+                )
+    return None

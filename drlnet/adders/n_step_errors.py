@@ -7,20 +7,13 @@ The equation is the learner's (see dqn), with the actor's own Q values in both p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-
-@dataclass(frozen=True)
-class Ready:
-    """Items whose futures are known, oldest first within a stream: all arrays [k]."""
-
-    streams: npt.NDArray[np.int64]  # index 0 .. M-1
-    steps: npt.NDArray[np.int64]
-    priorities: npt.NDArray[np.float32]
+from drlnet.adders.items import Items
 
 
 class NStepErrors:
@@ -41,12 +34,12 @@ class NStepErrors:
 
     def push(
         self,
-        columns: dict[str, npt.NDArray[Any]],
+        columns: Mapping[str, npt.NDArray[Any]],
         last: npt.NDArray[np.bool_],
         steps: npt.NDArray[np.int64],
         q: npt.NDArray[np.float32],
         mask: npt.NDArray[np.bool_] | None = None,
-    ) -> Ready:
+    ) -> Items:
         """Takes the rows just appended, returns the items that they complete.
 
         columns: reward, discount, action [M] as appended; steps: what append returned; q: the
@@ -63,7 +56,7 @@ class NStepErrors:
         slots, streams = np.nonzero(complete)
         order = np.argsort(self._step[slots, streams], kind="stable")
         slots, streams = slots[order], streams[order]
-        ready = Ready(
+        ready = Items(
             streams=streams,
             steps=self._step[slots, streams],
             priorities=np.abs(errors[slots, streams]).astype(np.float32),

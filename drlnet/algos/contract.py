@@ -1,0 +1,193 @@
+"""The contract: what an algorithm says about itself, and what the roles ask it for.
+
+A role moves data and knows nothing else. The actor hands rows to the agent, appends the columns
+that it gets back, and anchors the items that the agent names. The learner role draws batches, hands
+them to the learner, and sends back the priorities that it gets. An evaluator plays the greedy
+policy. Everything that makes one algorithm differ from another stands in its own file.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from drlnet.adders.items import Items
+from drlnet.client.specs import Column, Item, Limiter, Sampler
+from drlnet.config import AlgoSettings, Config, PolicySettings
+
+if TYPE_CHECKING:
+    import torch
+
+    from drlnet.client import Batch
+    from drlnet.envs import EnvSpaces, Rows
+
+TABLE = "replay"
+"""The name of an algorithm's table, where it has only one."""
+
+Columns = Mapping[str, npt.NDArray[Any]]
+"""One row of each of M streams: column -> [M, *shape]."""
+
+Params = Mapping[str, "torch.Tensor"]
+"""A network's state dict."""
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """A table that the algorithm keeps at the server, and the batches that its learner draws."""
+
+    columns: Mapping[str, Column]
+    item: Item
+    capacity: int  # rows
+    batch_size: int  # items in a batch
+    prefetch: int = 2  # batches that the learner asks for ahead
+    sampler: Sampler = field(default_factory=Sampler)
+    limiter: Limiter = field(default_factory=Limiter)
+
+
+@dataclass(frozen=True)
+class Streams:
+    """The streams that an agent plays: one for each of its M environments."""
+
+    ordinals: npt.NDArray[np.int64]  # [M], leased: what they are when actors join and leave
+    first: int  # the place of the first one among all, for actors that are numbered
+    total: int  # of all actors, as the settings plan them
+    rng: np.random.Generator  # for exploration
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What one learner step yields."""
+
+    figures: Mapping[str, float | torch.Tensor]  # scalars to report; read only when they are
+    priorities: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
+    """New priorities of a batch's items, [B] each, by table; without an entry they stay."""
+
+
+class Agent(Protocol):
+    """Acts in M environments and says what is stored. Not thread-safe."""
+
+    def load(self, params: Params) -> None:
+        """Plays with these params from now on."""
+
+    def act(self, rows: Rows) -> tuple[npt.NDArray[np.int64], Mapping[str, Columns]]:
+        """Actions [M] for these rows, and what to append to each table.
+
+        Where rows.mask is set, the other environments have not moved: their state stays. A LAST
+        row takes no action; FIRST rows begin an episode.
+        """
+
+    def items(self, steps: Mapping[str, npt.NDArray[np.int64]]) -> Mapping[str, Items]:
+        """The items that the rows just appended complete. steps: [M] by table, -1 where masked."""
+
+    def figures(self) -> Mapping[str, float]:
+        """What the actor reports of it."""
+
+
+class Player(Protocol):
+    """Plays without recording: an evaluation's greedy policy. Not thread-safe."""
+
+    def load(self, params: Params) -> None:
+        """Plays with these params from now on."""
+
+    def act(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Actions [M] for these rows."""
+
+
+class Learner(Protocol):
+    """Turns batches into params. Not thread-safe."""
+
+    steps: int  # taken so far
+
+    def step(self, batches: Mapping[str, Batch]) -> Learned:
+        """One step on a batch of each table."""
+
+    def params(self) -> Params:
+        """What agents and players need: published, and kept as the checkpoint."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the learner needs to go on: params, optimiser, counters."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from a state_dict of the same settings."""
+
+
+S = TypeVar("S", bound=AlgoSettings)
+
+
+class Algorithm(ABC, Generic[S]):
+    """One algorithm with its settings, for one environment's spaces.
+
+    Settings, Policy: the dataclasses behind the sections [algo] and [policy]; without torch.
+    defaults: of other settings, by dotted key; a recipe, flags and --set win over them.
+    """
+
+    Settings: ClassVar[type[AlgoSettings]] = AlgoSettings
+    Policy: ClassVar[type[PolicySettings]] = PolicySettings
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, config: Config, spaces: EnvSpaces):
+        self.config = config
+        self.settings = cast(S, config.algo)
+        self.spaces = spaces
+
+    @property
+    def architecture(self) -> str:
+        """What params must agree on to be exchanged; travels with every blob and checkpoint."""
+        net = self.config.net
+        shape = "x".join(map(str, self.spaces.obs_shape))
+        own = [f"{one.name}={_word(getattr(net, one.name))}" for one in fields(net)[1:]]
+        facts = [net.name, f"obs={shape}", f"actions={self.spaces.num_actions}", *own]
+        return " ".join([self.settings.name, *facts])
+
+    @abstractmethod
+    def tables(self) -> Mapping[str, TableSettings]:
+        """The tables by name. The learner draws a batch of each for a step."""
+
+    @abstractmethod
+    def agent(self, streams: Streams) -> Agent:
+        """The agent of one actor."""
+
+    @abstractmethod
+    def learner(self, device: str, seed: int) -> Learner:
+        """The learner. seed: of its initial params, and of all that it draws."""
+
+    @abstractmethod
+    def greedy(self, num_envs: int) -> Player:
+        """What an evaluation plays, in so many environments."""
+
+    def replay(
+        self, columns: Mapping[str, Column], item: Item, *, priority_exponent: float = 0.0
+    ) -> TableSettings:
+        """A table as the section [replay] describes it, with these columns and items."""
+        replay = self.config.replay
+        return TableSettings(
+            columns=columns,
+            item=item,
+            capacity=replay.capacity,
+            batch_size=replay.batch_size,
+            prefetch=replay.prefetch,
+            sampler=Sampler(
+                name=replay.sampler,
+                priority_exponent=priority_exponent,
+                options=replay.sampler_options,
+            ),
+            limiter=Limiter(
+                min_size=replay.min_size,
+                samples_per_insert=replay.samples_per_insert,
+                error_buffer=replay.error_buffer or 0.0,
+                batch=replay.batch_size,
+                prefetch=replay.prefetch,
+                append_burst=self.config.append_burst,
+            ),
+        )
+
+
+def _word(value: object) -> str:
+    if isinstance(value, tuple):
+        return "-".join(map(str, value))
+    return str(value).lower()

@@ -1,0 +1,85 @@
+"""Names of algorithms and networks: those that the package has, and `module:Name` of a user's own.
+
+The packages `drlnet.algos` and `drlnet.nets` each hold a registry NAMES: name -> where it stands.
+Both are looked up by name only, so that settings can be read before anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, Literal
+
+from drlnet.config.names import remedy_for
+from drlnet.errors import ConfigError
+
+Kind = Literal["algos", "nets"]
+_KEYS = {"algos": "algo.name", "nets": "net.name"}
+
+
+def names(kind: Kind) -> list[str]:
+    """The names that the package has, the default first."""
+    return [*importlib.import_module(f"drlnet.{kind}").NAMES]
+
+
+def settings_type(kind: Kind, name: str, base: type) -> type:
+    """The settings of what has that name; `base` where a user's own declares none.
+
+    Does not import torch for what the package has.
+    """
+    registry = importlib.import_module(f"drlnet.{kind}")
+    declared = getattr(registry, "SETTINGS", {}).get(name)
+    found: type = declared or getattr(find(kind, name), "Settings", base)
+    if not issubclass(found, base):
+        raise ConfigError(
+            f"{_KEYS[kind]} = {name!r}: its Settings are no {base.__name__}",
+            f"let class Settings inherit from drlnet.config.{base.__name__}",
+        )
+    return found
+
+
+def find(kind: Kind, name: str) -> Any:
+    """The class of that name. Raises ConfigError for one that is not there."""
+    registry: dict[str, str] = importlib.import_module(f"drlnet.{kind}").NAMES
+    if ":" not in name and name not in registry:
+        raise ConfigError(
+            f"{_KEYS[kind]} = {name!r}: unknown name",
+            f"{remedy_for(name, [*registry])}; your own is module:Name",
+        )
+    return find_object(_KEYS[kind], registry.get(name, name))
+
+
+@lru_cache(maxsize=64)
+def find_object(key: str, place: str) -> Any:
+    """What `module:Name` names. key: the setting that names it, for the error."""
+    module_name, _, name = place.partition(":")
+    if not module_name or not name:
+        raise ConfigError(f"{key} = {place!r}: expected module:Name", "name both, with a colon")
+    module = import_module(f"{key} = {place!r}", module_name)
+    try:
+        return getattr(module, name)
+    except AttributeError as error:
+        near = [other for other in vars(module) if not other.startswith("_")]
+        raise ConfigError(
+            f"{key} = {place!r}: module {module_name} has no {name}", remedy_for(name, near)
+        ) from error
+
+
+def import_module(what: str, name: str, kind: type[ConfigError] = ConfigError) -> ModuleType:
+    """A user's module, from the working directory, too. what: begins the error's line."""
+    here = os.getcwd()  # noqa: PTH109: sys.path holds texts
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)  # last: it hides nothing that is installed
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # the module is a user's code
+        text = " ".join(str(error).split())
+        remedy = f"python -c 'import {name}' shows where"
+        if isinstance(error, ModuleNotFoundError):
+            remedy = "install its package, or name its folder: PYTHONPATH=FOLDER drlnet ..."
+        raise kind(
+            f"{what}: module {name} cannot be imported: {type(error).__name__}: {text}", remedy
+        ) from error
