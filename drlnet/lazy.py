@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import torch as torch
+    import torch
 else:
 
     class _Lazy(ModuleType):

@@ -245,6 +245,9 @@ class OracleTable:
             applied += 1
         return applied, len(keys) - applied
 
+    def update_priorities_async(self, keys: np.ndarray, priorities: np.ndarray) -> None:
+        self.update_priorities(keys, priorities)
+
     def _key(self, place: tuple[int, int]) -> int:
         return self.streams[place[0]].rows[place[1]].key
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from drlnet.adders import Items
 from drlnet.algos.contract import (
     TABLE,
     Agent,
     Algorithm,
     Columns,
-    Items,
     Learned,
     Learner,
     Params,

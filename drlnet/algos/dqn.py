@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from drlnet.adders import NStepErrors
+from drlnet.adders import Items, NStepErrors
 from drlnet.algos.contract import (
     TABLE,
     Algorithm,
     Columns,
-    Items,
     Learned,
     Params,
     Streams,

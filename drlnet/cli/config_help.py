@@ -18,7 +18,7 @@ def print_config_help(algos: Sequence[str] = (), sets: Sequence[str] = ()) -> No
     algos, sets: the values of --algo and --set, which decide whose settings [algo], [policy] and
     [net] are. Raises ConfigError for what they cannot be.
     """
-    chosen = {**{"algo.name": name for name in algos}, **dict(map(parse_set, sets))}
+    chosen = dict(map(parse_set, [*(f"algo.name={name}" for name in algos), *sets]))
     table = Table(box=None, pad_edge=False, show_header=True)
     table.add_column("key", no_wrap=True, style="cyan")
     table.add_column("default", overflow="fold", max_width=16)

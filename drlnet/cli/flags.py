@@ -69,7 +69,9 @@ def _option(key: str) -> Any:
     default = field.default
     if not isinstance(default, bool | tuple) and default not in (None, dataclasses.MISSING):
         words += f" [dim](default: the recipe's, or {default})[/dim]"
-    return Annotated[_kind_of_option(field_types(kind)[name]) | None, typer.Option(flag, help=words)]
+    given = _kind_of_option(field_types(kind)[name]) | None
+    given = _kind_of_option(field_types(kind)[name]) | None
+    return Annotated[given, typer.Option(flag, help=words)]
 
 
 def _kind_of_option(kind: Any) -> Any:

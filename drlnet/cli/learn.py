@@ -12,13 +12,8 @@ from drlnet.cli.flags import settings_flags
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
 
-AloneOption = Annotated[
-    bool,
-    typer.Option(
-        "--alone/--supervised",
-        hidden=True,
-        help="whether to show the progress and start the evaluator, which `run` does itself",
-    ),
+ViewOption = Annotated[
+    bool, typer.Option("--view/--no-view", hidden=True, help="whether to show the progress")
 ]
 
 
@@ -37,7 +32,7 @@ def learn(
     flags: dict[str, Any],
     server: options.ServerOption = options.DEFAULT_ADDRESS,
     eal: options.EalOption = None,
-    alone: AloneOption = True,
+    view: ViewOption = True,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
     json: options.JsonOption = False,
@@ -71,14 +66,14 @@ def learn(
     from drlnet.nets.device import usable_device
     from drlnet.roles.learn import learn as learn_role
 
-    usable_device(settings.learner.device)
     with until_stopped() as stop:
         folder = RunFolder.create(settings)
         settings = folder.read_config()
         try:
-            with learn_view(settings, server, output) if alone else nullcontext():
-                evaluator = evaluating(folder, server, stop) if alone else nullcontext()
-                with evaluator:
+            # The evaluator is forked first: a process that has used a GPU cannot be.
+            with evaluating(settings, folder, server, stop):
+                usable_device(settings.learner.device)
+                with learn_view(settings, server, output) if view else nullcontext():
                     result = learn_role(settings, server, folder, stop, output.note)
         except BaseException:
             if folder.checkpoint_path.exists():

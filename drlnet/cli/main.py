@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from drlnet import __version__
-from drlnet.cli import actor, bench, doctor, evaluate, evaluator, learn, plot, run, serve, stats
+from drlnet.cli import actor, bench, doctor, evaluate, learn, plot, run, serve, stats
 from drlnet.cli.output import report_and_exit
 
 app = typer.Typer(
@@ -61,7 +61,6 @@ app.command("serve")(serve.serve)
 app.command("actor")(actor.actor)
 app.command("learn")(learn.learn)
 app.command("stats")(stats.stats)
-app.command("evaluator", hidden=True)(evaluator.evaluator)
 app.command("eval")(evaluate.evaluate)
 app.command("plot")(plot.plot)
 app.command("doctor")(doctor.doctor)

@@ -46,7 +46,8 @@ def load(
     if file is not None:
         base = _flattened(toml.read(file))
     else:
-        base = recipe(env_id, given.get("algo.name")) if env_id else {}
+        algo = convert("algo.name", given["algo.name"], str) if "algo.name" in given else None
+        base = recipe(env_id, algo) if env_id else {}
     config = derived(build({**base, **given}))
     check(config)
     return config
@@ -162,7 +163,9 @@ def recipe(env_id: str, algo: str | None) -> dict[str, Any]:
     values = _flattened(toml.read(path))
     if own or algo is None or algo == values.get("algo.name", plugins.names("algos")[0]):
         return values
-    return {key: value for key, value in values.items() if key.partition(".")[0] in _SHARED_SECTIONS}
+    return {
+        key: value for key, value in values.items() if key.partition(".")[0] in _SHARED_SECTIONS
+    }
 
 
 def find_recipe(env_id: str, algo: str = "") -> Path | None:

@@ -7,9 +7,9 @@ Both are looked up by name only, so that settings can be read before anything he
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from functools import lru_cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -31,8 +31,10 @@ def settings_type(kind: Kind, name: str, base: type) -> type:
     Does not import torch for what the package has.
     """
     registry = importlib.import_module(f"drlnet.{kind}")
-    declared = getattr(registry, "SETTINGS", {}).get(name)
-    found: type = declared or getattr(find(kind, name), "Settings", base)
+    declared: dict[str, type] = getattr(registry, "SETTINGS", {})
+    found: type = (
+        declared[name] if name in declared else getattr(find(kind, name), "Settings", base)
+    )
     if not issubclass(found, base):
         raise ConfigError(
             f"{_KEYS[kind]} = {name!r}: its Settings are no {base.__name__}",
@@ -70,7 +72,7 @@ def find_object(key: str, place: str) -> Any:
 
 def import_module(what: str, name: str, kind: type[ConfigError] = ConfigError) -> ModuleType:
     """A user's module, from the working directory, too. what: begins the error's line."""
-    here = os.getcwd()  # noqa: PTH109: sys.path holds texts
+    here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)  # last: it hides nothing that is installed
     try:

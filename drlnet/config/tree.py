@@ -140,13 +140,13 @@ class ServerConfig:
         None, f"draw by it in every table: {SAMPLERS}; none: as the clients of a table ask"
     )
     sampler_options: dict[str, float] = setting_from(dict, "that sampler's own settings")
-    insecure: bool = setting(False, "allow addresses that other machines can reach, unauthenticated")
+    insecure: bool = setting(
+        False, "allow addresses that other machines can reach, unauthenticated"
+    )
     metrics: str | None = setting(
         None, "HOST:PORT where Prometheus reads the metrics, at /metrics; port 0 picks a free one"
     )
-    transport: str = setting(
-        "udp", f"what the processes of `drlnet run` talk over: {TRANSPORTS}"
-    )
+    transport: str = setting("udp", f"what the processes of `drlnet run` talk over: {TRANSPORTS}")
 
 
 @dataclass(frozen=True)

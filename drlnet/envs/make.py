@@ -58,7 +58,7 @@ def make_envs(
     if wrapping and vectorization == "vector_entry_point":
         raise ConfigError(
             "env.wrappers wrap single environments, and vector_entry_point makes none",
-            'use --set env.vectorization=sync, or a wrapper inside the environment\'s own form',
+            "use --set env.vectorization=sync, or a wrapper inside the environment's own form",
         )
     if spec.max_episode_steps is not None or "max_episode_steps" in kwargs:
         longest_episode = None

@@ -1,52 +1,108 @@
-"""The evaluator as a process beside the learner."""
+"""The evaluator: a process forked from the learner's, which has imported all that it needs."""
 
 from __future__ import annotations
 
+import json
+import os
 import select
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from drlnet.launch.process import Process
+from drlnet.config import Config
+from drlnet.errors import DrlnetError, RoleFailed, all_errors
+from drlnet.launch.guard import die_with
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
 
-NAME = "evaluator"
-_GRACE_S = 5.0
-
-
-def evaluator_args(run: RunFolder, server: str) -> list[str]:
-    """The command of a run's evaluator: its settings are in the run's folder."""
-    return [NAME, "--server", server, "--run", str(run.path), "--json"]
+_GRACE_MS = 5000
+_ERROR_BYTES_MAX = 1 << 16
 
 
 @contextmanager
-def evaluating(run: RunFolder, server: str, stop: Stop) -> Iterator[None]:
-    """Keeps an evaluator while the block runs. Where it fails, stops the block and raises why.
+def evaluating(config: Config, run: RunFolder, server: str, stop: Stop) -> Iterator[None]:
+    """Keeps an evaluator of the server's params while the block runs.
 
-    Main thread only (see guard).
+    Where the evaluator fails, stops the block and raises why. Its log is evaluator.log in the run's
+    folder. Main thread only, before other threads are started and before a GPU is used.
     """
-    process = Process(NAME, evaluator_args(run, server), run.path / f"{NAME}.log")
+    from drlnet.roles import evaluator  # before the fork: torch is imported once
+
+    parent = os.getpid()
+    said, saying = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        _child(evaluator.evaluate_published, parent, saying, config, server, run)
+    os.close(saying)
+    pid_fd, leaving = os.pidfd_open(pid), threading.Event()
 
     def watch() -> None:
-        select.select([process.pid_fd], [], [])
-        if not process.stopping:
+        select.select([pid_fd], [], [])
+        if not leaving.is_set():
             stop.end()
 
-    watching = threading.Thread(target=watch, name=NAME, daemon=True)
+    watching = threading.Thread(target=watch, name="evaluator", daemon=True)
     watching.start()
     try:
         yield
-        for name in ("stdout", "stderr"):
-            process.read(name)
-        if process.returncode:
-            raise process.failure()
     finally:
-        process.stopping = True
-        process.signal(signal.SIGTERM)
-        watching.join(timeout=_GRACE_S)
-        process.close()  # kills it where it has not ended
+        failed = _ended(pid_fd, 0)
+        leaving.set()
+        signal.pidfd_send_signal(pid_fd, signal.SIGTERM)
+        if not _ended(pid_fd, _GRACE_MS):
+            signal.pidfd_send_signal(pid_fd, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         watching.join()
+        words = os.read(said, _ERROR_BYTES_MAX)
+        os.close(said)
+        os.close(pid_fd)
+    if failed and code:
+        raise _failure(words, code, run)
 
 
+def _ended(pid_fd: int, timeout_ms: int) -> bool:
+    poll = select.poll()
+    poll.register(pid_fd, select.POLLIN)
+    return bool(poll.poll(timeout_ms))
+
+
+def _failure(words: bytes, code: int, run: RunFolder) -> DrlnetError:
+    if words:
+        name, cause, remedy = json.loads(words)
+        kinds = {error.__name__: error for error in all_errors()}
+        return kinds[name](f"evaluator: {cause}", remedy)
+    return RoleFailed(f"evaluator ended with exit code {code}", f"see {run.path}/evaluator.log")
+
+
+def _child(
+    role: Callable[[Config, str, RunFolder, Stop, Callable[[str], None]], None],
+    parent: int,
+    saying: int,
+    config: Config,
+    server: str,
+    run: RunFolder,
+) -> None:
+    """Runs the role and ends the process: nothing of the learner's is unwound in it."""
+    code = 1
+    try:
+        die_with(parent)
+        log = os.open(run.path / "evaluator.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        for stream in (1, 2):
+            os.dup2(log, stream)
+        with Stop() as stop:
+            role(config, server, run, stop, print)
+        code = 0
+    except KeyboardInterrupt:
+        code = 0
+    except DrlnetError as error:
+        os.write(saying, json.dumps([type(error).__name__, error.cause, error.remedy]).encode())
+        print(error, file=sys.stderr)
+    except BaseException:  # an algorithm may be a user's code: its traceback goes into the log
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

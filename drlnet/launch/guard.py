@@ -31,13 +31,18 @@ def tie_to_parent(environment: Mapping[str, str] | None = None) -> bool:
     if parent is None:
         return False
     os.environ.pop(PARENT_VARIABLE, None)  # it is about this process, not about its children
+    die_with(int(parent))
+    return True
+
+
+def die_with(parent: int) -> None:
+    """Asks the kernel to kill this process with its parent, of that process id."""
     if sys.platform == "linux":
         import ctypes
 
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    # The parent may have died before the kernel knew; then somebody else has adopted us.
-    if os.getppid() != int(parent):
+    # The parent may have died before the kernel knew; then another process has adopted this one.
+    if os.getppid() != parent:
         os._exit(0)
-    return True

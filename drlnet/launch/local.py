@@ -12,8 +12,6 @@ from drlnet.config import Config
 from drlnet.config.transports import LISTEN
 from drlnet.errors import DrlnetError, ReplayTimeout, RoleFailed, SessionLost, TransportError
 from drlnet.launch.actors import actor_args
-from drlnet.launch.evaluator import NAME as EVALUATOR
-from drlnet.launch.evaluator import evaluator_args
 from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Said, Supervisor
@@ -41,7 +39,7 @@ class LocalRun:
     grace_s: float = 5.0
     failure: DrlnetError | None = None  # of a learner that could tell its result all the same
     _result: dict[str, Any] = field(default_factory=dict)
-    _others: list[Process] = field(default_factory=list)  # actors and the evaluator
+    _actors: list[Process] = field(default_factory=list)
     _phase: str = "starting"
     _reading: dict[str, Any] = field(default_factory=dict)
 
@@ -66,7 +64,7 @@ class LocalRun:
                     return self._watch(group, learner, client)
             finally:
                 # Before the server, which they say good-bye to.
-                group.end([learner, *self._others])
+                group.end([learner, *self._actors])
 
     def _start_server(self, group: Supervisor) -> str:
         transport = self.config.server.transport
@@ -88,14 +86,12 @@ class LocalRun:
             "learner",
             [
                 *("learn", self.config.env.id, "--server", address),
-                *("--config", str(config_path), "--json", "--supervised"),
+                *("--config", str(config_path), "--json", "--no-view"),
             ],
         )
         for index in range(self.config.actor.num_actors):
             args = actor_args(self.config, config_path, address, index)
-            self._others.append(group.start(f"actor-{index}", args))
-        args = evaluator_args(self.folder, address)
-        self._others.append(group.start(EVALUATOR, args))
+            self._actors.append(group.start(f"actor-{index}", args))
         return learner
 
     def _watch(self, group: Supervisor, learner: Process, client: Client) -> dict[str, Any]:
@@ -114,7 +110,7 @@ class LocalRun:
                 self._read(client)
         self._tell(phase="stopping")
         # A result may have been told by now, or be among a learner's last words.
-        for said in group.end([learner, *self._others]):
+        for said in group.end([learner, *self._actors]):
             if said.process is learner:
                 self._keep(said.values)
         return self._result
@@ -123,7 +119,7 @@ class LocalRun:
         if said.get("event") == "trained":
             # The report needs no experience: the actors' cores are the learner's now.
             self._tell(phase="evaluating")
-            group.end(self._others)
+            group.end(self._actors)
         self._keep(said)
 
     def _keep(self, said: Mapping[str, Any]) -> None:

@@ -168,8 +168,8 @@ CATALOG: tuple[Metric, ...] = (
     ),
     *_section(
         "client.<client>.",
-        "actor and learner",
-        ("role", "text", "", "actor or learner"),
+        "actor, learner and evaluator",
+        ("role", "text", "", "actor, learner or evaluator"),
         ("pid", "gauge", "process", "its number at its machine"),
         *_PROCESS,
         ("threads", "gauge", "threads", "of the process"),
@@ -200,13 +200,28 @@ CATALOG: tuple[Metric, ...] = (
         ("learner_steps_per_s", "gauge", "steps/s", "over its last report interval"),
         ("loss", "gauge", "loss", "of its newest batch"),
         ("q_mean", "gauge", "return", "mean value of the actions in its newest batch"),
-        ("eval_return", "gauge", "return", "mean of the gate's greedy episodes, newest params"),
-        ("eval_return_best", "gauge", "return", "of the params that the checkpoint holds"),
         ("importance_exponent", "gauge", "exponent", "beta"),
         ("sample_wait_share", "gauge", "share", "of its time that it waited for batches"),
         ("batch_size", "gauge", "items", "in a batch"),
         ("gpu_utilization", "gauge", "share", "of the GPU's time, where there is one"),
         ("gpu_memory_bytes", "gauge", "bytes", "of the GPU that the learner holds"),
+    ),
+    *_section(
+        "client.<client>.",
+        "evaluator, and learner",
+        ("eval_return", "gauge", "return", "mean of greedy episodes with the params newest then"),
+        ("eval_return_best", "gauge", "return", "of the best params, which the checkpoint holds"),
+        ("eval_learner_steps", "gauge", "steps", "that made the params evaluated last"),
+    ),
+    *_section(
+        "client.<client>.",
+        "evaluator",
+        (
+            "goal_reached",
+            "gauge",
+            "",
+            "1 where two evaluations of the same params reached run.goal",
+        ),
     ),
 )
 

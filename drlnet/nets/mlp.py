@@ -32,5 +32,6 @@ class Mlp(nn.Sequential):
             obs = obs.float() / 255.0
         if obs.ndim != 2:
             obs = obs.reshape(len(obs), -1)  # a number alone is a vector of one, too
-        features: torch.Tensor = super().forward(obs)
-        return features
+        for layer in self:
+            obs = layer(obs)
+        return obs

@@ -63,19 +63,17 @@ def _named(label: str, seeds: int) -> str:
 
 
 def _curve(run: Run, kind: str) -> tuple[Numbers, Numbers]:
-    """(x, return) of each look at the goal that a reading tells of."""
-    steps = series(run.learner, "learner_steps")
+    """(x, return) of each evaluation that a reading tells of."""
     returns = series(run.learner, "eval_return")
     x = (
         series(run.learner, "env_steps")
         if kind == "steps"
         else series(run.learner, "time") - run.started_s
     )
-    # A look is at a whole number of periods; its return stands in all readings until the next.
-    looks = steps // run.config.learner.eval_period
-    before = np.concatenate([[-1.0], looks[:-1]])
-    changed = np.concatenate([[True], returns[1:] != returns[:-1]])
-    chosen = np.isfinite(returns) & ((looks > before) | changed)
+    # The newest evaluation stands in all readings until the next one.
+    evaluated = series(run.learner, "eval_learner_steps")
+    changed = np.concatenate([[True], evaluated[1:] != evaluated[:-1]])
+    chosen = np.isfinite(returns) & changed
     return x[chosen], returns[chosen]
 
 

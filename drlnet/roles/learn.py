@@ -197,7 +197,8 @@ class Learning:
         except KeyboardInterrupt:
             return best  # it is kept without that look
         self._stages.ended("evaluate")
-        self._evaluated = _Evaluated(gate.last_mean, gate.best.mean if gate.best else math.nan)
+        best_mean = gate.best.mean if gate.best else math.nan
+        self._evaluated = _Evaluated(gate.last_mean, best_mean, self._learner.steps)
         return gate.best or best
 
     def _evaluate(self) -> None:
@@ -243,6 +244,7 @@ class Learning:
             **{name: float(value) for name, value in self._figures.items()},
             "eval_return": self._evaluated.mean,
             "eval_return_best": self._evaluated.best_mean,
+            "eval_learner_steps": self._evaluated.learner_steps,
             "sample_wait_share": per_s["sample_s"],
             "params_version": self._params_version,
             "batch_size": sum(table.batch_size for table in self.algorithm.tables().values()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,14 +10,28 @@ import torch
 from oracle import OracleBatch
 from torch.nn import functional
 
-from drlnet.algos import ALGOS, dqn, find_algo
-from drlnet.config import DqnConfig
-from drlnet.config.load import ALGO_SECTIONS
+from drlnet.algos import TABLE, dqn, make_algorithm
+from drlnet.client import importance_weights
+from drlnet.config import load
 from drlnet.envs import EnvSpaces
-from drlnet.errors import ConfigError
 
 SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
-CONFIG = DqnConfig(n_step=3, gamma=0.9, hidden_sizes=(8,), target_period=5)
+
+
+def learner_of(seed: int = 1, **settings: Any) -> dqn.DqnLearner:
+    settings = {"n_step": 3, "gamma": 0.9, "target_period": 5, **settings}
+    flags = {
+        "net.hidden_sizes": (8,),
+        **{f"algo.{name}": value for name, value in settings.items()},
+    }
+    made = make_algorithm(load(flags=flags), SPACES).learner("cpu", seed)
+    assert isinstance(made, dqn.DqnLearner)
+    return made
+
+
+def step(learner: dqn.DqnLearner, batch: OracleBatch) -> tuple[float, np.ndarray]:
+    learned = learner.step({TABLE: batch})  # type: ignore[dict-item]
+    return float(learned.figures["loss"]), learned.priorities[TABLE]
 
 
 def random_batch(size: int, n: int, seed: int = 0) -> OracleBatch:
@@ -46,7 +60,8 @@ def random_batch(size: int, n: int, seed: int = 0) -> OracleBatch:
     )
 
 
-def targets_by_loop(config: DqnConfig, learner: dqn.Learner, batch: OracleBatch) -> list[float]:
+def targets_by_loop(learner: dqn.DqnLearner, batch: OracleBatch) -> list[float]:
+    config = learner.settings
     online = learner.online(torch.from_numpy(batch.views["next_obs"])).detach().numpy()
     target = learner.target(torch.from_numpy(batch.views["next_obs"])).numpy()
     targets = []
@@ -64,20 +79,20 @@ def targets_by_loop(config: DqnConfig, learner: dqn.Learner, batch: OracleBatch)
 @pytest.mark.parametrize("dueling", [False, True])
 @pytest.mark.parametrize("n", [1, 3, 10])
 def test_loss_and_priorities_follow_the_equation(n: int, dueling: bool, double: bool) -> None:
-    config = dataclasses.replace(CONFIG, n_step=n, dueling=dueling, double=double)
-    learner = dqn.Learner(config, SPACES, "cpu", seed=1)
+    learner = learner_of(n_step=n, dueling=dueling, double=double)
     with torch.no_grad():  # so that online and target disagree
         for param in learner.target.parameters():
             param.add_(torch.randn_like(param))
     batch = random_batch(64, n)
-    weights = np.random.default_rng(1).random(64).astype(np.float32)
-    targets = torch.tensor(targets_by_loop(config, learner, batch))
+    batch.probabilities = np.random.default_rng(1).random(64).astype(np.float32)
+    weights = importance_weights(batch, learner.importance_exponent)  # type: ignore[arg-type]
+    targets = torch.tensor(targets_by_loop(learner, batch))
     q = learner.online(torch.from_numpy(batch.views["obs"])).detach()
     taken = q[torch.arange(64), torch.from_numpy(batch.views["action"]).long()]
     huber = functional.huber_loss(taken, targets, reduction="none")
     expected = float((torch.from_numpy(weights) * huber).mean())
-    loss, priorities = learner.learn(batch, weights)
-    assert float(loss) == pytest.approx(expected, rel=1e-4)
+    loss, priorities = step(learner, batch)
+    assert loss == pytest.approx(expected, rel=1e-4)
     np.testing.assert_allclose(priorities, (targets - taken).abs(), rtol=1e-3, atol=1e-5)
 
 
@@ -109,8 +124,7 @@ def test_what_lies_behind_the_end_does_not_matter() -> None:
 
 
 def test_target_follows_at_its_period() -> None:
-    learner = dqn.Learner(CONFIG, SPACES, "cpu", seed=1)
-    batch, weights = random_batch(32, 3), np.ones(32, np.float32)
+    learner, batch = learner_of(), random_batch(32, 3)
 
     def apart() -> bool:
         pairs = zip(learner.online.parameters(), learner.target.parameters(), strict=True)
@@ -118,32 +132,52 @@ def test_target_follows_at_its_period() -> None:
 
     states = []
     for _ in range(10):
-        learner.learn(batch, weights)
+        step(learner, batch)
         states.append(apart())
     assert states == [True] * 4 + [False] + [True] * 4 + [False]
 
 
 def test_learning_reduces_the_error() -> None:
-    config = dataclasses.replace(CONFIG, target_period=1000, learning_rate=1e-2)
-    learner = dqn.Learner(config, SPACES, "cpu", seed=1)
-    batch, weights = random_batch(32, 3), np.ones(32, np.float32)
-    first = float(learner.learn(batch, weights)[0])
-    for _ in range(300):
-        loss, _ = learner.learn(batch, weights)
-    assert float(loss) < first / 10
+    learner = learner_of(target_period=1000, learning_rate=1e-2)
+    losses = [step(learner, random_batch(32, 3))[0] for _ in range(300)]
+    assert losses[-1] < losses[0] / 10
 
 
 def test_same_seed_same_params() -> None:
-    nets = [dqn.Learner(CONFIG, SPACES, "cpu", seed).online for seed in (1, 1, 2)]
+    nets = [learner_of(seed).online for seed in (1, 1, 2)]
     heads = [net.state_dict()["head.weight"] for net in nets]
     assert torch.equal(heads[0], heads[1]) and not torch.equal(heads[0], heads[2])
 
 
-def test_unknown_algorithm() -> None:
-    with pytest.raises(ConfigError, match="dqnn") as caught:
-        find_algo("dqnn")
-    assert caught.value.remedy == "did you mean 'dqn'?"
+def test_a_state_dict_goes_on_where_it_was() -> None:
+    learners = [learner_of(seed) for seed in (1, 2)]
+    for _ in range(7):
+        step(learners[0], random_batch(32, 3))
+    learners[1].load_state_dict(learners[0].state_dict())
+    losses = [[step(one, random_batch(32, 3))[0] for _ in range(7)] for one in learners]
+    assert losses[0] == losses[1] and learners[1].steps == 14
 
 
-def test_each_algorithm_has_its_settings() -> None:
-    assert list(ALGOS) == list(ALGO_SECTIONS)
+def test_importance_exponent_is_annealed() -> None:
+    learner, batch = learner_of(importance_anneal_steps=4), random_batch(8, 3)
+    exponents = []
+    for _ in range(6):
+        exponents.append(learner.importance_exponent)
+        step(learner, batch)
+    assert exponents == pytest.approx([0.4, 0.55, 0.7, 0.85, 1.0, 1.0])
+
+
+def test_architecture_names_what_must_agree() -> None:
+    def architecture(*sets: str, obs: int = 4, actions: int = 2) -> str:
+        spaces = EnvSpaces((obs,), "float32", actions, 0)
+        return make_algorithm(load(sets=sets), spaces).architecture
+
+    named = [
+        architecture("net.hidden_sizes=[64, 64]"),
+        architecture("net.hidden_sizes=[64, 64]", "algo.dueling=false"),
+        architecture("net.hidden_sizes=[64]"),
+        architecture("net.hidden_sizes=[64, 64]", obs=6),
+        architecture("net.hidden_sizes=[64, 64]", actions=3),
+    ]
+    assert len(set(named)) == len(named)
+    assert named[0] == "dqn mlp obs=4 actions=2 hidden_sizes=64-64 dueling=true"

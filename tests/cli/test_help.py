@@ -10,9 +10,9 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from drlnet import native
-from drlnet.cli import options
 from drlnet.cli.main import app
 from drlnet.config.transports import LISTEN
+from drlnet.config.tree import SAMPLERS, TRANSPORTS
 
 COLUMNS = 80
 
@@ -40,5 +40,5 @@ def test_help_fits(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_may_be_chosen_is_all_there_is() -> None:
-    assert ", ".join(native.sampler_names()) == options.SAMPLERS
-    assert ", ".join(LISTEN) == options.TRANSPORTS
+    assert ", ".join(native.sampler_names()) == SAMPLERS
+    assert ", ".join(LISTEN) == TRANSPORTS

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import pytest
 
-from drlnet.config import AlgoConfig, Config, dump, find_recipe, known_keys, load, load_file
-from drlnet.config.fields import setting, walk
-from drlnet.config.load import ALGO_SECTIONS
+from drlnet.config import Config, dump, find_recipe, known_keys, load, load_file, load_server
+from drlnet.config.fields import walk
 from drlnet.errors import (
     ConfigError,
     Deadlock,
@@ -44,7 +44,7 @@ def test_dump_loads_back_equal(tmp_path: Path) -> None:
         ID,
         sets=[
             'env.kwargs={size=3, names=["a", "b\\"c"], deep={x=1.5}}',
-            "algo.hidden_sizes=[64, 32]",
+            "net.hidden_sizes=[64, 32]",
             "algo.learning_rate=1e-9",
             "replay.samples_per_insert=8",
             "run.goal=-90",
@@ -86,14 +86,14 @@ def test_unknown_key_suggests(text: str, suggestion: str) -> None:
         ("replay.capacity=true", "an integer"),
         ("replay.capacity=1.5", "an integer"),
         ("algo.double=1", "true or false"),
-        ("algo.hidden_sizes=[1, true]", "a list, each an integer"),
-        ("algo.hidden_sizes=[64, 0]", "algo.hidden_sizes = 0: the least is 1"),
+        ("net.hidden_sizes=[1, true]", "a list, each an integer"),
+        ("net.hidden_sizes=[64, 0]", "net.hidden_sizes = 0: the least is 1"),
         ("run.folder=", "run.folder is empty"),
-        ("actor.ladder=apx", "one of 'radical', 'apex'"),
+        ("policy.ladder=apx", "one of 'radical', 'apex'"),
         ("run.seed=-1", "the least is 0"),
         ("learner.report_interval_s=0", "must be above 0"),
         ("algo.gamma=nan", "finite"),
-        ("algo.name=dqm", "no such algorithm"),
+        ("algo.name=dqm", "unknown name"),
         ("algo.name=[1]", "a text"),
         ("replay.sampler=prioritised", "no sampler is named 'prioritised'"),
         ("replay.sampler_options={groups = true}", "expected a number"),
@@ -154,24 +154,90 @@ def test_settings_that_would_hang_are_refused(sets: list[str]) -> None:
         load(ID, sets=sets)
 
 
-@dataclasses.dataclass(frozen=True)
-class BanditConfig(AlgoConfig):
-    """An algorithm whose items are one row."""
+MODULE = """
+from dataclasses import dataclass
+from drlnet.algos import Algorithm, AlgoSettings, setting
 
+@dataclass(frozen=True)
+class BanditSettings(AlgoSettings):
     temperature: float = setting(0.5, "of its choices", above=0)
 
+class Bandit:
+    Settings = BanditSettings
+    defaults = {"replay.sampler": "uniform", "replay.batch_size": 7}
 
-def test_an_algorithm_has_settings_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(ALGO_SECTIONS, "bandit", BanditConfig)
-    config = load(ID, sets=["algo.name=bandit", "algo.temperature=2"])
-    assert config.algo == BanditConfig("bandit", 2.0)
+class Net:
+    pass
+"""
+
+
+@pytest.fixture
+def bandit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "bandit_of_a_test.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "bandit_of_a_test:Bandit"
+
+
+def test_a_users_algorithm_has_settings_of_its_own(tmp_path: Path, bandit: str) -> None:
+    config = load(ID, sets=[f"algo.name={bandit}", "algo.temperature=2"])
+    assert dataclasses.asdict(config.algo) == {"name": bandit, "temperature": 2.0}
     file = tmp_path / "config.toml"
     file.write_text(dump(config))
     assert load_file(file) == config
     with pytest.raises(UnknownKey, match="n_step"):
-        load(ID, sets=["algo.name=bandit", "algo.n_step=3"])
+        load(ID, sets=[f"algo.name={bandit}", "algo.n_step=3"])
+
+
+def test_an_algorithms_own_defaults_lie_under_all_else(bandit: str) -> None:
+    config = load(ID, flags={"algo.name": bandit, "replay.batch_size": 9})
+    assert (config.replay.sampler, config.replay.batch_size) == ("uniform", 9)
+
+
+def test_a_users_network_needs_no_settings(bandit: str) -> None:
+    name = bandit.replace("Bandit", "Net")
+    assert dataclasses.asdict(load(ID, sets=[f"net.name={name}"]).net) == {"name": name}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("no_such_module:Bandit", "module no_such_module cannot be imported"),
+        ("bandit_of_a_test:Bandti", "has no Bandti"),
+        (":Bandit", "expected module:Name"),
+        ("json:JSONDecoder", ""),
+    ],
+)
+def test_a_users_algorithm_that_is_not_there(bandit: str, name: str, expected: str) -> None:
+    if not expected:  # it is there, and has no settings: the common ones hold
+        assert load(ID, sets=[f"algo.name={name}"]).algo.name == name
+        return
+    with pytest.raises(ConfigError) as caught:
+        load(ID, sets=[f"algo.name={name}"])
+    assert expected in caught.value.cause and caught.value.remedy
+
+
+def test_a_recipe_belongs_to_its_algorithm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bandit: str
+) -> None:
+    (tmp_path / "game-v0.toml").write_text(
+        "[algo]\nn_step = 7\n[run]\ngoal = 5.0\n[replay]\nbatch_size = 16\n"
+    )
+    monkeypatch.setattr(sys.modules["drlnet.config.load"], "recipe_folders", lambda: [tmp_path])
+    own = load("Game-v0")
+    assert (own.algo.horizon, own.replay.batch_size, own.run.goal) == (7, 16, 5.0)
+    assert load("Game-v0", flags={"algo.name": "dqn"}) == own
+    other = load("Game-v0", flags={"algo.name": bandit})
+    assert (other.replay.batch_size, other.run.goal) == (7, 5.0)  # what is the environment's
+    slug = bandit.lower().replace(":", "-")
+    (tmp_path / f"game-v0.{slug}.toml").write_text("[algo]\ntemperature = 3\n")
+    config = load("Game-v0", flags={"algo.name": bandit})
+    assert (dataclasses.asdict(config.algo)["temperature"], config.run.goal) == (3.0, None)
+
+
+def test_a_server_reads_its_own_section_alone(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[algo]\nname = "not_installed_here:Algo"\nx = 1\n[server]\nshards = 2\n')
+    assert load_server(file, sets=["server.poll=block"]).shards == 2
 
 
 def test_derived_error_buffer_cannot_deadlock() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from toy import TOY, Toy
 
+from drlnet.config import EnvConfig
 from drlnet.envs import find_spaces, make_envs
 from drlnet.errors import ConfigError, UnknownEnvironment
 
@@ -46,7 +47,7 @@ class Large(Toy):
 def test_observations_that_no_table_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gym.spec(TOY), "entry_point", Large)
     with pytest.raises(ConfigError, match=r"\(uint8\[256, 256, 3\]\) that no.* 128 KiB") as info:
-        find_spaces(TOY)
+        find_spaces(EnvConfig(id=TOY))
     assert TOY in info.value.cause and "ResizeObservation" in info.value.remedy
 
 

@@ -7,13 +7,15 @@ import copy
 import pytest
 import torch
 
-from drlnet.nets import Adam, Mlp
+from drlnet.nets.adam import Adam
+from drlnet.nets.mlp import Mlp
+from drlnet.nets.settings import MlpSettings
 
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_it_is_torchs(fused: bool) -> None:
     torch.manual_seed(0)
-    ours = Mlp((4,), 3, (16, 8), dueling=True)
+    ours = Mlp(MlpSettings(hidden_sizes=(16, 8)), (4,))
     theirs = copy.deepcopy(ours)
     own = Adam(ours.parameters(), 5e-4, 1e-6, fused=fused)
     known = torch.optim.Adam(theirs.parameters(), lr=5e-4, eps=1e-6, fused=fused)

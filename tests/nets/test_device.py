@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drlnet.errors import ConfigError
-from drlnet.nets import usable_device
+from drlnet.nets.device import usable_device
 
 
 def test_the_cpu_is_usable() -> None:

@@ -8,16 +8,18 @@ import pytest
 import torch
 
 from drlnet.errors import CheckpointMismatch
-from drlnet.nets import Mlp
+from drlnet.nets.mlp import Mlp
 from drlnet.nets.params import load, pack, read_metadata, save, unpack
+from drlnet.nets.settings import MlpSettings
 
-NET = Mlp((4,), 2, (8,), True)
-BLOB = pack(NET.state_dict(), NET.architecture, {"learner_steps": "7"})
+NET = Mlp(MlpSettings(hidden_sizes=(8,)), (4,))
+ARCHITECTURE = "mlp hidden=8"
+BLOB = pack(NET.state_dict(), ARCHITECTURE, {"learner_steps": "7"})
 
 
 def test_round_trip() -> None:
-    params = unpack(BLOB, NET.architecture, "here")
-    other = Mlp((4,), 2, (8,), True)
+    params = unpack(BLOB, ARCHITECTURE, "here")
+    other = Mlp(MlpSettings(hidden_sizes=(8,)), (4,))
     other.load_state_dict(params)
     obs = torch.randn(3, 4)
     assert torch.equal(other(obs), NET(obs))
@@ -26,26 +28,25 @@ def test_round_trip() -> None:
 
 def test_equal_params_are_equal_bytes() -> None:
     facts = {f"fact {i}": "x" for i in range(20)}
-    blobs = [pack(NET.state_dict(), NET.architecture, facts) for _ in range(5)]
+    blobs = [pack(NET.state_dict(), ARCHITECTURE, facts) for _ in range(5)]
     assert len(set(blobs)) == 1
 
 
 def test_another_architecture() -> None:
-    other = Mlp((4,), 2, (16,), True)
     with pytest.raises(CheckpointMismatch, match=r"hidden=8.*hidden=16") as info:
-        unpack(BLOB, other.architecture, "version 3")
+        unpack(BLOB, "mlp hidden=16", "version 3")
     assert "version 3" in info.value.cause and info.value.remedy
 
 
 @pytest.mark.parametrize("size", [0, 3, 8, 20, len(BLOB) - 1])
 def test_cut_short(size: int) -> None:
     with pytest.raises(CheckpointMismatch):
-        unpack(BLOB[:size], NET.architecture, "here")
+        unpack(BLOB[:size], ARCHITECTURE, "here")
 
 
 def test_no_safetensors_at_all() -> None:
     with pytest.raises(CheckpointMismatch):
-        unpack(b"\x80\x04" + b"pickle" * 20, NET.architecture, "here")
+        unpack(b"\x80\x04" + b"pickle" * 20, ARCHITECTURE, "here")
     for header in (
         b"[]",
         b"\xff\xfe",
@@ -54,13 +55,13 @@ def test_no_safetensors_at_all() -> None:
     ):
         blob = len(header).to_bytes(8, "little") + header
         with pytest.raises(CheckpointMismatch):
-            unpack(blob, NET.architecture, "here")
+            unpack(blob, ARCHITECTURE, "here")
 
 
 def test_file(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
     save(path, BLOB)
-    assert load(path, NET.architecture).keys() == NET.state_dict().keys()
+    assert load(path, ARCHITECTURE).keys() == NET.state_dict().keys()
     assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint.safetensors"]
     with pytest.raises(CheckpointMismatch, match="cannot be read"):
-        load(tmp_path / "none", NET.architecture)
+        load(tmp_path / "none", ARCHITECTURE)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch import nn
+import pytest
 
-from drlnet.policies import EpsilonGreedy
+from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 
 
-class Fixed(nn.Module):
-    def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        return torch.tensor([0.0, 2.0, 1.0]).expand(len(obs), 3)
+def policy(epsilons: list[float], seed: int = 0, **settings: object) -> EpsilonGreedy:
+    rng, size = np.random.default_rng(seed), len(epsilons)
+    made = EpsilonGreedy(
+        EpsilonGreedySettings(**settings),  # type: ignore[arg-type]
+        np.arange(size),
+        first=0,
+        total=size,
+        rng=rng,
+    )
+    made.epsilons = np.array(epsilons)
+    return made
 
 
 def act(epsilons: list[float], times: int, seed: int = 0) -> np.ndarray:
-    policy = EpsilonGreedy(Fixed(), 3, epsilons, np.random.default_rng(seed))
-    size = len(epsilons)
-    obs = np.zeros((size, 2), dtype=np.float32)
-    none = np.zeros(size, dtype=np.bool_)
-    return np.stack([policy.act(obs, none, np.arange(size))[0] for _ in range(times)])
+    chooses = policy(epsilons, seed)
+    values = np.tile([0.0, 2.0, 1.0], (len(epsilons), 1))
+    return np.stack([chooses.choose(values) for _ in range(times)])
 
 
 def test_each_stream_has_its_own_epsilon() -> None:
@@ -33,10 +38,13 @@ def test_same_seed_same_actions() -> None:
     assert np.array_equal(act([0.5] * 4, 50, seed=3), act([0.5] * 4, 50, seed=3))
 
 
-def test_extras_hold_q() -> None:
-    policy = EpsilonGreedy(Fixed(), 3, [0.0], np.random.default_rng(0))
-    action, state, extras = policy.act(
-        np.zeros((1, 2), np.float32), np.ones(1, np.bool_), np.zeros(1, np.int64), "carried"
-    )
-    assert action.tolist() == [1] and action.dtype == np.int64 and state == "carried"
-    assert extras["q"].tolist() == [[0.0, 2.0, 1.0]]
+def test_the_ladder_is_that_of_the_settings() -> None:
+    rng = np.random.default_rng(0)
+    ladders = [
+        EpsilonGreedy(
+            EpsilonGreedySettings(ladder=ladder), np.array([5, 6]), first=2, total=4, rng=rng
+        ).epsilons
+        for ladder in ("radical", "apex")
+    ]
+    assert ladders[0].tolist() != ladders[1].tolist()
+    assert ladders[1] == pytest.approx([0.4 ** (1 + 7 * 2 / 3), 0.4**8])

@@ -6,12 +6,11 @@ import os
 from typing import Any
 
 import pytest
-import torch
 from oracle import OracleClient, OracleTable
 from toy import TOY
 
-from drlnet.algos import find_algo
-from drlnet.config import ActorConfig, Config, DqnConfig, EnvConfig
+from drlnet.algos import make_algorithm
+from drlnet.config import Config, load
 from drlnet.envs import find_spaces
 from drlnet.errors import BadPriority, CheckpointMismatch, ConfigError, ReplayTimeout
 from drlnet.launch.signals import Stop
@@ -20,11 +19,15 @@ from drlnet.roles.actor import Actor
 
 
 def config(max_env_steps: int | None = None, **kwargs: Any) -> Config:
-    return Config(
-        env=EnvConfig(id=TOY, kwargs=kwargs),
-        algo=DqnConfig(hidden_sizes=(8,), n_step=2),
-        actor=ActorConfig(envs_per_actor=3, fetch_period_steps=5, max_env_steps=max_env_steps),
-    )
+    flags = {
+        "env.kwargs": kwargs,
+        "net.hidden_sizes": (8,),
+        "algo.n_step": 2,
+        "actor.envs_per_actor": 3,
+        "actor.fetch_period_steps": 5,
+        "actor.max_env_steps": max_env_steps,
+    }
+    return load(TOY, flags=flags)
 
 
 def started(made: Config) -> tuple[Actor, OracleClient]:
@@ -36,11 +39,9 @@ def started(made: Config) -> tuple[Actor, OracleClient]:
     return actor, client
 
 
-def publish(client: OracleClient, made: Config, hidden: tuple[int, ...] = (8,)) -> None:
-    torch.manual_seed(0)
-    algo = DqnConfig(hidden_sizes=hidden)
-    net = find_algo("dqn").make_net(algo, find_spaces(made.env.id))
-    client.publish(pack(net.state_dict(), net.architecture))
+def publish(client: OracleClient, made: Config) -> None:
+    algorithm = make_algorithm(made, find_spaces(made.env))
+    client.publish(pack(algorithm.learner("cpu", 0).params(), algorithm.architecture))
 
 
 def replay(client: OracleClient) -> OracleTable:
@@ -74,7 +75,7 @@ def test_rewards_that_are_no_numbers_are_named(monkeypatch: pytest.MonkeyPatch) 
         raise BadPriority("priority 0 is nan")
 
     actor, _ = started(config())
-    monkeypatch.setattr(actor._writer, "add_items", add_items)
+    monkeypatch.setattr(actor._writers["replay"], "add_items", add_items)
     with pytest.raises(BadPriority, match=f"{TOY} gives rewards"):
         for _ in range(6):
             actor.tick()
@@ -112,7 +113,7 @@ def test_its_environments_end_even_when_the_server_is_gone(
 
 def test_params_of_another_architecture() -> None:
     actor, client = started(config())
-    publish(client, config(), hidden=(16,))
+    publish(client, load(TOY, sets=["net.hidden_sizes=[16]"]))
     with pytest.raises(CheckpointMismatch, match="version 2"):
         for _ in range(5):
             actor.tick()

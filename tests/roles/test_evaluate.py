@@ -14,12 +14,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import nn
 from toy import TOY, Toy
 
-from drlnet.algos import find_algo
-from drlnet.config import Config, DqnConfig, EnvConfig, EvalConfig
+from drlnet.algos import Algorithm, make_algorithm
+from drlnet.algos.dqn import GreedyQ
+from drlnet.config import Config, EnvConfig, load
 from drlnet.envs import find_spaces, make_envs
 from drlnet.errors import CheckpointMismatch, ConfigError
 from drlnet.nets.params import pack, save
-from drlnet.roles.evaluate import evaluate, evaluate_checkpoint, greedy, play
+from drlnet.roles.evaluate import evaluate, evaluate_checkpoint, play
 
 
 class Second(nn.Module):
@@ -44,29 +45,28 @@ def returns_alone(seed: int, episodes: int) -> list[float]:
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_each_environment_plays_its_quota(mode: AutoresetMode) -> None:
-    envs, spaces = make_envs(TOY, 3, autoreset_mode=mode)
-    found = play(envs, greedy(Second(), spaces, 3), quota=4, seed=11, env_id=TOY)
+    envs, _ = make_envs(TOY, 3, autoreset_mode=mode)
+    found = play(envs, GreedyQ(Second()), quota=4, seed=11, env_id=TOY)
     envs.close()
     expected = [value for i in range(3) for value in returns_alone(11 + i, 4)]
     assert found.returns == pytest.approx(expected, rel=1e-5)
 
 
-def config(**evaluation: int) -> Config:
-    return Config(
-        env=EnvConfig(id="CartPole-v1", vectorization="vector_entry_point"),
-        algo=DqnConfig(hidden_sizes=(8,)),
-        eval=dataclasses.replace(EvalConfig(num_envs=5), **evaluation),
-    )
+def config(*sets: str) -> Config:
+    return load("CartPole-v1", sets=["net.hidden_sizes=[8]", "eval.num_envs=5", *sets])
 
 
-def net_of(made: Config) -> nn.Module:
-    return find_algo("dqn").make_net(made.algo, find_spaces(made.env.id))
+def algorithm_of(made: Config) -> Algorithm[Any]:
+    return make_algorithm(made, find_spaces(made.env))
+
+
+def params_of(made: Config) -> Any:
+    return algorithm_of(made).learner("cpu", 0).params()
 
 
 def test_deterministic_and_other_seeds_for_another_purpose() -> None:
-    torch.manual_seed(0)
     made = config()
-    params = net_of(made).state_dict()
+    params = params_of(made)
     gate = evaluate(made, params, 20, "gate")
     assert gate == evaluate(made, params, 20, "gate") and len(gate.returns) == 20
     assert gate.returns != evaluate(made, params, 20, "confirm").returns
@@ -74,8 +74,8 @@ def test_deterministic_and_other_seeds_for_another_purpose() -> None:
 
 
 def test_a_time_limit_counts_as_never_ended() -> None:
-    made = config(max_episode_steps=5)
-    found = evaluate(made, net_of(made).state_dict(), 10)
+    made = config("eval.max_episode_steps=5")
+    found = evaluate(made, params_of(made), 10)
     assert found.never_ended == 10 and found.returns == [5.0] * 10
 
 
@@ -107,8 +107,8 @@ def test_a_vector_form_without_a_limit_is_given_up_and_begun_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gym.spec(TOY), "vector_entry_point", Endless)
-    envs, spaces = make_envs(TOY, 4, vectorization="vector_entry_point", longest_episode=10)
-    found = play(envs, greedy(Second(), spaces, 4), quota=2, seed=0, env_id=TOY)
+    envs, _ = make_envs(TOY, 4, vectorization="vector_entry_point", longest_episode=10)
+    found = play(envs, GreedyQ(Second()), quota=2, seed=0, env_id=TOY)
     assert found.returns == [10.0, 10.0, 3.0, 3.0] * 2
     assert found.never_ended == 4
 
@@ -116,13 +116,16 @@ def test_a_vector_form_without_a_limit_is_given_up_and_begun_anew(
 def test_a_crash_is_the_environments() -> None:
     made = dataclasses.replace(config(), env=EnvConfig(id=TOY, kwargs={"crash_at": 1}))
     with pytest.raises(ConfigError, match=f"{TOY} crashed in an evaluation: RuntimeError: the toy"):
-        evaluate(made, net_of(made).state_dict(), 10)
+        evaluate(made, params_of(made), 10)
 
 
 def test_checkpoint_of_another_architecture(tmp_path: Path) -> None:
-    net = net_of(config())
-    save(tmp_path / "c", pack(net.state_dict(), net.architecture))
+    save(tmp_path / "c", pack(params_of(config()), algorithm_of(config()).architecture))
     assert len(evaluate_checkpoint(config(), tmp_path / "c", 5).returns) == 5
-    other = dataclasses.replace(config(), algo=DqnConfig(hidden_sizes=(16,)))
     with pytest.raises(CheckpointMismatch):
-        evaluate_checkpoint(other, tmp_path / "c", 5)
+        evaluate_checkpoint(config("net.hidden_sizes=[16]"), tmp_path / "c", 5)
+
+
+def test_an_evaluation_that_takes_too_long_counts_what_has_ended() -> None:
+    found = evaluate(config(), params_of(config()), 100, max_seconds=1e-9)
+    assert found.returns == [] and np.isnan(found.mean) and found.planned == 100

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from oracle import OracleClient, OracleTable
+from oracle import OracleClient
 from torch import nn
 
+from drlnet.algos import TABLE, make_algorithm
 from drlnet.config import Config, load
 from drlnet.envs import find_spaces
 from drlnet.errors import BadPriority, SessionLost
@@ -24,13 +25,16 @@ from drlnet.nets.params import read_metadata
 from drlnet.roles import gate, learn
 from drlnet.roles.evaluate import Evaluation
 from drlnet.roles.learn import Learning
-from drlnet.roles.table import open_table
+from drlnet.roles.tables import open_tables
 
-SETS = ["replay.batch_size=16", "learner.publish_period=4", "learner.eval_period=5"]
+SETS = ["replay.batch_size=16", "learner.publish_period=4", "eval.period=5"]
 
 
-def config(folder: Path, *sets: str) -> Config:
-    flags = {"run.folder": str(folder), "run.seed": 1000}
+def config(folder: Path, *sets: str, serial: bool = True) -> Config:
+    """serial: the learner evaluates its params itself, at its period."""
+    flags = {"run.folder": str(folder), "run.seed": 1000, "run.serial": serial or None}
+    if not any("max_learner_steps" in text for text in sets):
+        flags["run.max_learner_steps"] = 10_000
     return load("CartPole-v1", flags=flags, sets=[*SETS, *sets])
 
 
@@ -38,7 +42,7 @@ def learning(made: Config, stop: Stop | None = None) -> tuple[Learning, OracleCl
     client = OracleClient()
     folder = RunFolder.create(made)
     begun = Learning(made, client, folder, stop or Stop())  # type: ignore[arg-type]
-    fill(begun.table)
+    fill(begun.tables[TABLE])
     return begun, client
 
 
@@ -58,27 +62,29 @@ def fill(table: Any) -> None:
 
 def steps(begun: Learning, count: int) -> list[np.ndarray]:
     updates: list[np.ndarray] = []
+    table = begun.tables[TABLE]
 
     def update(keys: Any, priorities: Any) -> None:
         assert len(keys) == len(priorities) == 16 and np.isfinite(priorities).all()
         updates.append(priorities)
 
+    table.update_priorities = update  # type: ignore[method-assign, assignment]
     for _ in range(count):
-        begun.step(begun.table.sample(16), update)
+        begun.step({TABLE: table.sample(16)})
         if begun.finished(False):
             break
     return updates
 
 
 def fixed_returns(monkeypatch: pytest.MonkeyPatch, means: dict[str, list[float]]) -> None:
-    def evaluate(_config: Config, _params: Any, episodes: int, purpose: str) -> Evaluation:
-        return Evaluation([means[purpose].pop(0)] * episodes, 0)
+    def evaluate(_config: Config, _params: Any, episodes: int, purpose: str, _: Any) -> Evaluation:
+        return Evaluation([means[purpose].pop(0)] * episodes, 0, episodes)
 
     monkeypatch.setattr(gate, "evaluate", evaluate)
 
 
 def test_publishes_at_its_period(tmp_path: Path) -> None:
-    begun, client = learning(config(tmp_path / "r", "learner.eval_period=1000"))
+    begun, client = learning(config(tmp_path / "r", "eval.period=1000"))
     assert client.params is not None and client.params[0] == 1  # before the first batch
     assert len(steps(begun, 9)) == 9
     assert client.params[0] == 3
@@ -134,12 +140,13 @@ def test_gate_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for value in range(4):
         net = nn.Linear(1, 1)
         nn.init.constant_(net.weight, value)
-        assert not looked.look(net, value)
-        assert looked.best_params is not None
-        kept.append(float(looked.best_params["weight"]))
+        assert not looked.look(net.state_dict(), value)
+        assert looked.best is not None
+        kept.append(float(looked.best.params["weight"]))
     # 490 in one look does not replace 350 in two: the first look is what luck can pass.
     assert kept == [0, 0, 2, 2]
-    assert (looked.best_mean, looked.best_steps) == (350.0, 2)
+    assert looked.best is not None
+    assert (looked.best.mean, looked.best.learner_steps) == (350.0, 2)
 
 
 class LosingClient(OracleClient):
@@ -158,12 +165,10 @@ class LosingClient(OracleClient):
 def test_what_was_learned_outlives_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        OracleTable, "update_priorities_async", OracleTable.update_priorities, raising=False
-    )
-    made = config(tmp_path / "r", "learner.report_interval_s=1e-9", "replay.prefetch=1")
+    made = config(tmp_path / "r", "learner.report_interval_s=1e-9", serial=False)
     client = LosingClient()
-    fill(open_table(client, made, find_spaces("CartPole-v1")))  # type: ignore[arg-type]
+    algorithm = make_algorithm(made, find_spaces(made.env))
+    fill(open_tables(client, algorithm)[TABLE])  # type: ignore[arg-type]
     monkeypatch.setattr(learn, "reach", lambda *_: client)
     with pytest.raises(SessionLost), Stop() as stop:
         learn.learn(made, client.address, RunFolder.create(made), stop, print)
@@ -204,32 +209,24 @@ def test_stages_add_up_to_the_time_since_start(tmp_path: Path) -> None:
 
 def test_diverged_params_are_named(tmp_path: Path) -> None:
     begun, _ = learning(config(tmp_path / "r"))
-    nn.init.constant_(next(begun._learner.online.parameters()), np.nan)
+    nn.init.constant_(next(iter(begun._learner.params().values())), np.nan)
 
     def update(_keys: Any, priorities: Any) -> None:
         assert np.isnan(priorities).all()
         raise BadPriority("priority 0 is nan")
 
+    table = begun.tables[TABLE]
+    table.update_priorities = update  # type: ignore[method-assign, assignment]
     with pytest.raises(BadPriority, match="params have diverged") as info:
-        begun.step(begun.table.sample(16), update)
-    assert "learning_rate" in info.value.remedy
-
-
-def test_importance_exponent_is_annealed(tmp_path: Path) -> None:
-    made = config(tmp_path / "r", "replay.importance_anneal_steps=4", "learner.eval_period=1000")
-    begun, _ = learning(made)
-    exponents = []
-    for _ in range(6):
-        exponents.append(begun._importance_exponent())
-        steps(begun, 1)
-    assert exponents == pytest.approx([0.4, 0.55, 0.7, 0.85, 1.0, 1.0])
+        begun.step({TABLE: table.sample(16)})
+    assert "learning rate" in info.value.remedy
 
 
 def test_same_seed_same_params(tmp_path: Path) -> None:
     blobs = []
     for name in ("a", "b"):
         torch.manual_seed(len(name))
-        begun, client = learning(config(tmp_path / name, "learner.eval_period=1000"))
+        begun, client = learning(config(tmp_path / name / "r", "eval.period=1000"))
         steps(begun, 8)
         assert client.params is not None
         blobs.append(client.params[1])

@@ -52,7 +52,7 @@ def test_what_was_learned_before_an_error_is_kept(
 
     monkeypatch.setattr(gate, "evaluate", evaluate)
     flags = {"run.serial": True, "run.folder": str(tmp_path / "a")}
-    config = load("CartPole-v1", flags=flags, sets=[*SETS, "learner.eval_period=20"])
+    config = load("CartPole-v1", flags=flags, sets=[*SETS, "eval.period=20"])
     made = RunFolder.create(config)
     with pytest.raises(ConfigError, match="no display"):
         serial(config, made, Stop())

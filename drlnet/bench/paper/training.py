@@ -7,7 +7,10 @@ import torch
 from torch import nn
 
 from drlnet.bench.paper.access import Access, Replay, layout_of
-from drlnet.nets import Adam, Mlp
+from drlnet.nets.adam import Adam
+from drlnet.nets.mlp import Mlp
+from drlnet.nets.q_net import QNet
+from drlnet.nets.settings import MlpSettings
 
 _INPUTS, _ACTIONS = 1764, 6  # of an item's bytes, evenly chosen: what a pooling layer would leave
 
@@ -27,8 +30,10 @@ class Trainer:
         self._items = torch.from_numpy(items)[:, :: max(1, item_bytes // _INPUTS)]
         self._keys = np.frombuffer(self._out, np.uint64, batch, layout["keys"])
         width = self._items.shape[1]
-        self._net = Mlp((width,), _ACTIONS, (128,), dueling=False)
-        self._target = Mlp((width,), _ACTIONS, (128,), dueling=False)
+        self._net, self._target = (
+            QNet(Mlp(MlpSettings(hidden_sizes=(128,)), (width,)), _ACTIONS, dueling=False)
+            for _ in range(2)
+        )
         self._optimiser = Adam(self._net.parameters(), 1e-3, 1e-8, fused=False)
 
     def step(self, replay: Replay) -> None:

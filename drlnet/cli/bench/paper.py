@@ -90,7 +90,8 @@ def paper(
     if role == "server":
         from drlnet.cli.serve import serve
 
-        serve(listen=[server], poll=poll, insecure=insecure, json=json, debug=debug)
+        flags = {"server.listen": [server], "server.poll": poll, "server.insecure": insecure}
+        serve(flags=flags, json=json, debug=debug)
         return
     if role == "learner" and layouts == "a" and not insecure:
         from drlnet.config.checks import require_loopback
