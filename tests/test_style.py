@@ -18,10 +18,10 @@ LAYERS = [
     ["dashboard", "bench", "doctor", "plots"],
     ["launch"],
     ["roles"],
-    ["algos", "policies"],
-    ["envs", "nets"],
+    ["algos"],
+    ["adders", "policies", "nets", "envs"],
     ["client"],
-    ["metrics", "config", "native", "errors"],
+    ["metrics", "config", "native", "errors", "lazy"],
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 

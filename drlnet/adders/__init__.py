@@ -1,6 +1,11 @@
-"""Adders: which rows become items, and with which first priority; one file each."""
+"""Adders: which columns and items a kind of experience has, and which rows become items."""
 
 from drlnet.adders.items import Items
-from drlnet.adders.n_step_errors import NStepErrors
+from drlnet.adders.n_step import (
+    NStepErrors,
+    transition_columns,
+    transition_item,
+    transition_row,
+)
 
-__all__ = ["Items", "NStepErrors"]
+__all__ = ["Items", "NStepErrors", "transition_columns", "transition_item", "transition_row"]

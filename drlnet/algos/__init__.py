@@ -14,7 +14,6 @@ from drlnet.algos.contract import (
     Learner,
     Params,
     Player,
-    Streams,
     TableSettings,
 )
 from drlnet.config import AlgoSettings, Config, PolicySettings, plugins, setting, setting_from
@@ -44,7 +43,6 @@ __all__ = [
     "Params",
     "Player",
     "PolicySettings",
-    "Streams",
     "TableSettings",
     "make_algorithm",
     "setting",

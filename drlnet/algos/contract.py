@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
 
     from drlnet.client import Batch
-    from drlnet.envs import EnvSpaces, Rows
+    from drlnet.envs import EnvSpaces, Rows, Streams
 
 TABLE = "replay"
 """The name of an algorithm's table, where it has only one."""
@@ -47,16 +47,6 @@ class TableSettings:
     prefetch: int = 2  # batches that the learner asks for ahead
     sampler: Sampler = field(default_factory=Sampler)
     limiter: Limiter = field(default_factory=Limiter)
-
-
-@dataclass(frozen=True)
-class Streams:
-    """The streams that an agent plays: one for each of its M environments."""
-
-    ordinals: npt.NDArray[np.int64]  # [M], leased: what they are when actors join and leave
-    first: int  # the place of the first one among all, for actors that are numbered
-    total: int  # of all actors, as the settings plan them
-    rng: np.random.Generator  # for exploration
 
 
 @dataclass(frozen=True)

@@ -25,23 +25,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from drlnet.adders import Items, NStepErrors
+from drlnet.adders import (
+    Items,
+    NStepErrors,
+    transition_columns,
+    transition_item,
+    transition_row,
+)
 from drlnet.algos.contract import (
     TABLE,
     Algorithm,
     Columns,
     Learned,
     Params,
-    Streams,
     TableSettings,
 )
-from drlnet.client import Batch, Column, Item, View, importance_weights
+from drlnet.client import Batch, importance_weights
 from drlnet.config import AlgoSettings, setting
 from drlnet.lazy import torch
 from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 
 if TYPE_CHECKING:
-    from drlnet.envs import Rows
+    from drlnet.envs import Rows, Streams
 
 Tensors = dict[str, "torch.Tensor"]
 
@@ -83,26 +88,14 @@ class Dqn(Algorithm[DqnSettings]):
         return f"{super().architecture} dueling={str(self.settings.dueling).lower()}"
 
     def tables(self) -> Mapping[str, TableSettings]:
-        """One table of n-step items. reward and discount of a row arrived with its observation."""
-        n = self.settings.n_step
-        columns = {
-            "obs": Column(self.spaces.obs_dtype, self.spaces.obs_shape),
-            "action": Column("int32"),
-            "reward": Column("float32"),
-            "discount": Column("float32"),
+        """One table of n-step transitions."""
+        return {
+            TABLE: self.replay(
+                transition_columns(self.spaces),
+                transition_item(self.settings.n_step),
+                priority_exponent=self.settings.priority_exponent,
+            )
         }
-        item = Item(
-            views={
-                "obs": View("obs", 0),
-                "next_obs": View("obs", n, from_end=True),
-                "action": View("action", 0),
-                "reward": View("reward", (1, n), pad="zero"),
-                "discount": View("discount", (1, n), pad="zero"),
-            },
-            boundary="stop",
-        )
-        exponent = self.settings.priority_exponent
-        return {TABLE: self.replay(columns, item, priority_exponent=exponent)}
 
     def q_net(self) -> torch.nn.Module:
         """The Q network; its initial params follow from torch's seed."""
@@ -152,11 +145,8 @@ class DqnAgent(GreedyQ):
 
     def __init__(self, algo: Dqn, streams: Streams):
         super().__init__(algo.q_net())
-        self._policy = EpsilonGreedy(
-            algo.config.policy, streams.ordinals, streams.first, streams.total, streams.rng
-        )
-        settings = algo.settings
-        self._errors = NStepErrors(len(streams.ordinals), settings.n_step, settings.gamma)
+        self._policy = EpsilonGreedy(algo.config.policy, streams)
+        self._errors = NStepErrors(streams.count, algo.settings.n_step, algo.settings.gamma)
 
     def act(  # type: ignore[override]
         self, rows: Rows
@@ -164,12 +154,7 @@ class DqnAgent(GreedyQ):
         """Actions [M], and the rows' columns; a LAST row's action is 0."""
         self._rows, self._values = rows, self.values(rows)
         action = self._policy.choose(self._values)
-        self._columns: Columns = {
-            "obs": rows.obs,
-            "action": np.where(rows.last, 0, action).astype(np.int32),
-            "reward": rows.reward,
-            "discount": np.where(rows.terminated, np.float32(0), np.float32(1)),
-        }
+        self._columns = transition_row(rows, action)
         return action, {TABLE: self._columns}
 
     def items(self, steps: Mapping[str, npt.NDArray[np.int64]]) -> Mapping[str, Items]:

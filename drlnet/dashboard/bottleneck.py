@@ -284,7 +284,7 @@ RULES: tuple[Rule, ...] = (
         lambda f: (
             f"learner spends {percent(f.stage(f.learners, 'evaluate'))} of its time on evaluation"
         ),
-        "raise learner.eval_period, or lower eval.gate_episodes",
+        "raise eval.period, or lower eval.gate_episodes",
     ),
     Rule(
         "publishing",

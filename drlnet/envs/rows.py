@@ -41,6 +41,21 @@ class Rows:
     mask: Bools | None = None  # [M], the environments that have a row here; None: all
 
 
+@dataclass(frozen=True)
+class Streams:
+    """The streams that an agent plays: one for each of its M environments."""
+
+    ordinals: npt.NDArray[np.int64]  # [M], leased: the same when other actors join and leave
+    first: int  # the place of the first one among all, for actors that are numbered
+    total: int  # of all actors, as the settings plan them
+    rng: np.random.Generator  # for exploration
+
+    @property
+    def count(self) -> int:
+        """M."""
+        return len(self.ordinals)
+
+
 class RowEnv:
     """A vector environment of any autoreset mode that yields `Rows`.
 

@@ -74,7 +74,7 @@ def _failure(words: bytes, code: int, run: RunFolder) -> DrlnetError:
         name, cause, remedy = json.loads(words)
         kinds = {error.__name__: error for error in all_errors()}
         return kinds[name](f"evaluator: {cause}", remedy)
-    return RoleFailed(f"evaluator ended with exit code {code}", f"see {run.path}/evaluator.log")
+    return RoleFailed(f"evaluator ended with exit code {code}", f"see {run.evaluator_log_path}")
 
 
 def _child(
@@ -89,7 +89,7 @@ def _child(
     code = 1
     try:
         die_with(parent)
-        log = os.open(run.path / "evaluator.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        log = os.open(run.evaluator_log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         for stream in (1, 2):
             os.dup2(log, stream)
         with Stop() as stop:

@@ -220,7 +220,7 @@ CATALOG: tuple[Metric, ...] = (
             "goal_reached",
             "gauge",
             "",
-            "1 where two evaluations of the same params reached run.goal",
+            "1 where the newest params reached run.goal, twice",
         ),
     ),
 )

@@ -31,6 +31,7 @@ class RunFolder:
         self.tensorboard_path = path / "tensorboard"
         self.checkpoint_path = path / "checkpoint.safetensors"
         self.best_path = path / "best.safetensors"  # the evaluator's, while the run goes on
+        self.evaluator_log_path = path / "evaluator.log"
         self.result_path = path / "result.json"
         # By create(): not taken over from who planned the run, nor a folder that was there.
         self._wrote_config = self._made_folder = False
@@ -88,7 +89,7 @@ class RunFolder:
 
     def discard_unused(self) -> None:
         """Takes back what create() has made, unless something of a run has come into it since."""
-        made = (self.config_path, self.facts_path, self.metrics_path)
+        made = (self.config_path, self.facts_path, self.metrics_path, self.evaluator_log_path)
         there = set(self.path.iterdir())
         recorded = self.metrics_path in there and self.metrics_path.stat().st_size
         if there - set(made) or recorded or not self._wrote_config:

@@ -46,7 +46,7 @@ def learning(runs: Sequence[Run], over: Over = "both") -> Figure:
         if not lines:
             raise RunFolderError(
                 "none of these runs has been evaluated yet",
-                "plot after the gate's first look (learner.eval_period steps)",
+                "plot after the gate's first look (eval.period steps)",
             )
         figure.lines(
             panel,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from drlnet.config import PolicySettings, setting
 from drlnet.policies.ladder import epsilon_ladder
+
+if TYPE_CHECKING:
+    from drlnet.envs import Streams
 
 
 @dataclass(frozen=True)
@@ -26,27 +29,20 @@ class EpsilonGreedySettings(PolicySettings):
 class EpsilonGreedy:
     """Chooses the best action, except with probability epsilon[stream] a uniformly random one.
 
-    ordinals [M], first, total, rng: see drlnet.algos.Streams. Not thread-safe.
+    Draws from the streams' generator. Not thread-safe.
     """
 
-    def __init__(
-        self,
-        settings: PolicySettings,
-        ordinals: npt.NDArray[np.int64],
-        first: int,
-        total: int,
-        rng: np.random.Generator,
-    ):
+    def __init__(self, settings: PolicySettings, streams: Streams):
         assert isinstance(settings, EpsilonGreedySettings)
         apex = settings.ladder == "apex"
         self.epsilons = epsilon_ladder(
-            first + np.arange(len(ordinals)) if apex else ordinals,
+            streams.first + np.arange(streams.count) if apex else streams.ordinals,
             base=settings.epsilon_base,
             exponent=settings.epsilon_exponent,
             ladder=settings.ladder,
-            total=total,
+            total=streams.total,
         )
-        self._rng = rng
+        self._rng = streams.rng
         self._greedy = not self.epsilons.any()
 
     def choose(self, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from drlnet.algos import Agent, Params, Streams, make_algorithm
+from drlnet.algos import Agent, Params, make_algorithm
 from drlnet.client import Client, Writer
 from drlnet.config import Config
-from drlnet.envs import Rows, crashed, make_envs, ticks
+from drlnet.envs import Rows, Streams, crashed, make_envs, ticks
 from drlnet.errors import BadPriority, ReplayTimeout
 from drlnet.metrics.process import process_figures
 from drlnet.metrics.stages import Rates, Stages

@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from drlnet.envs import Streams
 from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 
 
-def policy(epsilons: list[float], seed: int = 0, **settings: object) -> EpsilonGreedy:
+def policy(epsilons: list[float], seed: int = 0) -> EpsilonGreedy:
     rng, size = np.random.default_rng(seed), len(epsilons)
-    made = EpsilonGreedy(
-        EpsilonGreedySettings(**settings),  # type: ignore[arg-type]
-        np.arange(size),
-        first=0,
-        total=size,
-        rng=rng,
-    )
+    made = EpsilonGreedy(EpsilonGreedySettings(), Streams(np.arange(size), 0, size, rng))
     made.epsilons = np.array(epsilons)
     return made
 
@@ -42,7 +37,7 @@ def test_the_ladder_is_that_of_the_settings() -> None:
     rng = np.random.default_rng(0)
     ladders = [
         EpsilonGreedy(
-            EpsilonGreedySettings(ladder=ladder), np.array([5, 6]), first=2, total=4, rng=rng
+            EpsilonGreedySettings(ladder=ladder), Streams(np.array([5, 6]), 2, 4, rng)
         ).epsilons
         for ladder in ("radical", "apex")
     ]

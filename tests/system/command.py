@@ -23,7 +23,7 @@ DEADLINE_S = 60.0
 # The smallest training that still goes through every part.
 SMALL = [
     *("--set", "replay.min_size=200", "--set", "replay.capacity=5000"),
-    *("--set", "replay.batch_size=32", "--set", "algo.hidden_sizes=[16]"),
+    *("--set", "replay.batch_size=32", "--set", "net.hidden_sizes=[16]"),
     *("--set", "learner.report_interval_s=0.2", "--set", "eval.report_episodes=20"),
     *("--set", "eval.num_envs=20", "--set", "run.goal=none"),
     *("--set", "run.max_seconds=none"),

@@ -27,7 +27,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("records")
     ended = finished(
         folder, "run", "CartPole-v1", "--json", "--max-learner-steps", "400", "--num-actors", "2",
-        *SMALL, "--set", "learner.eval_period=100", "--set", "eval.gate_episodes=20",
+        *SMALL, "--set", "eval.period=100", "--set", "eval.gate_episodes=20",
     )  # fmt: skip
     assert ended.popen.returncode == 0, ended.text()
     return Path(ended.last_json()["run_dir"])

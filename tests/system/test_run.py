@@ -264,7 +264,7 @@ def test_a_disk_that_is_full_costs_what_it_would_hold_and_no_result(
     tmp_path: Path, hidden: str, unwritten: str
 ) -> None:
     args = ["run", "CartPole-v1", "--json", "--max-learner-steps", "100", *SMALL]
-    args += ["--set", f"algo.hidden_sizes={hidden}"]
+    args += ["--set", f"net.hidden_sizes={hidden}"]
     with command(tmp_path, *args, within=["prlimit", "--fsize=8192"]) as running:
         assert running.end() == errors.RunFolderError.exit_code, running.text()
     result, error = map(json.loads, running.out.decode().splitlines()[-2:])

@@ -24,7 +24,7 @@ ENV = "Slow-v0"
 WITH_ENV = [sys.executable, str(Path(__file__).with_name("slow_env.py"))]
 SETTINGS = [
     *SMALL,
-    *("--set", "replay.samples_per_insert=16", "--set", "learner.eval_period=1000000000"),
+    *("--set", "replay.samples_per_insert=16", "--set", "eval.period=1000000000"),
     *("--set", "learner.publish_period=50"),
 ]
 

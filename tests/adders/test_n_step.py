@@ -9,9 +9,8 @@ from gymnasium.vector import AutoresetMode
 from oracle import OracleTable
 from toy import TOY
 
-from drlnet.adders import NStepErrors
-from drlnet.algos import TABLE, dqn, make_algorithm
-from drlnet.config import load
+from drlnet.adders import NStepErrors, transition_columns, transition_item, transition_row
+from drlnet.algos import dqn
 from drlnet.envs import make_envs, ticks
 
 
@@ -20,10 +19,8 @@ from drlnet.envs import make_envs, ticks
 @pytest.mark.parametrize("n", [1, 3, 5])
 def test_every_item_once_with_its_own_error(n: int, longest: int, mode: AutoresetMode) -> None:
     num_envs, num_actions = 3, 4
-    config = load(sets=[f"algo.n_step={n}", "algo.gamma=0.9"])
     envs, spaces = make_envs(TOY, num_envs, kwargs={"longest": longest}, autoreset_mode=mode)
-    made = make_algorithm(config, spaces).tables()[TABLE]
-    table = OracleTable(made.columns, made.item, capacity=10_000)
+    table = OracleTable(transition_columns(spaces), transition_item(n), capacity=10_000)
     writer = table.writer(num_envs)
     errors = NStepErrors(num_envs, n, 0.9)
     rng = np.random.default_rng(n + longest)
@@ -33,12 +30,7 @@ def test_every_item_once_with_its_own_error(n: int, longest: int, mode: Autorese
         for rows in ticks(step):
             q = rng.normal(size=(num_envs, num_actions)).astype(np.float32)
             action = rng.integers(num_actions, size=num_envs)
-            columns = {
-                "obs": rows.obs,
-                "action": np.where(rows.last, 0, action).astype(np.int32),
-                "reward": rows.reward,
-                "discount": np.where(rows.terminated, np.float32(0), np.float32(1)),
-            }
+            columns = transition_row(rows, action)
             steps = writer.append(columns, rows.first, rows.last, rows.mask)
             for i in np.flatnonzero(steps >= 0):
                 q_of[i, int(steps[i])] = q[i]

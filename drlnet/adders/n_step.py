@@ -1,23 +1,68 @@
-"""An actor's initial priorities: the n-step TD errors of its own steps, once their future is known.
+"""n-step transitions: the columns of a row, the item that reads them, and items' first priorities.
 
-The equation is the learner's (see dqn), with the actor's own Q values in both places:
-
-    |R + gamma^m (d_1 ... d_m) max_a Q(o_{t+m}, a) - Q(o_t, a_t)|,  m = min(n, steps left)
+An item anchored at step t shows o_t, the action taken at it, and of the m = min(n, steps left)
+rows behind it the rewards, the discounts (0 where terminated) and the last observation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from drlnet.adders.items import Items
+from drlnet.client.specs import Column, Item, View
+
+if TYPE_CHECKING:
+    from drlnet.envs import EnvSpaces, Rows
+
+
+def transition_columns(spaces: EnvSpaces) -> dict[str, Column]:
+    """The columns of a row: reward and discount arrived with obs, action was taken at it."""
+    return {
+        "obs": Column(spaces.obs_dtype, spaces.obs_shape),
+        "action": Column("int32"),
+        "reward": Column("float32"),
+        "discount": Column("float32"),
+    }
+
+
+def transition_item(n: int) -> Item:
+    """What a learner reads of the rows t .. t + n of one stream."""
+    return Item(
+        views={
+            "obs": View("obs", 0),
+            "next_obs": View("obs", n, from_end=True),
+            "action": View("action", 0),
+            "reward": View("reward", (1, n), pad="zero"),
+            "discount": View("discount", (1, n), pad="zero"),
+        },
+        boundary="stop",
+    )
+
+
+def transition_row(rows: Rows, action: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
+    """The columns of M environments' rows, [M, ...] each; a LAST row's action is 0."""
+    return {
+        "obs": rows.obs,
+        "action": np.where(rows.last, 0, action).astype(np.int32),
+        "reward": rows.reward,
+        "discount": np.where(rows.terminated, np.float32(0), np.float32(1)),
+    }
 
 
 class NStepErrors:
-    """Follows M streams row by row. O(n M) memory and work; not thread-safe."""
+    """First priorities: the n-step TD errors of an actor's own steps, once their future is known.
+
+    The equation is the learner's (see drlnet.algos.dqn), with the actor's own Q values in both
+    places:
+
+        |R + gamma^m (d_1 ... d_m) max_a Q(o_{t+m}, a) - Q(o_t, a_t)|,  m = min(n, steps left)
+
+    Follows M streams row by row. O(n M) memory and work; not thread-safe.
+    """
 
     def __init__(self, num_streams: int, n_step: int, gamma: float):
         self._n = n_step
@@ -43,7 +88,7 @@ class NStepErrors:
         """Takes the rows just appended, returns the items that they complete.
 
         columns: reward, discount, action [M] as appended; steps: what append returned; q: the
-        actor's Q values of the rows' observations, [M, num_actions]; mask: who has a row.
+        actor's Q values of the rows' observations, [M, num_actions]; mask: the streams with a row.
         """
         has_row = np.ones(len(last), dtype=np.bool_) if mask is None else mask
         moved = self._open & has_row
