@@ -40,6 +40,7 @@ class TableSpec:
         batch: int,
         prefetch: int,
         append_burst: int,
+        max_times_sampled: int,
     ) -> None: ...
     def check(self) -> None: ...
     def layout(self, n: int) -> dict[str, object]: ...
@@ -74,6 +75,7 @@ class StreamWriter:
     leases: list[Lease]
     rows_stored: int
     items_created: int
+    items_refused: int
     def append(
         self,
         columns: Sequence[NDArray[Any]],

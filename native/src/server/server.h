@@ -98,7 +98,7 @@ class Server : private RequestHandler {
   void answer_readers();
 
   // Whether the limiter lets the peer's append in now, and nobody has waited for that longer.
-  bool lets_in(const Peer& peer, uint32_t table, uint64_t items);
+  bool lets_in(const Peer& peer, uint32_t table, const Append& append);
   // The table, or nullptr with the slot refused.
   Table* table_for(uint32_t index, Slot& slot);
   static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
