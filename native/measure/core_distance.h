@@ -3,6 +3,8 @@
 // bytes from one of them to the other.
 #pragma once
 
+#include <pthread.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -13,5 +15,8 @@ namespace drlnet::measure {
 // and ends after 50 where one is not. None where the thread may not run on `core`, or too little
 // was handed over in that time. Threading: any; no thread is left behind.
 std::optional<uint64_t> core_round_trip_ns(unsigned core);
+
+// Pins the thread. False where it may not run there.
+bool stay_on(pthread_t thread, unsigned core);
 
 }  // namespace drlnet::measure

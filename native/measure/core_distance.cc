@@ -1,6 +1,5 @@
 #include "measure/core_distance.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -22,14 +21,6 @@ struct Lines {
   alignas(128) std::atomic<uint64_t> back = 0;
   alignas(128) std::atomic<bool> ended = false;
 };
-
-bool stay_on(pthread_t thread, unsigned core) {
-  if (core >= CPU_SETSIZE) return false;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(core, &one);
-  return pthread_setaffinity_np(thread, sizeof one, &one) == 0;
-}
 
 void answer(Lines& lines) {
   for (uint64_t seen = 0; !lines.ended.load(std::memory_order_relaxed);) {
@@ -66,6 +57,14 @@ std::optional<uint64_t> quickest(Lines& lines) {
 }
 
 }  // namespace
+
+bool stay_on(pthread_t thread, unsigned core) {
+  if (core >= CPU_SETSIZE) return false;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  return pthread_setaffinity_np(thread, sizeof one, &one) == 0;
+}
 
 std::optional<uint64_t> core_round_trip_ns(unsigned core) {
   Lines lines;

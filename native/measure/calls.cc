@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <numeric>
 
 #include "base/assert.h"
 #include "base/random.h"
@@ -15,8 +16,32 @@ namespace drlnet::measure {
 namespace {
 
 constexpr uint64_t kSampleTimeoutNs = 10'000'000'000;
+constexpr uint64_t kNeverNs = 1'000'000'000'000'000;
 
 }  // namespace
+
+void fill(Client& client, uint32_t table, const TableSpec& spec, uint64_t rows) {
+  DRLNET_ASSERT(spec.columns.size() == 1 && rows % kFillStreams == 0);
+  Random random(0);
+  std::vector<std::byte> values(kFillStreams * spec.columns[0].bytes());
+  for (std::byte& value : values) value = static_cast<std::byte>(random.bits());
+  const std::array<const std::byte*, 1> columns = {values.data()};
+  std::array<int64_t, kFillStreams> streams{}, steps{};
+  std::iota(streams.begin(), streams.end(), 0);
+  std::array<float, kFillStreams> priorities{};
+  priorities.fill(1);
+  std::array<uint8_t, kFillStreams> first{}, last{};
+  first.fill(1);
+  StreamWriter writer(client, table, spec, client.lease(table, kFillStreams),
+                      {2 * kFillStreams, kNeverNs});
+  for (uint64_t row = 0; row < rows; row += kFillStreams) {
+    writer.append(columns, first, last, {}, steps);
+    writer.add_items(streams, steps, priorities);
+    writer.flush();
+    first.fill(0);
+  }
+  writer.release();
+}
 
 size_t pings(Client& client, size_t payload_bytes, const Loop& loop) {
   const std::vector<std::byte> payload(payload_bytes, std::byte{0x5a});

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "measure/core_distance.h"
 
 namespace drlnet::measure {
 namespace {
@@ -13,6 +14,12 @@ namespace {
 constexpr uint64_t kTimeoutNs = 10'000'000'000;
 constexpr size_t kErrors = 8192;
 constexpr size_t kPieceBytes = 256 * 1024;
+constexpr uint64_t kTurnNs = 1'000'000;  // of spinning for the other's round, before sleeping
+
+[[noreturn]] void throw_nothing_to_draw(const TableSpec& spec) {
+  throw Error(Status::config, "there is nothing to draw in table '" + spec.name + "'",
+              "append items before they are sampled");
+}
 
 template <typename T>
 std::span<const T> records_at(std::span<const std::byte> reply, uint64_t offset, uint32_t count) {
@@ -118,10 +125,7 @@ void StoreReplay::forget(uint64_t oldest) {
 
 void StoreReplay::draw(uint32_t batch, std::span<std::byte> out) {
   take_changes();
-  if (sampler_->size() == 0) {
-    throw Error(Status::config, "there is nothing to draw in table '" + spec_.name + "'",
-                "append items before they are sampled");
-  }
+  if (sampler_->size() == 0) throw_nothing_to_draw(spec_);
   slots_.resize(batch);
   probabilities_.resize(batch);
   drawn_.resize(batch);
@@ -135,20 +139,75 @@ void StoreReplay::update(std::span<const uint64_t> keys, std::span<const float> 
   client_.update_priorities(table_, keys, priorities);
 }
 
-LocalReplay::LocalReplay(Server& server, const TableSpec& spec) : Replay(spec), server_(server) {}
+LocalReplay::LocalReplay(const std::string& listen, Poll poll, const TableSpec& spec,
+                         std::optional<unsigned> core)
+    : Replay(spec), server_({{listen, "memory:"}, poll, 0}), rounds_(kTurnNs) {
+  thread_ = std::thread([this, poll, core] {
+    if (core) stay_on(pthread_self(), *core);
+    pump(poll);
+  });
+  try {
+    session_ = std::make_unique<Session>(
+        ClientOptions{server_.addresses().back(), "learner", kTimeoutNs, poll});
+    number_ = session_->open_table(spec);
+  } catch (...) {
+    join();
+    throw;
+  }
+}
+
+LocalReplay::~LocalReplay() {
+  session_.reset();
+  join();
+}
+
+void LocalReplay::join() {
+  stopping_ = true;
+  server_.stop();
+  thread_.join();
+}
+
+void LocalReplay::pump(Poll poll) {
+  uint64_t spin_until = 0;
+  while (!stopping_) {
+    bool moved = false;
+    {
+      const std::lock_guard round(rounds_);
+      try {
+        moved = server_.poll_once();
+      } catch (...) {
+        failure_ = std::current_exception();
+        return;
+      }
+    }
+    const uint64_t now = now_ns();
+    if (moved || spin_until == 0) spin_until = now + kSpinNs;
+    if (moved) continue;
+    if (poll == Poll::busy || (poll == Poll::adaptive && now < spin_until)) {
+      spin_pause();
+    } else {
+      server_.wait();
+      spin_until = 0;
+    }
+  }
+}
+
+template <typename Use>
+void LocalReplay::between_rounds(Use use) {
+  const std::lock_guard round(rounds_);
+  if (failure_) std::rethrow_exception(failure_);
+  use(server_.table(spec_.name));
+}
 
 void LocalReplay::draw(uint32_t batch, std::span<std::byte> out) {
-  server_.visit(spec_.name, [&](Table& table) {
-    if (table.may_sample(batch) != Wait::none) {
-      throw Error(Status::config, "there is nothing to draw in table '" + spec_.name + "'",
-                  "append items before they are sampled");
-    }
+  between_rounds([&](Table& table) {
+    if (table.may_sample(batch) != Wait::none) throw_nothing_to_draw(spec_);
     table.draw(batch, drawn_);
   });
   // In pieces, between which the server answers others, as it does between its own turns.
   for (size_t at = 0; at < out.size(); at += kPieceBytes) {
     const auto piece = out.subspan(at, std::min(kPieceBytes, out.size() - at));
-    server_.visit(spec_.name, [&](Table& table) {
+    between_rounds([&](Table& table) {
       if (!table.gather(drawn_, at, piece)) {
         throw Error(Status::sample_expired, "its rows were overwritten meanwhile", "sample again");
       }
@@ -157,7 +216,7 @@ void LocalReplay::draw(uint32_t batch, std::span<std::byte> out) {
 }
 
 void LocalReplay::update(std::span<const uint64_t> keys, std::span<const float> priorities) {
-  server_.visit(spec_.name, [&](Table& table) {
+  between_rounds([&](Table& table) {
     uint64_t applied = 0, stale = 0;
     DRLNET_ASSERT(table.update_priorities(keys, priorities, applied, stale) == Status::ok);
   });

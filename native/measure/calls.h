@@ -11,6 +11,17 @@
 
 namespace drlnet::measure {
 
+// The measuring side's session.
+class Session final : public Client {
+ public:
+  using Client::Client;
+};
+
+// Fills a table that has one column with random rows, an item of priority 1 on each: `rows` is a
+// multiple of kFillStreams, since as many streams append in turn.
+inline constexpr uint32_t kFillStreams = 64;
+void fill(Client& client, uint32_t table, const TableSpec& spec, uint64_t rows);
+
 size_t pings(Client& client, size_t payload_bytes, const Loop& loop);
 
 // One row of the table's only column and its item, in one request, until it is acknowledged. The

@@ -1,4 +1,4 @@
-#include "base/fair_mutex.h"
+#include "measure/fair_mutex.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@ namespace drlnet::test {
 TEST_CASE("nobody is kept out by who asks again and again, spinning or asleep") {
   for (const uint64_t held_ns : {uint64_t{0}, uint64_t{100'000}}) {
     CAPTURE(held_ns);
-    FairMutex mutex(20'000);
+    measure::FairMutex mutex(20'000);
     int turns = 0, kept_out = 0;  // guarded; of this thread
     std::atomic<int> waited_for = 0;
     std::thread greedy([&] {
@@ -34,7 +34,7 @@ TEST_CASE("nobody is kept out by who asks again and again, spinning or asleep") 
 }
 
 TEST_CASE("what it guards is one thread's at a time, and who waits is seen") {
-  FairMutex mutex(1000);
+  measure::FairMutex mutex(1000);
   int value = 0;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {

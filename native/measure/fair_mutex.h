@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-namespace drlnet {
+namespace drlnet::measure {
 
 class FairMutex {
  public:
@@ -49,4 +49,4 @@ class FairMutex {
   std::condition_variable turn_;
 };
 
-}  // namespace drlnet
+}  // namespace drlnet::measure

@@ -4,13 +4,19 @@
 // Threading: one thread. Errors: those of client and server.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
-#include "client/client.h"
+#include "measure/calls.h"
+#include "measure/fair_mutex.h"
 #include "measure/loop.h"
 #include "sampler/sampler.h"
 #include "server/server.h"
@@ -81,16 +87,36 @@ class StoreReplay final : public Replay {
   std::vector<uint64_t> drawn_;
 };
 
-// In the server's own process, beside the thread that runs it: between two of its rounds.
+// In the server's own process: a thread pumps the server, and this one uses the table between two
+// of its rounds. Actors reach the server at address().
 class LocalReplay final : public Replay {
  public:
-  LocalReplay(Server& server, const TableSpec& spec);
+  // Opens the table. core: where the server's thread runs. Throws Error(transport, config).
+  LocalReplay(const std::string& listen, Poll poll, const TableSpec& spec,
+              std::optional<unsigned> core);
+  ~LocalReplay() override;
   void update(std::span<const uint64_t> keys, std::span<const float> priorities) override;
+
+  std::string address() const { return server_.addresses().front(); }
+  // This process's own way in: to fill the table, and to meet actors.
+  Session& session() { return *session_; }
+  uint32_t table() const { return number_; }
 
  private:
   void draw(uint32_t batch, std::span<std::byte> out) override;
+  void pump(Poll poll);
+  void join();
+  // Calls use(table) between two rounds. Throws what the server's thread died of.
+  template <typename Use>
+  void between_rounds(Use use);
 
-  Server& server_;
+  Server server_;
+  FairMutex rounds_;
+  std::atomic<bool> stopping_ = false;
+  std::exception_ptr failure_;  // guarded by rounds_
+  std::thread thread_;
+  std::unique_ptr<Session> session_;
+  uint32_t number_ = 0;
   DrawnBatch drawn_;
 };
 
