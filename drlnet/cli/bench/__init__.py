@@ -6,7 +6,6 @@ import typer
 
 from drlnet.cli.bench import (
     distribution,
-    learning,
     paper,
     processes,
     replay,
@@ -24,7 +23,6 @@ commands.command("watch")(watch.watch)
 commands.command("transport")(transport.transport)
 commands.command("sampler")(sampler.sampler)
 commands.command("replay")(replay.replay)
-commands.command("learning")(learning.learning)
 commands.command("distribution")(distribution.distribution)
 
 for process in (
