@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import drlnet.native  # noqa: F401: the module below takes its table specifications
-
 try:
     from drlnet._measure import (
         Appender,

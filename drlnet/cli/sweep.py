@@ -71,7 +71,7 @@ def sweep(
 
     drlnet sweep CartPole-v1 --seeds 5 --set algo.n_step=1,3,5 --jobs 2
 
-    drlnet sweep Acrobot-v1 --set replay.sampler=prioritized,uniform --out runs/samplers
+    drlnet sweep Acrobot-v1 --set replay.sampler=prioritized,uniform --serial
     """
     from drlnet.errors import RoleFailed
     from drlnet.launch.sweep import Sweep, grid

@@ -1,5 +1,5 @@
-// A lock that is had in the order in which it was asked for: whoever gives it up and asks again
-// comes behind those who wait. Waiting threads spin for some time before they sleep.
+// A lock that threads get in the order in which they asked for it: a thread that gives it up and
+// asks again comes behind those that wait. Waiting threads spin for some time before they sleep.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ class FairMutex {
     if (sleepers_.load() == 0) return;
     {
       const std::lock_guard asleep(mutex_);
-    }  // who looks at serving_ now sleeps when we notify
+    }  // a thread that looks at serving_ now sleeps when we notify
     turn_.notify_all();
   }
 

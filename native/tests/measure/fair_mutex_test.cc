@@ -7,7 +7,7 @@
 
 namespace drlnet::test {
 
-TEST_CASE("nobody is kept out by who asks again and again, spinning or asleep") {
+TEST_CASE("a thread that asks again and again keeps no other out, spinning or asleep") {
   for (const uint64_t held_ns : {uint64_t{0}, uint64_t{100'000}}) {
     CAPTURE(held_ns);
     measure::FairMutex mutex(20'000);
@@ -33,7 +33,7 @@ TEST_CASE("nobody is kept out by who asks again and again, spinning or asleep") 
   }
 }
 
-TEST_CASE("what it guards is one thread's at a time, and who waits is seen") {
+TEST_CASE("what it guards is one thread's at a time, and waiting threads are seen") {
   measure::FairMutex mutex(1000);
   int value = 0;
   std::vector<std::thread> threads;
