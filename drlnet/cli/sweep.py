@@ -73,9 +73,14 @@ def sweep(
 
     drlnet sweep Acrobot-v1 --set replay.sampler=prioritized,uniform --serial
     """
-    from drlnet.errors import RoleFailed
+    from drlnet.errors import ConfigError, RoleFailed
     from drlnet.launch.sweep import Sweep, grid
 
+    if serial and max_seconds is not None:
+        raise ConfigError(
+            "--serial with --max-seconds: a clock would end two runs at different points",
+            "give --max-env-steps or --max-learner-steps instead",
+        )
     settings, common = grid(set_ or ())
     budgets = {
         "--algo": algo,
