@@ -4,7 +4,7 @@
 
 Actors sample from softmax(logits) and record log pi(a|o). An unroll is T steps and the observation
 behind them, over episodes' ends; each is drawn once. With V of the learner's newest params, d_t = 0
-where o_{t+1} terminated, and G_t cut (V(o_{t+1}) in place of G_{t+1}) where o_{t+1} ends its episode:
+where o_{t+1} terminated; the sum is cut (lambda = 0) where o_{t+1} ends its episode:
 
     G_t    = r_{t+1} + gamma d_{t+1} ((1 - lambda) V(o_{t+1}) + lambda G_{t+1})
     loss   = - min(rho A, clip(rho, 1 - eps, 1 + eps) A) + c_v (G - V)^2 - c_e H(pi),  A = G - V
