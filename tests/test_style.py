@@ -27,15 +27,16 @@ RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 
 # The native core, top to bottom: what each folder may include besides its own files.
 NATIVE_LAYERS: dict[str, set[str]] = {
-    "measure": {"base", "wire", "transport", "sampler", "replay", "session", "server", "client"},
-    "client": {"base", "wire", "session"},
-    "server": {"base", "wire", "replay", "session"},
-    "session": {"base", "wire", "transport"},
-    "replay": {"base", "wire", "sampler"},
-    "sampler": {"base", "wire"},
+    "measure": {"base", "spec", "wire", "transport", "sampler", "replay", "session", "server", "client"},
+    "client": {"base", "spec", "wire", "session"},
+    "server": {"base", "spec", "wire", "replay", "session"},
+    "session": {"base", "spec", "wire", "transport"},
+    "replay": {"base", "spec", "sampler"},
+    "sampler": {"base", "spec"},
     "dpdk": {"base", "transport"},
     "transport": {"base"},
-    "wire": {"base"},
+    "wire": {"base", "spec"},
+    "spec": {"base"},
     "base": set(),
 }
 

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "base/clock.h"
-#include "wire/wait.h"
+#include "spec/wait.h"
 
 namespace drlnet {
 namespace {

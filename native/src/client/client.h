@@ -15,9 +15,9 @@
 #include "base/function_ref.h"
 #include "base/poll.h"
 #include "base/wake_fd.h"
-#include "session/connection.h"
+#include "session/client/connection.h"
+#include "spec/sample_layout.h"
 #include "wire/messages.h"
-#include "wire/sample_layout.h"
 
 namespace drlnet {
 

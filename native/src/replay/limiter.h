@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "wire/table_spec.h"
-#include "wire/wait.h"
+#include "spec/table_spec.h"
+#include "spec/wait.h"
 
 namespace drlnet {
 

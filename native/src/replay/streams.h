@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "wire/messages.h"
+#include "spec/items.h"
 
 namespace drlnet {
 

@@ -24,9 +24,9 @@
 #include "replay/slot_bits.h"
 #include "replay/streams.h"
 #include "sampler/sampler.h"
-#include "wire/append.h"
-#include "wire/messages.h"
-#include "wire/sample_layout.h"
+#include "spec/append.h"
+#include "spec/items.h"
+#include "spec/sample_layout.h"
 
 namespace drlnet {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "wire/table_spec.h"
+#include "spec/table_spec.h"
 
 namespace drlnet {
 

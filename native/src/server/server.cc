@@ -174,10 +174,10 @@ void Server::retry() {
 uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   using Handler = uint16_t (Server::*)(Peer&, Slot&, std::span<const std::byte>);
   static constexpr std::array<Handler, kOperations> kHandlers = {
-      &Server::ping,       &Server::open_table,    &Server::lease,  &Server::resume,
-      &Server::release,    &Server::append,        &Server::sample, &Server::update_priorities,
-      &Server::publish,    &Server::fetch,         &Server::stats,  &Server::report,
-      &Server::read_items, &Server::new_priorities};
+#define DRLNET_OPERATION(name, lane) &Server::name,
+#include "wire/operations.def"
+#undef DRLNET_OPERATION
+  };
   return (this->*kHandlers[static_cast<size_t>(slot.operation)])(peer, slot, body);
 }
 

@@ -1,7 +1,7 @@
 // The client's side of a session: what is sent, when, and sent again.
 #include <algorithm>
 
-#include "session/connection.h"
+#include "session/client/connection.h"
 
 namespace drlnet {
 namespace {

@@ -1,4 +1,4 @@
-#include "wire/table_spec.h"
+#include "spec/table_spec.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "session/peer.h"
+#include "session/server/peer.h"
 
 #include <algorithm>
 #include <string_view>

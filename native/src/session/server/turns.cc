@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "session/sessions.h"
+#include "session/server/sessions.h"
 
 namespace drlnet {
 

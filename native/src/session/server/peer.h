@@ -14,9 +14,9 @@
 #include "base/metrics.h"
 #include "session/fragments.h"
 #include "session/traffic.h"
+#include "spec/wait.h"
 #include "transport/transport.h"
 #include "wire/frame.h"
-#include "wire/wait.h"
 
 namespace drlnet {
 

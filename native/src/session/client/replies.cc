@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/streaming_copy.h"
-#include "session/connection.h"
+#include "session/client/connection.h"
 #include "wire/messages.h"
 
 namespace drlnet {

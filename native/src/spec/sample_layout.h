@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "wire/table_spec.h"
+#include "spec/table_spec.h"
 
 namespace drlnet {
 

@@ -1,4 +1,4 @@
-#include "session/connection.h"
+#include "session/client/connection.h"
 
 #include <algorithm>
 #include <cmath>

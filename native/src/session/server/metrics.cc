@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "session/sessions.h"
+#include "session/server/sessions.h"
 
 namespace drlnet {
 namespace {

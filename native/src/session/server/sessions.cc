@@ -1,4 +1,4 @@
-#include "session/sessions.h"
+#include "session/server/sessions.h"
 
 #include <algorithm>
 #include <cstring>

@@ -14,7 +14,7 @@
 #include "base/metrics.h"
 #include "base/random.h"
 #include "session/outbox.h"
-#include "session/peer.h"
+#include "session/server/peer.h"
 
 namespace drlnet {
 

@@ -1,4 +1,4 @@
-#include "session/expected_fragments.h"
+#include "session/client/expected_fragments.h"
 
 namespace drlnet {
 

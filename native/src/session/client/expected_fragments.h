@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "session/destination.h"
+#include "session/client/destination.h"
 #include "session/fragments.h"
 #include "transport/expected.h"
 

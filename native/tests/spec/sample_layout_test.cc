@@ -1,4 +1,4 @@
-#include "wire/sample_layout.h"
+#include "spec/sample_layout.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // How sessions begin and end on the server's side.
 #include <algorithm>
 
-#include "session/sessions.h"
+#include "session/server/sessions.h"
 #include "wire/messages.h"
 
 namespace drlnet {

@@ -1,5 +1,5 @@
 // The client's side of a session: long replies, received where they belong.
-#include "session/connection.h"
+#include "session/client/connection.h"
 
 namespace drlnet {
 namespace {

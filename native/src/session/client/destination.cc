@@ -1,4 +1,4 @@
-#include "session/destination.h"
+#include "session/client/destination.h"
 
 #include <algorithm>
 #include <cstring>
