@@ -146,12 +146,3 @@ def test_top_level_holds_what_it_should() -> None:
     }
     # A virtual environment may have any name; it is one by its marker.
     assert not {name for name in strangers if not (ROOT / name / "pyvenv.cfg").exists()}
-
-
-def test_readme_lists_every_exit_code() -> None:
-    from drlnet.errors import DrlnetError, all_errors
-
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for error in all_errors():
-        if error is not DrlnetError:  # the root is raised for nothing of its own
-            assert f"| {error.exit_code} | `{error.__name__}` |" in readme
