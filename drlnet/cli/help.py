@@ -6,11 +6,14 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from drlnet.cli.options import DebugOption
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _LINK = re.compile(r"\[[^\]]+\]\((\w+)\.md\)")
@@ -72,13 +75,30 @@ def _show(text: str) -> None:
         print(text, end="")
         return
     from rich.console import Console
-    from rich.markdown import Markdown
 
-    # A link to another topic is a file in a checkout, and a command here.
-    text = _LINK.sub(r"`drlnet help \1`", text)
     # less: leave when all fits the screen, let colours pass. Another pager may not know them.
     os.environ.setdefault("LESS", "FRX")
     pager = os.environ.get("MANPAGER") or os.environ.get("PAGER") or "less"
     console = Console()
     with console.pager(styles="less" in pager and not console.no_color):
-        console.print(Markdown(text, hyperlinks=False))
+        # A link to another topic is a file in a checkout, and a command here.
+        console.print(drawn(_LINK.sub(r"`drlnet help \1`", text)))
+
+
+def drawn(text: str) -> RenderableType:
+    """A page of Markdown for rich to print."""
+    from rich.markdown import Markdown, TableElement
+
+    class Whole(TableElement):
+        """A table that breaks long words; rich would cut them."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for table in super().__rich_console__(console, options):
+                for column in getattr(table, "columns", ()):
+                    column.overflow = "fold"
+                yield table
+
+    class Page(Markdown):
+        elements: ClassVar = {**Markdown.elements, "table_open": Whole}
+
+    return Page(text, hyperlinks=False)
