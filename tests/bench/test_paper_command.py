@@ -14,6 +14,7 @@ from drlnet.bench.paper.phases import FINISHED
 from drlnet.errors import ConfigError, Insecure, TableMismatch
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) -> None:
     args = ("bench", "paper", "--quick", "--json", "--no-redis", "--transports", "udp")
     with command(tmp_path, *args, "--out", str(tmp_path)) as running:

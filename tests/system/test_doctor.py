@@ -151,6 +151,7 @@ def test_an_argument_that_dpdk_refuses(tmp_path: Path) -> None:
     assert "--nonsense" in ended.stderr
 
 
+@pytest.mark.exhaustive
 def test_what_a_run_needs_is_missing(tmp_path: Path) -> None:
     # A torch that cannot be imported, and few files: both in one go.
     (tmp_path / "torch.py").write_text("raise ImportError('libtorch.so: no such file')\n")
