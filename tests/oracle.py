@@ -104,7 +104,9 @@ class OracleTable:
     def add_item(self, stream: int, step: int, priority: float | None) -> None:
         row = self.streams[stream].rows[step]
         known = (stream, step) in self.items
-        if row.last or known or self._gone(row) or row.since_first % self.item.period:
+        stops = self.item.boundary == "stop"
+        counted = row.since_first if stops else row.step
+        if (row.last and stops) or known or self._gone(row) or counted % self.item.period:
             return
         if priority is None:
             priority = self.largest_priority

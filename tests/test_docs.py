@@ -27,7 +27,6 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "drlnet" / "docs"
 RECORDED = ROOT / "runs" / "results" / "README.md"  # its commands are those of their commits
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
-ARRIVING = {"sweep"}  # commands that another branch brings
 
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
@@ -99,7 +98,7 @@ def test_the_readme_lists_topics_and_commands() -> None:
     for name, line in help_command.topics().items():
         assert f"| [{name}](drlnet/docs/{name}.md) | {line} |" in readme
     rows = set(re.findall(r"^\| `drlnet (\w+)", readme, re.MULTILINE))
-    assert rows == {name for name, one in COMMANDS.items() if not one.hidden} | ARRIVING
+    assert rows == {name for name, one in COMMANDS.items() if not one.hidden}
 
 
 def commands_shown(text: str) -> Iterator[list[str]]:
@@ -118,7 +117,7 @@ def commands_shown(text: str) -> Iterator[list[str]]:
 def test_commands_shown_exist(path: Path) -> None:
     for words in commands_shown(path.read_text(encoding="utf-8")):
         name, *rest = words
-        if name in ARRIVING or not name.islower():  # COMMAND
+        if not name.islower():  # COMMAND
             continue
         command = COMMANDS[name]
         while rest and rest[0] in getattr(command, "commands", {}):

@@ -93,17 +93,21 @@ def test_imports_point_downward() -> None:
             if not module.startswith("drlnet.") or module in early:
                 continue
             target = module.split(".")[1]
-            if target not in {"__version__", "_native"} and RANK[target] < RANK[parts[0]]:
+            if (
+                target not in {"__version__", "_native", "_measure"}
+                and RANK[target] < RANK[parts[0]]
+            ):
                 upward.append(f"{relative(path)} imports {module}")
     assert not upward
 
 
-def test_only_native_imports_the_extension() -> None:
+def test_each_extension_has_one_importer() -> None:
+    importers = {"drlnet._native": "drlnet/native.py", "drlnet._measure": "drlnet/bench/measure.py"}
     assert not [
-        relative(path)
+        f"{relative(path)} imports {module}"
         for path in python_files()
-        if path.name != "native.py"
-        and any(module.startswith("drlnet._native") for module in modules_imported(parsed(path)))
+        for module in modules_imported(parsed(path))
+        if importers.get(module, relative(path)) != relative(path)
     ]
 
 
@@ -191,7 +195,7 @@ def test_english() -> None:
 def test_native_layers() -> None:
     """The core knows no Python, its lower folders nothing of the upper ones."""
     native = ROOT / "native"
-    for folder in [*(native / "src").iterdir(), native / "dpdk"]:
+    for folder in [*(native / "src").iterdir(), native / "dpdk", native / "measure"]:
         for path in folder.rglob("*.*"):
             text = path.read_text(encoding="utf-8")
             assert "Python.h" not in text, path

@@ -170,6 +170,7 @@ class Algorithm(ABC, Generic[S]):
                 min_size=replay.min_size,
                 samples_per_insert=replay.samples_per_insert,
                 error_buffer=replay.error_buffer or 0.0,
+                max_times_sampled=replay.max_times_sampled,
                 batch=replay.batch_size,
                 prefetch=replay.prefetch,
                 append_burst=self.config.append_burst,

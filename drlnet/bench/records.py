@@ -1,23 +1,30 @@
-"""What every benchmark writes: the machine, the command, and a record per measurement."""
+"""What every benchmark writes: the machine, the command, a record per measurement, and ratios.
+
+Ratios are taken round by round: a host may move its virtual machines' cores at any time, and what
+passes bytes between them then takes two or three times as long. Within a round both sides see much
+the same; medians over all rounds may come from different states.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from statistics import median
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from drlnet import __version__
-from drlnet.bench.distance import CoreDistance
+from drlnet.bench.machine import CoreDistance
 from drlnet.errors import cannot_write
 from drlnet.metrics.host import host_facts, source_commit
 from drlnet.metrics.whole import write_whole
 
 Key = tuple[str, str, str]  # subject, operation, workload
+ByRound = Mapping[int, float]  # a figure of each round, by its number
 
 
 class _OfAKey(Protocol):
@@ -100,17 +107,9 @@ class Record:
             tuple(map(Round, rounds, *by_round.T[:2].tolist(), means)),
         )
 
-    def p50_by_round(self) -> dict[int, float]:
-        """In microseconds, by the number of the round."""
-        return {round.number: round.p50_us for round in self.by_round}
-
-    def p99_by_round(self) -> dict[int, float]:
-        """The same of the 99th percentile."""
-        return {round.number: round.p99_us for round in self.by_round}
-
-    def mean_by_round(self) -> dict[int, float]:
-        """The same of the mean."""
-        return {round.number: round.mean_us for round in self.by_round}
+    def of_rounds(self, figure: Literal["p50_us", "p99_us", "mean_us"] = "p50_us") -> ByRound:
+        """That figure of each round, by the round's number."""
+        return {round.number: getattr(round, figure) for round in self.by_round}
 
     def to_dict(self) -> dict[str, Any]:
         """Without the fields that say nothing."""
@@ -164,3 +163,63 @@ class Records(Generic[M]):
             write_whole(path, f"{self.to_json(indent=1)}\n".encode())
         except OSError as error:
             raise cannot_write(path, error) from error
+
+
+@dataclass(frozen=True)
+class OfRounds:
+    """A figure that each round has: median, least and most."""
+
+    median: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(figures: Sequence[float]) -> OfRounds | None:
+        """None where there are no rounds."""
+        if not figures:
+            return None
+        return OfRounds(median(figures), min(figures), max(figures))
+
+    def lower(self) -> OfRounds:
+        """Of ratios: the shares by which they are below 1."""
+        return OfRounds(1 - self.median, 1 - self.high, 1 - self.low)
+
+
+def over(ours: ByRound, baseline: ByRound) -> OfRounds | None:
+    """Ours over the baseline's of the same round. None where no round has both."""
+    both = [number for number in ours if number in baseline]
+    return OfRounds.of([ours[number] / baseline[number] for number in both])
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A record's time over its baseline's, in the same workload: 4.0 takes four times as long.
+
+    The median of the rounds' ratios, the least and the most. Which times (p50, or the mean) and
+    which baseline is for the suite to say.
+    """
+
+    subject: str
+    op: str
+    workload: str
+    baseline: str
+    ratio: float
+    low: float
+    high: float
+
+
+def ratios_of(
+    records: Sequence[Record],
+    against: Callable[[Record], Key | None],
+    figure: Literal["p50_us", "p99_us", "mean_us"] = "p50_us",
+) -> list[Ratio]:
+    """Of every record that has another one to be compared with, and was measured in one round."""
+    measured = {key_of(record): record for record in records}
+    found = []
+    for record in records:
+        key = against(record)
+        base = measured.get(key) if key is not None and key != key_of(record) else None
+        ratio = over(record.of_rounds(figure), base.of_rounds(figure)) if base else None
+        if base is not None and ratio is not None:
+            found.append(Ratio(*key_of(record), base.subject, *astuple(ratio)))
+    return found

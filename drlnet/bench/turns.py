@@ -15,25 +15,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from drlnet.bench.cores import Cores
-from drlnet.bench.distance import CoreDistance
+from drlnet.bench.machine import CoreDistance, Cores, RunDelay
+from drlnet.bench.processes import Stopped, Worker, served
 from drlnet.bench.records import Record, Records
-from drlnet.bench.run_delay import RunDelay
 from drlnet.client import Client, Column, Item, Table, View
 from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
-from drlnet.launch.supervisor import Supervisor
 
 BATCH = 512  # x 7 frames of 7,056 B: 25.3 MB, an Atari batch of four frames and three steps
 ALONE, BESIDE = "alone", "beside 25 MB sample replies"
 Poll = Literal["adaptive", "busy", "block"]
 POLLS: tuple[Poll, ...] = ("adaptive", "busy", "block")
 _ROWS, _STREAMS = 8192, 4
-_READY_DEADLINE_S = 30.0
 
 
 def _open(client: Client) -> Table:
@@ -46,7 +44,7 @@ def _open(client: Client) -> Table:
 
 
 def fill(client: Client) -> None:
-    """Opens the table that read_in_bulk() reads, and gives it its rows."""
+    """Opens the table that a BulkReader reads, and gives it its rows."""
     table = _open(client)
     frames = np.random.default_rng(0).integers(0, 255, (_STREAMS, 84, 84), np.uint8)
     streams = np.arange(_STREAMS)
@@ -57,17 +55,27 @@ def fill(client: Client) -> None:
             writer.add_items(streams, steps)
 
 
-def read_in_bulk(address: str, stop: Stop, ready: Callable[[], None]) -> float:
-    """Samples batches until stopped; bytes per second. The other side of measure_turns()."""
-    with Client(address, name="bulk-reader") as client:
-        table = _open(client)
-        table.sample(BATCH)
-        ready()
+class BulkReader:
+    """The process that samples batches. Called from another one (Worker)."""
+
+    def __init__(self, address: str) -> None:
+        self._client = Client(address, name="bulk-reader")
+        self._table = _open(self._client)
+        self._table.sample(BATCH)
+
+    def hear(self, asked: Callable[[], bool]) -> None:
+        self._asked = asked
+
+    def read(self) -> float:
+        """Samples until asked for something else: bytes per second."""
         batches, started = 0, time.monotonic()
-        while not stop.is_set():
-            table.sample(BATCH)
+        while not self._asked():
+            self._table.sample(BATCH)
             batches += 1
         return batches * BATCH * 7 * 7056 / (time.monotonic() - started)
+
+    def close(self) -> None:
+        self._client.close()
 
 
 @dataclass
@@ -114,19 +122,6 @@ class _Pinger:
         ]
 
 
-def _start_pinger(poll: Poll, group: Supervisor, stack: ExitStack) -> _Pinger | None:
-    """None when stopped before."""
-    listen = ("--poll", poll, "--listen", "udp://127.0.0.1:0")
-    server = group.start(f"server-{poll}", ["serve", "--json", *listen])
-    ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
-    if not ready:
-        return None
-    client = stack.enter_context(Client(ready["addresses"][0], name="ping", poll=poll))
-    fill(client)
-    delays = [stack.enter_context(RunDelay(pid)) for pid in (None, server.pid)]
-    return _Pinger(poll, server, client, delays)
-
-
 def measure_turns(
     stop: Stop, *, rounds: int = 7, pings: int = 5000, polls: Sequence[Poll] = POLLS
 ) -> Records[Record]:
@@ -136,27 +131,37 @@ def measure_turns(
     returns what there is, marked as interrupted.
     """
     records: list[Record] = []
-    distance, cores = CoreDistance(), Cores.usable()
-    for poll in polls:  # one server at a time: a busy one would take a core from the next
-        with Supervisor(stop) as group, ExitStack() as stack:
-            pinger = _start_pinger(poll, group, stack)
-            if pinger is None:
+    distance = CoreDistance()
+    with suppress(Stopped):
+        for poll in polls:  # one server at a time: a busy one would take a core from the next
+            if stop.is_set():
                 break
-            for number in range(1, rounds + 1):
-                distance.begin_round()
-                with pinger.server_stopped():
-                    distance.look(cores, f"udp, poll {poll}")
-                if not pinger.ping(stop, ALONE, number, pings):
-                    break
-                address = pinger.client.address
-                reader = group.start("reader", ["bench", "bulk-reader", address])
-                beside = False
-                if group.wait_for_line(reader, "ready", _READY_DEADLINE_S):
-                    beside = pinger.ping(stop, BESIDE, number, pings)
-                group.end([reader])  # before the server: it would wait for an answer
-                if not beside:
-                    break
-            records += pinger.records()
-        if stop.is_set():
-            break
+            listen = ["udp://127.0.0.1:0"]
+            with served(stop, listen, poll) as (server, (address,)), ExitStack() as stack:
+                client = stack.enter_context(Client(address, name="ping", poll=poll))
+                fill(client)
+                delays = [stack.enter_context(RunDelay(pid)) for pid in (None, server.pid)]
+                pinger = _Pinger(poll, server, client, delays)
+                try:
+                    _alternate(stop, pinger, rounds, pings, distance)
+                finally:
+                    records += pinger.records()
     return Records(records, {"interrupted": stop.is_set()}, distance)
+
+
+def _alternate(
+    stop: Stop, pinger: _Pinger, rounds: int, pings: int, distance: CoreDistance
+) -> None:
+    cores = Cores.usable()
+    for number in range(1, rounds + 1):
+        distance.begin_round()
+        with pinger.server_stopped():
+            distance.look(cores, f"udp, poll {pinger.poll}")
+        if not pinger.ping(stop, ALONE, number, pings):
+            return
+        # Ended before the server: it would wait for an answer.
+        with Worker(stop, partial(BulkReader, pinger.client.address)) as reader:
+            reader.ready()
+            with reader.doing("read"):
+                if not pinger.ping(stop, BESIDE, number, pings):
+                    raise Stopped

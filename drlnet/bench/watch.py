@@ -12,12 +12,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from statistics import fmean, median
 
 import numpy as np
 
+from drlnet.bench.processes import IMPORT_S, Stopped, served
 from drlnet.bench.records import Record, Records
 from drlnet.client import Client, Column, Item, View
 from drlnet.launch.process import Process
@@ -26,7 +27,6 @@ from drlnet.launch.supervisor import Supervisor
 
 ALONE, WATCHED = "not watched", "watched"
 _BATCH, _ROWS, _STREAMS = 128, 50_000, 8
-_READY_DEADLINE_S = 30.0
 _CYCLE_APPENDS = 8  # before a sample and an update of its priorities
 _SLICE_S = 1.0
 
@@ -93,22 +93,24 @@ class _Load:
 
 
 @contextmanager
-def _watcher(group: Supervisor, address: str, interval_s: float) -> Iterator[Process]:
+def _watcher(stop: Stop, address: str, interval_s: float) -> Iterator[Process]:
     """`drlnet stats` beside the block, from its first line on."""
     args = ("stats", "--server", address, "--json", "--follow", "--interval", f"{interval_s:g}")
-    watcher = group.start("stats", list(args))
-    while not watcher.last_object and watcher.returncode is None:
-        group.wait(_READY_DEADLINE_S)
-    drain = threading.Event()
-    reader = threading.Thread(target=_drain, args=(watcher, drain))
-    reader.start()
-    try:
-        yield watcher
-    finally:
-        drain.set()
-        reader.join()
-        watcher.signal(signal.SIGCONT)  # a stopped process would not heed its end
-        group.end([watcher])
+    with Supervisor(stop) as group:
+        watcher = group.start("stats", list(args))
+        while not watcher.last_object and watcher.returncode is None:
+            group.wait(IMPORT_S)
+            if stop.is_set():
+                raise Stopped
+        drain = threading.Event()
+        reader = threading.Thread(target=_drain, args=(watcher, drain))
+        reader.start()
+        try:
+            yield watcher
+        finally:
+            drain.set()
+            reader.join()
+            watcher.signal(signal.SIGCONT)  # a stopped process would not heed its end
 
 
 def _drain(watcher: Process, ended: threading.Event) -> None:
@@ -131,24 +133,22 @@ def measure_watching(
     """
     rounds: dict[str, list[list[float]]] = {ALONE: [], WATCHED: []}
     measured: list[Pair] = []
-    with Supervisor(stop) as group:
-        server = group.start("server", ["serve", "--json", "--listen", "udp://127.0.0.1:0"])
-        ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
-        if not ready:
-            return Records(more={"interrupted": True})
-        load = _Load(ready["addresses"][0])
-        with _watcher(group, ready["addresses"][0], interval_s) as watcher:
-            for turn in range(pairs):
-                sides = _pair(load, watcher, seconds, turn)
-                if stop.is_set():
-                    break
-                for side, latencies in sides.items():
-                    rounds[side].append(latencies)
-                # Of the time that the cycles really took: a slice ends with a whole one.
-                pair = Pair(*(1e6 / fmean(sides[side]) for side in (ALONE, WATCHED)))
-                measured.append(pair)
-                report(pair)
-        load.close()
+    with (
+        suppress(Stopped),
+        served(stop, ["udp://127.0.0.1:0"], "adaptive") as (_, (address,)),
+        closing(_Load(address)) as load,
+        _watcher(stop, address, interval_s) as watcher,
+    ):
+        for turn in range(pairs):
+            sides = _pair(load, watcher, seconds, turn)
+            if stop.is_set():
+                break
+            for side, latencies in sides.items():
+                rounds[side].append(latencies)
+            # Of the time that the cycles really took: a slice ends with a whole one.
+            pair = Pair(*(1e6 / fmean(sides[side]) for side in (ALONE, WATCHED)))
+            measured.append(pair)
+            report(pair)
     records = [Record.of("watch", side, _workload(interval_s), "cycle", dict(enumerate(of, 1)))
                for side, of in rounds.items() if of]  # fmt: skip
     ratios = [pair.ratio for pair in measured]

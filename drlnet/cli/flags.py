@@ -35,11 +35,13 @@ def settings_flags(*keys: str) -> Callable[[Command], Command]:
 
         @functools.wraps(command)
         def wrapped(**values: Any) -> None:
+            if "flags" in values:  # called from Python, by keys
+                return command(**values)
             given = {key: values.pop(name) for name, (key, _) in options.items()}
             # An empty list or a flag that was left out: not given.
             absent = [key for key, value in given.items() if value is False or value == []]
             flags = {**given, **dict.fromkeys(absent)}
-            command(flags=flags, **values)
+            return command(flags=flags, **values)
 
         hints = typing.get_type_hints(command, include_extras=True)
         kept = [

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from drlnet import __version__
-from drlnet.cli import actor, bench, doctor, evaluate, help, learn, plot, run, serve, stats
+from drlnet.cli import actor, bench, doctor, evaluate, help, learn, plot, run, serve, stats, sweep
 from drlnet.cli.output import report_and_exit
 
 app = typer.Typer(
@@ -66,6 +66,7 @@ app.command("actor")(actor.actor)
 app.command("learn")(learn.learn)
 app.command("stats")(stats.stats)
 app.command("eval")(evaluate.evaluate)
+app.command("sweep")(sweep.sweep)
 app.command("plot")(plot.plot)
 app.command("doctor")(doctor.doctor)
 app.command("doctor-trial", hidden=True)(doctor.doctor_trial)

@@ -217,6 +217,10 @@ class ShardedWriter:
     def items_created(self) -> int:
         return sum(part.writer.items_created for part in self._parts)
 
+    @property
+    def items_refused(self) -> int:
+        return sum(part.writer.items_refused for part in self._parts)
+
     def append(
         self,
         columns: Sequence[NDArray[Any]],

@@ -46,7 +46,8 @@ class Item:
     """What one draw yields: named views over consecutive steps of one stream.
 
     boundary: "stop" ends an item with its episode; "cross" runs over episode boundaries.
-    period: items anchor only at every period-th step of an episode.
+    period: items anchor only at every period-th step: of the stream where they cross episodes, so
+        that they neither overlap nor leave gaps; else of the episode.
     """
 
     views: Mapping[str, View]
@@ -70,7 +71,10 @@ class Limiter:
     """When a sample or an insertion has to wait.
 
     min_size: items before the first draw. samples_per_insert: item draws per item creation, 0 for
-    no limit; error_buffer: by how many draws the ratio may be off. batch, prefetch and append_burst
+    no limit; error_buffer: by how many draws the ratio may be off. max_times_sampled: above 0 the
+    table is a queue: an item retires after so many draws, and an append waits while it would
+    overwrite an item that has draws left; one that still waits for its rows retires when the ring
+    has gone round before they come. batch, prefetch and append_burst
     say what the clients intend, so that settings which can deadlock are refused when the table is
     opened.
     """
@@ -78,6 +82,7 @@ class Limiter:
     min_size: int = 1
     samples_per_insert: float = 0.0
     error_buffer: float = 0.0
+    max_times_sampled: int = 0
     batch: int = 0
     prefetch: int = 0
     append_burst: int = 0
@@ -120,6 +125,7 @@ def native_spec(
         limiter.batch,
         limiter.prefetch,
         limiter.append_burst,
+        limiter.max_times_sampled,
     )
     spec.check()
     return spec

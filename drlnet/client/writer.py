@@ -82,6 +82,9 @@ class Writer:
         streams: int [k], indices 0 to M - 1; steps: int [k], as append() returned them;
         priorities: float [k], finite and >= 0, or None for the largest priority seen so far.
         An item whose window is not complete yet goes live when it is. Adding one twice is harmless.
+        An item that cannot be is refused and counted in `items_refused`: its rows are overwritten
+        or never came, its step is off the period, or it lies on a LAST row of a table whose items
+        stop there.
         Raises BadPriority (no item of the call is added), ConfigError.
         """
         indices = np.ascontiguousarray(streams, _INT64)
@@ -95,6 +98,11 @@ class Writer:
             )
         if count:
             self._native.add_items(indices, anchors, given)
+
+    @property
+    def items_refused(self) -> int:
+        """Items that the server refused, as far as its answers have come: see add_items, flush."""
+        return self._native.items_refused
 
     def flush(self) -> None:
         """Sends what has gathered and waits until the server has stored everything."""

@@ -18,7 +18,7 @@ from drlnet.config.tree import AlgoSettings, Config, NetSettings, PolicySettings
 from drlnet.errors import ConfigError
 
 # What of a recipe holds for any algorithm: facts of the environment, and when it counts as solved.
-_SHARED_SECTIONS = ("env", "eval", "run")
+_SHARED_SECTIONS = {"env", "eval", "run"}
 
 
 def known_keys(config: Config | None = None) -> list[str]:
@@ -46,8 +46,12 @@ def load(
     if file is not None:
         base = _flattened(toml.read(file))
     else:
-        algo = convert("algo.name", given["algo.name"], str) if "algo.name" in given else None
-        base = recipe(env_id, algo) if env_id else {}
+        chosen = {
+            section: convert(key, given[key], str)
+            for section in ("algo", "net")
+            if (key := f"{section}.name") in given
+        }
+        base = recipe(env_id, **chosen) if env_id else {}
     config = derived(build({**base, **given}))
     check(config)
     return config
@@ -150,22 +154,23 @@ def recipe_folders() -> list[Path]:
     return [package / "recipes", package.parent / "runs" / "recipes"]
 
 
-def recipe(env_id: str, algo: str | None) -> dict[str, Any]:
+def recipe(env_id: str, algo: str | None = None, net: str | None = None) -> dict[str, Any]:
     """The values of the recipe of an environment and an algorithm (None: the recipe's own).
 
     ENV.ALGO.toml is taken whole. ENV.toml belongs to the algorithm that it names: for another one,
-    only its sections about the environment count.
+    only its sections about the environment count. Likewise its [net] for another network.
     """
     own = find_recipe(env_id, algo) if algo else None
     path = own or find_recipe(env_id)
     if path is None:
         return {}
     values = _flattened(toml.read(path))
-    if own or algo is None or algo == values.get("algo.name", plugins.names("algos")[0]):
-        return values
-    return {
-        key: value for key, value in values.items() if key.partition(".")[0] in _SHARED_SECTIONS
-    }
+    sections = {field.name for field in dataclasses.fields(Config)}
+    if not own and algo not in (None, values.get("algo.name", plugins.names("algos")[0])):
+        sections = _SHARED_SECTIONS
+    if net not in (None, values.get("net.name", plugins.names("nets")[0])):
+        sections = sections - {"net"}
+    return {key: values[key] for key in values if key.partition(".")[0] in sections}
 
 
 def find_recipe(env_id: str, algo: str = "") -> Path | None:

@@ -70,6 +70,12 @@ class ReplayConfig:
     samples_per_insert: float = setting(
         0.0, "draws of items per item inserted, held by the server's limiter; 0: no limit", low=0
     )
+    max_times_sampled: int = setting(
+        0,
+        "draws after which an item retires; appends wait for them; 0: no limit",
+        low=0,
+        high=65535,
+    )
     error_buffer: float | None = setting(
         None, "draws by which that ratio may be off either way; none: what cannot deadlock", low=0
     )

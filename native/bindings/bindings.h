@@ -19,8 +19,6 @@ void bind_errors(nb::module_& module);
 void bind_specs(nb::module_& module);
 void bind_server(nb::module_& module);
 void bind_client(nb::module_& module);
-void bind_measure(nb::module_& module);
-void bind_replay(nb::module_& module);
 
 // {"dotted.name": int | float | str | HistogramReading}
 nb::dict to_dict(const Metrics& metrics);

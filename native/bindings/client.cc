@@ -112,7 +112,8 @@ void bind_writer(nb::module_& module) {
       .def("release", &StreamWriter::release, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("leases", [](const StreamWriter& writer) { return tuples_of(writer.leases()); })
       .def_prop_ro("rows_stored", &StreamWriter::rows_stored)
-      .def_prop_ro("items_created", &StreamWriter::items_created);
+      .def_prop_ro("items_created", &StreamWriter::items_created)
+      .def_prop_ro("items_refused", &StreamWriter::items_refused);
 }
 
 void bind_stream(nb::module_& module) {

@@ -8,5 +8,4 @@ NB_MODULE(_native, module) {
   drlnet::bind_specs(module);
   drlnet::bind_server(module);
   drlnet::bind_client(module);
-  drlnet::bind_measure(module);
 }

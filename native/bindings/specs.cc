@@ -65,8 +65,9 @@ void bind_specs(nb::module_& module) {
            })
       .def("set_limiter",
            [](TableSpec& spec, uint64_t min_size, double ratio, double error_buffer, uint32_t batch,
-              uint32_t prefetch, uint32_t append_burst) {
-             spec.limiter = {min_size, ratio, error_buffer, batch, prefetch, append_burst};
+              uint32_t prefetch, uint32_t append_burst, uint32_t max_times_sampled) {
+             spec.limiter = {min_size, ratio,        error_buffer,     batch,
+                             prefetch, append_burst, max_times_sampled};
            })
       .def("check", [](const TableSpec& spec) { check(spec); })
       .def("layout", &layout_of);

@@ -8,11 +8,10 @@ import threading
 
 import pytest
 
-from drlnet import __version__, native
-from drlnet.bench.cores import Cores
-from drlnet.bench.distance import CoreDistance
-from drlnet.bench.ratios import OfRounds, over
-from drlnet.bench.records import Record, Records
+from drlnet import __version__
+from drlnet.bench import measure
+from drlnet.bench.machine import CoreDistance, Cores
+from drlnet.bench.records import OfRounds, Record, Records, over
 from drlnet.cli.bench.report import show_distance
 from drlnet.cli.output import Output
 
@@ -39,7 +38,7 @@ def test_a_look_leaves_the_thread_where_it_was() -> None:
     assert threading.active_count() == threads
     for look in distance.rounds[0] if distance.rounds else []:
         assert look.before == "a subject" and 5 < look.ns < 1e6
-    assert native.core_round_trip_ns(4096) is None
+    assert measure.core_round_trip_ns(4096) is None
 
 
 def test_cores_that_stay_are_one_figure() -> None:

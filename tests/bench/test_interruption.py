@@ -10,7 +10,7 @@ import pytest
 import typer
 from system.command import command
 
-from drlnet.bench import tables
+from drlnet.bench import show as tables
 from drlnet.bench.records import Record, Records
 from drlnet.cli.bench.report import end, write_file
 from drlnet.cli.output import Output

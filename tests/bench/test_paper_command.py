@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from system.command import all_ended, command, descendants, finished
 
-from drlnet.bench.paper.phases import FINISHED
 from drlnet.errors import ConfigError, Insecure, TableMismatch
 
 
 @pytest.mark.exhaustive
 def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) -> None:
-    args = ("bench", "paper", "--quick", "--json", "--no-redis", "--transports", "udp")
+    args = ("bench", "paper", "--quick", "--json", "--transports", "udp")
     with command(tmp_path, *args, "--out", str(tmp_path)) as running:
         running.wait_for(r"round 1 of 2: \(b\), \(c\), udp block, 7 KB")
         running.wait_for(r"round 1 of 2: \(b\), \(c\), udp block, 40 B")
@@ -32,30 +31,30 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) ->
 
 
 def test_roles_by_hand(tmp_path: Path) -> None:
-    paper = ("bench", "paper", "--size", "cartpole", "--actors", "1")
+    paper = ("bench", "paper", "--set", "size=cartpole")
     listen = ("--role", "server", "--server", "udp://127.0.0.1:0")
-    with command(tmp_path, *paper, *listen, "--json") as serving:
+    with command(tmp_path, *paper[:2], *listen, "--json") as serving:
         (address,) = json.loads(serving.wait_for("ready"))["addresses"]
         with command(tmp_path, *paper, "--role", "actor", "--server", address) as acting:
             acting.wait_for(f"storing at {address}; Ctrl-C stops it")
-            learner = ("--role", "learner", "--server", address, "--budget-s", "0.05")
+            learner = ("--role", "learner", "--server", address, "--set", "seconds=0.05")
             ended = finished(tmp_path, *paper, *learner)
             assert ended.popen.returncode == 0, ended.text()
             assert "(c) in-network: batch + update of 32: p50" in ended.out.decode()
-            other = finished(tmp_path, *paper[:2], "--size", "frame", *learner)
+            other = finished(tmp_path, *paper[:2], *learner)
             assert other.popen.returncode == TableMismatch.exit_code, other.text()
-            assert "same --size" in other.err.decode()
-            assert finished(tmp_path, *paper, *learner, "--json").last_json()["event"] == FINISHED
-            long = (*learner[:-1], "30")
+            assert "same size" in other.err.decode()
+            assert finished(tmp_path, *paper, *learner, "--json").last_json()["event"] == "finished"
+            long = (*learner[:-1], "seconds=30")
             with command(tmp_path, *paper, *long) as running:
                 running.wait_for("ping: p50")
                 assert running.end(signal.SIGINT) == 128 + signal.SIGINT, running.text()
             assert "interrupted" in running.out.decode()
             assert acting.end(signal.SIGINT) == 128 + signal.SIGINT, acting.text()
-    here = ("--role", "learner", "--server", "udp://127.0.0.1:0", "--layouts", "a")
+    here = ("--role", "learner", "--server", "udp://127.0.0.1:0", "--set", "layouts=a")
     with command(tmp_path, *paper, *here) as waiting:
         waiting.wait_for("ready: listening on udp://127.0.0.1:")
-        waiting.wait_for("waiting for 1 actors")
+        waiting.wait_for("in the learner: batch of 512: p50")
         assert waiting.end(signal.SIGINT) == 128 + signal.SIGINT, waiting.text()
 
 
@@ -85,12 +84,13 @@ def test_a_server_of_several_shards_is_refused(tmp_path: Path, role: str) -> Non
     ("args", "cause"),
     [
         (["--netns", "--transports", "udp"], "--netns compares drivers of its own"),
-        (["--quick", "--size", "cartpole"], "--size is of one role"),
+        (["--quick", "--set", "size=cartpole"], "--set is of one role"),
         (["--role", "learner", "--quick"], "--quick is for all roles"),
-        (["--role", "learner", "--batches", "many"], "'many' are no batch sizes"),
-        (["--role", "learner", "--batches", "32,0"], "'32,0' are no batch sizes"),
+        (["--role", "learner", "--set", "rate=many"], "--set rate=many: rate is a number"),
+        (["--role", "learner", "--set", "sise=frame"], "no setting of a role is called 'sise'"),
+        (["--role", "learner", "--set", "size=large"], "no size is called 'large'"),
         (
-            ["--role", "learner", "--layouts", "a", "--server", "udp://0.0.0.0:0"],
+            ["--role", "learner", "--set", "layouts=a", "--server", "udp://0.0.0.0:0"],
             "can be reached from other machines",
         ),
     ],

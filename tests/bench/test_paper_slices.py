@@ -3,49 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
+import time
+from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 from system.command import descendants
 
-from drlnet.bench.cores import Cores
-from drlnet.bench.paper.access import Access, Buffer, in_process
-from drlnet.bench.paper.actor import act
-from drlnet.bench.paper.comparisons import floors, reductions
-from drlnet.bench.paper.groups import Group, Heard, Places, run_group
-from drlnet.bench.paper.learner import FLOOR, PING, learn
-from drlnet.bench.paper.phases import CHUNK_S, Appends, FloorSlice, Phase
-from drlnet.bench.paper.rates import Rates, length_for
-from drlnet.bench.paper.results import Results
+from drlnet.bench.engine import Effort
+from drlnet.bench.machine import Cores
+from drlnet.bench.paper.groups import (
+    FloorSlice,
+    Group,
+    Heard,
+    Places,
+    Rates,
+    length_for,
+    operations,
+    run_group,
+)
+from drlnet.bench.paper.report import floors, reductions
+from drlnet.bench.paper.roles import CHUNK_S, FLOOR, Actor, Learner, Phase
+from drlnet.bench.paper.suite import Results
 from drlnet.bench.paper.workloads import BASE, SHAPES, Layout, Workload
-from drlnet.bench.rounds import Effort
+from drlnet.bench.processes import Stopped
 from drlnet.bench.transport.subjects import Subject
-from drlnet.bench.worker import Stopped
 from drlnet.errors import TransportError
 from drlnet.launch.signals import Stop
 
 BLOCK = Subject("udp block", "udp://127.0.0.1:0", "block")
 SMALL = Workload(shape="cartpole", actors=1, rate=500.0)
-
-
-class _Instant:
-    """A replay whose operations take 2 us."""
-
-    def samples(
-        self, batch: int, out: Buffer, latencies_ns: NDArray[np.uint64], budget_s: float
-    ) -> int:
-        latencies_ns[:] = 2000
-        return len(latencies_ns)
-
-    cycles = samples
-
-
-def _ping(latencies_ns: NDArray[np.uint64], budget_s: float) -> int:
-    latencies_ns[:] = 1000
-    return len(latencies_ns)
 
 
 @pytest.fixture
@@ -54,31 +41,22 @@ def stop() -> Iterator[Stop]:
         yield entered
 
 
-def test_slices_take_turns_and_floors_lie_around_those_of_the_network(stop: Stop) -> None:
-    replays: Mapping[Layout, Any] = {Layout.NETWORK: _Instant(), Layout.STORE: _Instant()}
-    access = Access(SHAPES["cartpole"].spec(), replays, lambda actors: None, {PING: _ping})
-    said: list[Phase] = []
-    paused: list[int] = []
-
-    def pause() -> None:
-        assert said[-1].op == FLOOR
-        paused.append(len(said))
-
-    effort = Effort(calls=10, budget_s=0.01, warm_up=1)
-    learn(access, [32], effort, stop, said.append, turn=1, slices=2, pause=pause)
+def test_slices_take_turns_and_floors_lie_around_those_of_the_network() -> None:
+    group = Group("network", BLOCK, SMALL, (32,))
+    plan = list(operations(group, 1, slices=2, floors=True))
     network = [FLOOR, "batch", FLOOR, "batch + update", FLOOR]
     store = ["batch", "batch + update"]
-    assert [one.op for one in said] == ["ping", "store", *store, *network, *network, *store]
-    assert [len(one.us) for one in said if one.op == "batch"] == [10, 10, 10, 10]
-    assert len(paused) == 6
-    said.clear()
-    learn(access, [32], effort, stop, said.append)
-    assert [one.op for one in said] == ["ping", "store", *store, *store]
+    first = ["ping", "fetch", "store"]
+    assert [op for op, _, _ in plan] == [*first, *store, *network, *network, *store]
+    plain = [op for op, _, _ in operations(group, 0, slices=1, floors=False)]
+    assert plain == [*first, *store, *store]
+    inside = operations(replace(group, place="learner"), 0, slices=1, floors=False)
+    assert [(op, layout) for op, layout, _ in inside] == [(op, Layout.LEARNER) for op in store]
 
 
 def test_each_slice_has_its_own_floor(stop: Stop) -> None:
     """Cores that are far apart in some slices: all is slower there, and no ratio changes."""
-    results, group = Results(cores=2), Group("network", BLOCK, SMALL, (32,))
+    results, group = Results(cores=Cores(0, 1, 2)), Group("network", BLOCK, SMALL, (32,))
     size = SHAPES["cartpole"].spec().layout(32)["total_bytes"]
     assert isinstance(size, int)
     states = {1: (1.0, 1.0), 2: (1.0, 3.0), 3: (3.0, 3.0)}  # how much slower, by round and slice
@@ -113,7 +91,7 @@ def test_each_slice_has_its_own_floor(stop: Stop) -> None:
 
 
 def test_a_slice_that_the_cores_moved_in_does_not_make_the_figure() -> None:
-    results, group = Results(cores=2), Group("network", BLOCK, SMALL, (32,))
+    results, group = Results(cores=Cores(0, 1, 2)), Group("network", BLOCK, SMALL, (32,))
     heard = Heard()
     for at, us in enumerate((12.0, 36.0, 12.0)):
         heard.phases.append(Phase("batch", Layout.NETWORK, 32, 10 * at, 10 * at + 1, [us]))
@@ -124,11 +102,12 @@ def test_a_slice_that_the_cores_moved_in_does_not_make_the_figure() -> None:
     assert [one.ratio for one in near.by_round[1]] == pytest.approx([1.2, 3.6, 1.2])
 
 
-def test_an_actor_at_a_fixed_rate_does_not_sleep_past_a_chunk(stop: Stop) -> None:
-    addresses: list[str] = []
-    chunks: list[Appends] = []
-    with in_process("udp://127.0.0.1:0", "block", "cartpole", addresses.append, None):
-        act(addresses[0], "block", SMALL, stop, chunks.extend, lambda line: None, for_s=0.3)
+def test_an_actor_at_a_fixed_rate_does_not_sleep_past_a_chunk() -> None:
+    learner, actor = Learner("block", "cartpole"), Actor()
+    end_s = time.monotonic() + 0.3
+    actor.hear(lambda: time.monotonic() > end_s)
+    actor.open(learner.serve("udp://127.0.0.1:0", None), "block", "cartpole", SMALL.rate)
+    chunks = actor.act()
     # Fewer where the machine lets it wake late.
     assert max(len(one.us) for one in chunks) == round(CHUNK_S * SMALL.rate)
     # One interval for each append, however late the machine lets it wake.
@@ -174,7 +153,6 @@ def test_a_transport_without_a_rate_is_named_once(stop: Stop) -> None:
 def test_roles_that_are_stopped_for_a_floor_go_on_to_their_end(
     stop: Stop, raised: Exception
 ) -> None:
-    """Who still slept would have to be killed, and would not have said what it had appended."""
 
     def rate(batch: int) -> float | None:
         if len(asked) == 2:
@@ -188,5 +166,4 @@ def test_roles_that_are_stopped_for_a_floor_go_on_to_their_end(
     with pytest.raises(type(raised)):
         run_group(stop, group, effort, Places(Cores.usable()), heard, rate=rate)
     assert len(heard.floors) == 2
-    assert heard.appends[-1].end_s > heard.floors[-1].start_s
     assert descendants(os.getpid()) == {}

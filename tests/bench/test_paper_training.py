@@ -13,7 +13,6 @@ def test_a_learner_that_trains_does_not_import_torchs_compiler(tmp_path: Path) -
     script = """
 import sys
 import numpy as np
-from drlnet.bench.paper.access import Access
 from drlnet.bench.paper.training import Trainer
 from drlnet.bench.paper.workloads import SHAPES
 
@@ -22,7 +21,8 @@ class Replay:
     def update(self, keys, priorities):
         print(len(keys), priorities.dtype, "torch._dynamo" in sys.modules)
 
-Trainer(Access(SHAPES["frame"].spec(), {}, lambda actors: None, {}), 8).step(Replay())
+spec = SHAPES["frame"].spec()
+Trainer(spec, np.zeros(spec.layout(8)["total_bytes"], np.uint8), 8).step(Replay())
 """
     # Where this process imports from, whatever folder it is in.
     here = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -9,25 +9,26 @@ import pytest
 import torch
 
 from drlnet.bench import peers
-from drlnet.bench.peers.peer import ALPHA, BETA
-from drlnet.bench.peers.torch_cumsum import TorchCumsum
+from drlnet.bench.peers.base import ALPHA, BETA, Floats, Peer
+from drlnet.bench.peers.torch import TorchCumsum
+from drlnet.bench.processes import PeerUnavailable
 from drlnet.errors import ConfigError
 
 LEAVES, BATCH, BATCHES = 50, 512, 40
 
 
-def made(name: str, priorities: peers.Floats) -> peers.Peer:
+def made(name: str, priorities: Floats) -> Peer:
     if name == "torch-cpu":  # what torch-cuda does, on the device that is there
         return TorchCumsum(priorities)
     if name.endswith("-cuda") and not torch.cuda.is_available():
         pytest.skip(f"{name}: no GPU")
     try:
-        return peers.find(name)(priorities)
-    except peers.PeerUnavailable as error:
+        return peers.find_sampler(name)(priorities)
+    except PeerUnavailable as error:
         pytest.skip(f"{name}: {error}")
 
 
-def check_draws(peer: peers.Peer, priorities: peers.Floats) -> None:
+def check_draws(peer: Peer, priorities: Floats) -> None:
     """Frequencies within 5 standard errors of p^alpha / sum, weights in proportion to its -beta."""
     expected = priorities.astype(np.float64) ** ALPHA
     expected /= expected.sum()
@@ -44,7 +45,7 @@ def check_draws(peer: peers.Peer, priorities: peers.Floats) -> None:
     assert np.all(np.abs(counts - draws * expected) < 5 * error)
 
 
-@pytest.mark.parametrize("name", [*peers.PEERS, "torch-cpu"])
+@pytest.mark.parametrize("name", [*peers.SAMPLERS, "torch-cpu"])
 def test_a_peer_draws_by_priority_before_and_after_updates(name: str) -> None:
     random = np.random.default_rng(3)
     priorities = random.uniform(0.1, 4, LEAVES).astype(np.float32)
@@ -58,32 +59,29 @@ def test_a_peer_draws_by_priority_before_and_after_updates(name: str) -> None:
 
 def test_numpy_is_always_there() -> None:
     for name in ("numpy", "numpy-tree"):
-        assert peers.find(name)(np.ones(1, np.float32)).includes
+        assert peers.find_sampler(name)(np.ones(1, np.float32)).includes
 
 
 def test_a_peer_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(peers.PEERS, "absent", ("absent", "Absent"))
-    with pytest.raises(peers.PeerUnavailable, match=r"pip install 'drlnet\[peers\]'"):
-        peers.find("absent")
+    monkeypatch.setitem(peers.SAMPLERS, "absent", ("absent", "Absent"))
+    with pytest.raises(PeerUnavailable, match=r"pip install 'drlnet\[peers\]'"):
+        peers.find_sampler("absent")
 
 
 def test_a_peer_that_is_broken_says_so_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "foreign").mkdir()
-    (tmp_path / "foreign" / "broken.py").write_text(
-        "raise OSError('undefined symbol: nobody\\nand more')"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(peers.PeerUnavailable) as caught:
-        peers.imported("foreign", {"broken": ("broken", "Broken")}, "broken")
+    (tmp_path / "broken.py").write_text("raise OSError('undefined symbol: nobody\\nand more')")
+    monkeypatch.setattr(peers, "__path__", [*peers.__path__, str(tmp_path)])
+    with pytest.raises(PeerUnavailable) as caught:
+        peers.imported({"broken": ("broken", "Broken")}, "broken")
     assert str(caught.value) == "OSError: undefined symbol: nobody"
 
 
 def test_an_unknown_peer_is_refused_with_a_near_name() -> None:
     with pytest.raises(ConfigError) as caught:
-        peers.named(["numpy", "cpprp"])
+        peers.named(peers.SAMPLERS, ["numpy", "cpprp"])
     assert caught.value.cause == "no peer is called 'cpprp'"
     assert "cpprb" in caught.value.remedy
-    assert peers.named(None) == list(peers.PEERS)
-    assert peers.named([]) == []
+    assert peers.named(peers.SAMPLERS, None) == list(peers.SAMPLERS)
+    assert peers.named(peers.SAMPLERS, []) == []

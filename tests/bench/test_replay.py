@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,20 +20,24 @@ import numpy as np
 import pytest
 from system.command import Command, finished
 
-from drlnet.bench.paper.groups import redis_missing
-from drlnet.bench.peers import replay as peers
-from drlnet.bench.peers.replay.numpy import Numpy
+from drlnet.bench import peers
+from drlnet.bench.engine import Effort
+from drlnet.bench.peers.numpy import Numpy
+from drlnet.bench.processes import Stopped, Worker, WorkerFailed
 from drlnet.bench.records import Record, Round, key_of
-from drlnet.bench.replay import Results, Subject, Work, measure_replays, subjects_of
 from drlnet.bench.replay.learner import ALONE, BESIDE, CYCLE, PREFETCHED
 from drlnet.bench.replay.memory import BY, Block, blocks_of, first_of
 from drlnet.bench.replay.ours import Ours
-from drlnet.bench.replay.ratios import ratios, shares
-from drlnet.bench.replay.rounds import is_floor
-from drlnet.bench.replay.table import show
-from drlnet.bench.rounds import Effort
+from drlnet.bench.replay.report import ratios, shares, show
+from drlnet.bench.replay.suite import (
+    Results,
+    Subject,
+    Work,
+    is_floor,
+    measure_replays,
+    subjects_of,
+)
 from drlnet.bench.shapes import Shape
-from drlnet.bench.worker import Stopped, Worker, WorkerFailed
 from drlnet.client import Column
 from drlnet.errors import ConfigError
 from drlnet.launch.signals import Stop
@@ -61,7 +67,7 @@ def test_ours_and_an_in_process_memory_do_the_same_work() -> None:
     ours = next(
         s for s in subjects_of(Work("", {"": VECTORS}, 1e5), ["udp"], []) if "block" in s.name
     )
-    numpy = Subject("numpy", partial(peers.find, "numpy"), VECTORS, resident=True)
+    numpy = Subject("numpy", partial(peers.find_memory, "numpy"), VECTORS, resident=True)
     results = measured([ours, numpy], [0, 2], [])
     assert not results.unavailable
     records = {key_of(r): r for r in results.records()}
@@ -106,9 +112,11 @@ def _newest(shape: Shape, obs: np.ndarray) -> np.ndarray:
     return obs if shape.stack == 1 else obs[:, -1]
 
 
-@pytest.mark.skipif(redis_missing() is not None, reason=str(redis_missing()))
+@pytest.mark.skipif(
+    not (shutil.which("redis-server") and find_spec("redis")), reason="no redis-server, or no redis"
+)
 def test_redis_holds_the_transitions_that_its_clients_insert() -> None:
-    memory = peers.find("redis")(VECTORS)
+    memory = peers.find_memory("redis")(VECTORS)
     try:
         given = list(blocks(VECTORS, VECTORS.capacity // BY))
         door = memory.door()()
@@ -160,17 +168,17 @@ def test_a_peer_that_dies_in_the_middle_is_left_out_and_what_it_did_is_kept() ->
             for pid in children():
                 os.kill(pid, signal.SIGKILL)
 
-    numpy = Subject("numpy", partial(peers.find, "numpy"), VECTORS, resident=True)
+    numpy = Subject("numpy", partial(peers.find_memory, "numpy"), VECTORS, resident=True)
     too_large = replace(VECTORS, capacity=1 << 55)
-    endless = Subject("too large", partial(peers.find, "numpy"), too_large, resident=True)
+    endless = Subject("too large", partial(peers.find_memory, "numpy"), too_large, resident=True)
     with Stop() as stop:
         results = measure_replays(
             stop, [(Work("tiny", {}, 1e5), [numpy, endless])], rounds=2, effort=TINY, note=note,
             clients=[0],
         )  # fmt: skip
-    assert results.unavailable["numpy"] == "it was killed by SIGKILL"
+    assert results.unavailable["numpy"] == "from round 2 on: it was killed by SIGKILL"
     assert "Memory" in results.unavailable["too large"]
-    assert "numpy: skipped: it was killed by SIGKILL" in notes
+    assert "numpy: skipped: from round 2 on: it was killed by SIGKILL" in notes
     kept = {(r.op, r.rounds) for r in results.records() if r.subject == "numpy"}
     assert kept == {(op, 1) for op in ALONE}
     assert not children()

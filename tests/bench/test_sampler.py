@@ -13,22 +13,26 @@ import pytest
 from system.command import finished
 
 from drlnet import native
+from drlnet.bench import measure
+from drlnet.bench.engine import COPY, Effort
+from drlnet.bench.engine import Results as Rounds
 from drlnet.bench.records import Record, Round, key_of
-from drlnet.bench.rounds import COPY, Effort, orders
-from drlnet.bench.sampler import (
+from drlnet.bench.sampler.report import plot, ratios, show
+from drlnet.bench.sampler.subjects import (
     DISTRIBUTIONS,
+    Subject,
+    priorities_of,
+    running,
+    subjects_of,
+)
+from drlnet.bench.sampler.suite import (
+    REPLY,
     Results,
     measure_samplers,
-    priorities_of,
     sizes_of,
-    subjects_of,
     words_of,
+    workload_of,
 )
-from drlnet.bench.sampler.plot import plot
-from drlnet.bench.sampler.ratios import ratios
-from drlnet.bench.sampler.rounds import REPLY, workload_of
-from drlnet.bench.sampler.subjects import Subject, running
-from drlnet.bench.sampler.table import show
 from drlnet.bench.shapes import Shape
 from drlnet.client import Column
 from drlnet.errors import ConfigError
@@ -56,13 +60,28 @@ def measured(
 
 
 def test_subjects_take_turns() -> None:
-    left = ["a", "b", "c"]
-    seen = []
-    for order in orders(left, 3):
-        seen.append("".join(order))
-        if len(seen) == 2:
-            left.remove("b")
-    assert seen == ["abc", "bca", "ac"]
+    seen: list[str] = []
+    behind: list[int] = []
+
+    def turn(one: Path) -> None:
+        seen.append(one.name)
+        if len(seen) == 4:
+            raise ConfigError("no more of it", "none")
+
+    subjects, results = [Path(name) for name in "abc"], Rounds()
+    with Stop() as stop:
+        results.take_turns(
+            stop, subjects, 3, turn, lambda line: None,
+            behind=lambda left: behind.append(len(left)),
+            skipped=lambda one, number: number == 3 and one.name == "c",
+        )  # fmt: skip
+        stop.set()
+        with results.until_stopped():
+            results.take_turns(stop, subjects, 3, turn, lambda line: None)
+    assert "".join(seen) == "abc" + "bca" + "a" + "a"
+    assert behind == [3, 2, 2]
+    assert results.unavailable == {"b": "from round 2 on: no more of it\n  try: none"}
+    assert results.interrupted
 
 
 @pytest.mark.parametrize(
@@ -105,7 +124,7 @@ def test_every_sampler_is_measured_over_every_size() -> None:
     notes: list[str] = []
     results = measured(subjects_of(None, ["numpy"]), [100, 1024], notes)
     records = {key_of(r): r for r in results.records()}
-    kernels = [f"prioritized, {kernel}" for kernel in native.kernel_names()[1:]]
+    kernels = [f"prioritized, {kernel}" for kernel in measure.kernel_names()[1:]]
     for name in [*native.sampler_names(), *kernels, "numpy"]:
         for op in ("draw", "update"):
             for size in (100, 1024):
@@ -124,7 +143,7 @@ def test_every_sampler_is_measured_over_every_size() -> None:
 
 
 def test_a_kernel_holds_while_its_tree_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    *faster, slowest = native.kernel_names()
+    *faster, slowest = measure.kernel_names()
     (subject,) = subjects_of(["prioritized"], [], [slowest])
     assert subject.name == (f"prioritized, {slowest}" if faster else "prioritized")
     for before in (None, slowest):
@@ -136,7 +155,7 @@ def test_a_kernel_holds_while_its_tree_is_made(monkeypatch: pytest.MonkeyPatch) 
             assert os.environ["DRLNET_KERNEL"] == slowest
         assert os.environ.get("DRLNET_KERNEL") == before
     with pytest.raises(ConfigError, match="DRLNET_KERNEL"), running("none such"):
-        native.LiveSampler("prioritized", 0.6, 1e-6, {}, np.ones(1, np.float32), 0)
+        measure.LiveSampler("prioritized", 0.6, 1e-6, {}, np.ones(1, np.float32), 0)
 
 
 PEER = """
@@ -186,7 +205,7 @@ def test_a_peer_whose_import_hangs_is_left_out_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give_cpprb(tmp_path, monkeypatch, "import threading; threading.Event().wait()")
-    monkeypatch.setattr("drlnet.bench.worker.IMPORT_S", 0.1)
+    monkeypatch.setattr("drlnet.bench.processes.IMPORT_S", 0.1)
     results = measured(subjects_of([], ["cpprb"]), [10], [])
     assert results.unavailable == {"cpprb": "not imported within 0.1 s"}
 
@@ -195,7 +214,7 @@ def test_a_peer_that_hangs_in_the_middle_is_left_out_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give_cpprb(tmp_path, monkeypatch, PEER.replace("FAILS", "threading.Event().wait()"))
-    monkeypatch.setattr("drlnet.bench.worker.MEASURE_S", 5.0)
+    monkeypatch.setattr("drlnet.bench.processes.MEASURE_S", 5.0)
     results = measured(subjects_of(["uniform"], ["cpprb"]), [10, 20], [])
     assert results.unavailable == {"cpprb": "no answer within 5 s"}
     assert not results.interrupted

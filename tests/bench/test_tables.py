@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from drlnet.bench import tables
+from drlnet.bench import show as tables
 from drlnet.bench.records import Record
 
 

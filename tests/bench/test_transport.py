@@ -9,7 +9,8 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,18 +19,23 @@ import numpy as np
 import pytest
 from system.command import PROGRAM, command, finished
 
-from drlnet import native
-from drlnet.bench.bars import plot_bars
-from drlnet.bench.cores import Cores
+from drlnet.bench import measure
+from drlnet.bench.engine import COPY, Effort
+from drlnet.bench.machine import Cores
+from drlnet.bench.netns import namespaces
 from drlnet.bench.records import Record, Records, Round, key_of
-from drlnet.bench.rounds import COPY, Effort
-from drlnet.bench.transport import measure_transports, reductions, subjects_of
-from drlnet.bench.transport.cells import BATCH, BATCH_BYTES, CELLS, Measured
-from drlnet.bench.transport.netns import joined, namespaces
-from drlnet.bench.transport.ring import measure_ring
-from drlnet.bench.transport.rounds import Results
-from drlnet.bench.transport.subjects import RING, Subject
-from drlnet.bench.transport.table import caption, show
+from drlnet.bench.show import plot_bars
+from drlnet.bench.transport.measuring import BATCH, BATCH_BYTES, CELLS, measure_ring
+from drlnet.bench.transport.netns import joined
+from drlnet.bench.transport.report import caption, show
+from drlnet.bench.transport.subjects import Subject, subjects_of
+from drlnet.bench.transport.suite import (
+    RING,
+    Places,
+    Results,
+    measure_transports,
+    reductions,
+)
 from drlnet.cli.bench.report import written
 from drlnet.cli.output import Output, require_writable
 from drlnet.errors import ConfigError, TransportError
@@ -127,35 +133,21 @@ def test_bars_are_marked_where_cells_are_oversubscribed() -> None:
 
 def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
     absent = Subject("absent busy", "absent:1", "busy")
-    cores = Cores(None, None, 1)
-    measured = [Measured("ping", "64 B", np.array([1.0, 2.0]))]
-
-    def turn(subject: Subject) -> list[Measured]:
-        if subject is absent:
-            raise TransportError("no such thing", "")
-        return measured
-
     present = Subject("udp busy", "udp://127.0.0.1:0", "busy")
     notes: list[str] = []
     with Stop() as stop:
         results = measure_transports(
-            stop,
-            [absent, present],
-            rounds=2,
-            effort=TINY,
-            note=notes.append,
-            turn=turn,
-            floors=False,
+            stop, [absent, present], rounds=1, effort=TINY, note=notes.append, floors=False
         )
-        assert results.unavailable == {"absent busy": "no such thing"}
-        assert [r.subject for r in results.records()] == ["udp busy"]
-        assert any("absent busy: skipped: no such thing" in line for line in notes)
-        with pytest.raises(TransportError, match="no such thing"):
+        assert "absent" in results.unavailable["absent busy"]
+        assert {r.subject for r in results.records()} == {"udp busy"}
+        assert any(line.startswith("absent busy: skipped: ") for line in notes)
+        with pytest.raises(TransportError, match="no transport can be measured: "):
             measure_transports(
-                stop, [absent], rounds=1, effort=TINY, note=notes.append, turn=turn, floors=False
+                stop, [absent], rounds=1, effort=TINY, note=notes.append, floors=False
             )
-    results = Results(cores=cores)
-    results.add("udp busy", 2, measured)
+    results = Results(cores=Cores(None, None, 1), polling={"udp busy": 2})
+    results.keep("udp busy", "ping", "64 B", [1.0, 2.0])
     (oversubscribed,) = results.records()
     assert oversubscribed.oversubscribed
     assert any(line.startswith("*") for line in caption([oversubscribed], []))
@@ -166,21 +158,23 @@ def test_a_transport_that_fails_later_and_a_stop_keep_what_was_measured() -> Non
     failing, good = (Subject(name, "udp://127.0.0.1:0", "block") for name in ("failing", "good"))
     turns: list[str] = []
 
-    def turn(subject: Subject) -> list[Measured]:
+    @contextmanager
+    def around(subject: Subject) -> Iterator[None]:
         turns.append(subject.name)
         if turns.count("failing") == 2 and subject is failing:
-            raise TransportError("its server died", "")
+            raise TransportError("its interface is gone", "")
+        yield
         if turns.count("good") == 3:
             stop.set()
-        return [Measured("ping", "64 B", np.array([1.0, 2.0]))]
 
     with Stop() as stop:
         results = measure_transports(
-            stop, [failing, good], rounds=9, effort=TINY, note=lambda line: None, turn=turn,
-            floors=False,
+            stop, [failing, good], rounds=9, effort=TINY, note=lambda line: None,
+            places=Places(around=around), floors=False,
         )  # fmt: skip
-    assert results.unavailable == {"failing": "from round 2 on: its server died"}
-    assert [(r.subject, r.rounds) for r in results.records()] == [("failing", 1), ("good", 3)]
+    assert results.unavailable == {"failing": "from round 2 on: its interface is gone"}
+    pings = [r for r in results.records() if (r.op, r.workload) == ("ping", "64 B")]
+    assert [(r.subject, r.rounds) for r in pings] == [("failing", 1), ("good", 3)]
     assert results.interrupted
 
 
@@ -216,18 +210,19 @@ def test_the_ring_answers_from_another_process() -> None:
     # It raises by itself where an answer is not what was sent.
     with Stop() as stop:
         measured = measure_ring(stop, TINY, Cores.usable())
-    assert [one.payload for one in measured] == ["64 B", "1 KiB", "7 KB frame", "8 KiB"]
-    for one in measured:
-        assert len(one.latencies_us) > 0
-        assert 0.05 < np.median(one.latencies_us) < 1e5
+    payloads = ["64 B", "1 KiB", "7 KB frame", "8 KiB"]
+    assert list(measured) == [("ping", payload) for payload in payloads]
+    for latencies_us in measured.values():
+        assert len(latencies_us) > 0
+        assert 0.05 < np.median(latencies_us) < 1e5
 
 
 def test_a_ring_that_nobody_answers_says_so() -> None:
     file = os.memfd_create("ring")
     try:
-        os.ftruncate(file, native.RingPair.file_bytes())
+        os.ftruncate(file, measure.RingPair.file_bytes())
         with pytest.raises(TransportError, match="does not answer"):
-            native.RingPair(file).pings(64, np.empty(1, np.uint64), 10.0)
+            measure.RingPair(file).pings(64, np.empty(1, np.uint64), 10.0)
     finally:
         os.close(file)
 
@@ -244,7 +239,7 @@ def test_namespaces_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 _HOLDS_NAMESPACES = """
-from drlnet.bench.transport.netns import namespaces
+from drlnet.bench.netns import namespaces
 with namespaces("q") as names:
     print(*names, flush=True)
     input()
@@ -281,7 +276,7 @@ def test_namespaces_of_a_killed_benchmark_go_at_the_next_start(tmp_path: Path) -
 
 
 _IS_TOLD_TWICE = """
-from drlnet.bench.transport.netns import namespaces
+from drlnet.bench.netns import namespaces
 from drlnet.launch.signals import Stop
 with Stop() as stop, namespaces("q", stop) as names:
     print(*names, flush=True)
@@ -363,10 +358,3 @@ def test_the_command_refuses_what_it_cannot_measure(tmp_path: Path) -> None:
         assert ended.popen.returncode == ConfigError.exit_code, ended.text()
         assert ended.last_json()["error"]["remedy"]
     assert finished(tmp_path, "bench", "transport", "--rounds", "0").popen.returncode == 2
-
-
-def test_measured_cells_survive_the_way_through_json() -> None:
-    one = Measured("ping", "64 B", np.array([1.5, 2.5]))
-    again = Measured.from_json(json.loads(json.dumps(one.to_json())))
-    assert again.cell == one.cell
-    assert again.latencies_us.tolist() == [1.5, 2.5]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from system.command import all_ended, command, descendants
 
+from drlnet.bench.machine import RunDelay
 from drlnet.bench.records import Record
-from drlnet.bench.run_delay import RunDelay
 from drlnet.bench.turns import ALONE, BESIDE, measure_turns
 from drlnet.client import Client
 from drlnet.launch.signals import Stop
@@ -94,7 +94,7 @@ def test_ctrl_c_ends_a_round_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     with command(tmp_path, "bench", "turns", "--json", "--rounds", "500") as running:
-        while "bulk-reader" not in " ".join(descendants(running.popen.pid).values()):
+        while "worker" not in " ".join(descendants(running.popen.pid).values()):
             assert running.popen.poll() is None, running.text()
         below = list(descendants(running.popen.pid))
         assert running.end(signal.SIGINT) == 128 + signal.SIGINT, running.text()

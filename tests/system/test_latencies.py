@@ -19,7 +19,8 @@ def pinged(address: str) -> tuple[npt.NDArray[np.float64], native.HistogramReadi
     """The same calls' latencies, raw and in order [CALLS], and in the client's histogram."""
     client = native.Client(address, "pinger", 10.0, "block")
     raw_ns = np.zeros(CALLS, np.uint64)
-    assert native.measure_pings(client, PAYLOAD_BYTES, raw_ns, 60.0) == CALLS
+    for call in range(CALLS):
+        raw_ns[call] = round(client.ping_us(PAYLOAD_BYTES) * 1e3)
     latency = client.own_stats()["ping.latency"]
     client.report({})
     reported = client.stats()["client.pinger.ping.latency"]

@@ -7,14 +7,16 @@ import os
 import signal
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
-from system.command import command
 from system.local_link import cpu_seconds, linked, meeting_place, serving
 
 from drlnet import Client
-from drlnet.bench.turns import fill
+from drlnet.bench.processes import Worker
+from drlnet.bench.turns import BulkReader, fill
+from drlnet.launch.signals import Stop
 
 __all__ = ["meeting_place"]
 
@@ -44,13 +46,13 @@ def test_a_client_killed_amid_a_large_reply(tmp_path: Path, meeting_place: Path)
             )
 
         for _ in range(5):
-            with command(tmp_path, "bench", "bulk-reader", address) as reader:
-                reader.wait_for("ready")
+            with Stop() as stop, Worker(stop, partial(BulkReader, address)) as reader:
+                reader.ready()
+                reader.begin("read")
                 before = read_bytes()
                 while read_bytes() <= before:
                     assert other.ping()["ping_us"] < PATIENCE_US
-                os.kill(reader.popen.pid, signal.SIGKILL)
-                reader.popen.wait()
+                os.kill(reader.pid, signal.SIGKILL)
                 for _ in range(1000):
                     assert other.ping()["ping_us"] < PATIENCE_US
         assert server.popen.poll() is None, server.text()

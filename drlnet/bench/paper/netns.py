@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from drlnet.bench.cores import Cores
+from drlnet.bench.machine import Cores
+from drlnet.bench.netns import ip, namespaces, program_in, veth
 from drlnet.bench.paper.groups import Group, Places
-from drlnet.bench.transport.netns import ip, namespaces
 from drlnet.bench.transport.subjects import Subject
-from drlnet.launch.process import DRLNET
 from drlnet.launch.signals import Stop
 
 _PORT = 7447
@@ -32,17 +31,13 @@ class _Link:
 
     def join(self, server: str) -> None:
         """Makes it between the two namespaces, which exist."""
-        ip(
-            *("link", "add", self.host, "netns", self.host, "mtu", "9000"),
-            *("type", "veth", "peer", "name", self.server_interface, "netns", server),
-        )
+        veth(9000, (self.host, self.host), (server, self.server_interface))
         ends = (
             (self.host, self.host, self.ip(_KERNEL)),
             (server, self.server_interface, self.ip(_SERVER_KERNEL)),
         )
         for namespace, interface, address in ends:
             ip("-n", namespace, "address", "add", f"{address}/24", "dev", interface)
-            ip("-n", namespace, "link", "set", interface, "mtu", "9000", "up")
         ip("-n", self.host, "route", "add", "default", "via", self.ip(_SERVER_KERNEL))
 
 
@@ -79,10 +74,6 @@ class _Hosts(Places):
         return f"{_DRIVER}:{link.host},ip={link.ip(number)}/24{gateway},{more}"
 
 
-def _program(namespace: str) -> tuple[str, ...]:
-    return ("ip", "netns", "exec", namespace, *DRLNET)
-
-
 @contextmanager
 def through_server(
     cores: Cores, stop: Stop | None = None
@@ -100,7 +91,7 @@ def through_server(
         forward = "echo 1 > /proc/sys/net/ipv4/ip_forward"
         ip("netns", "exec", server, "sh", "-c", forward)
         hosts = _Hosts(
-            cores, _program(server), _program(actors.host), _program(learner.host),
+            cores, program_in(server), program_in(of_actors), program_in(of_learner),
             actors=actors, learner_link=learner,
         )  # fmt: skip
         yield (

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
-from drlnet.bench.paper.access import Access, Replay, layout_of
+from drlnet import native
+from drlnet.bench.measure import Replay
 from drlnet.nets.adam import Adam
 from drlnet.nets.mlp import Mlp
 from drlnet.nets.q_net import QNet
@@ -18,17 +23,16 @@ _INPUTS, _ACTIONS = 1764, 6  # of an item's bytes, evenly chosen: what a pooling
 class Trainer:
     """Double DQN (van Hasselt et al., 2016) on bytes: the work matters, not what is learned."""
 
-    def __init__(self, access: Access, batch: int) -> None:
+    def __init__(self, spec: native.TableSpec, out: NDArray[np.uint8], batch: int) -> None:
         torch.set_num_threads(1)
         torch.manual_seed(0)
-        self._batch = batch
-        self._out = access.buffer(batch)
-        layout = layout_of(access.spec, batch)
+        self._batch, self._out = batch, out
+        layout: dict[str, Any] = spec.layout(batch)
         offset = layout["views"][0][0]
         item_bytes = (layout["total_bytes"] - offset) // batch
-        items = self._out[offset : offset + batch * item_bytes].reshape(batch, item_bytes)
+        items = out[offset : offset + batch * item_bytes].reshape(batch, item_bytes)
         self._items = torch.from_numpy(items)[:, :: max(1, item_bytes // _INPUTS)]
-        self._keys = np.frombuffer(self._out, np.uint64, batch, layout["keys"])
+        self._keys = np.frombuffer(out, np.uint64, batch, layout["keys"])
         width = self._items.shape[1]
         self._net, self._target = (
             QNet(Mlp(MlpSettings(hidden_sizes=(128,)), (width,)), _ACTIONS, dueling=False)
@@ -49,3 +53,14 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
         replay.update(self._keys, errors.detach().abs().flatten().numpy())
+
+    def timed_steps(self, replay: Replay, latencies_ns: NDArray[np.uint64], budget_s: float) -> int:
+        """A timed loop of steps."""
+        end_ns = time.monotonic_ns() + int(budget_s * 1e9)
+        for count in range(len(latencies_ns)):
+            before_ns = time.monotonic_ns()
+            if before_ns >= end_ns:
+                return count
+            self.step(replay)
+            latencies_ns[count] = time.monotonic_ns() - before_ns
+        return len(latencies_ns)

@@ -14,17 +14,12 @@ TABLE = "experience"
 
 
 class Layout(str, Enum):
-    """Where the replay is, and who draws."""
+    """Where the replay is, and which side draws."""
 
     LEARNER = "(a) in the learner"
     STORE = "(b) plain store"
     NETWORK = "(c) in-network"
     MEMORY = "memory server"  # comparison 1: no sampling at all
-
-    @property
-    def letter(self) -> str:
-        """As a command line names it."""
-        return self.value[1] if self.value.startswith("(") else "m"
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Workload:
-    """Who shares the replay. rate: appends per second of each actor; 0: as fast as they can."""
+    """The actors of a group. rate: appends per second of each; 0: as fast as they can."""
 
     shape: str = "frame"
     actors: int = 2

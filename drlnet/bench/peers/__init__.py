@@ -1,8 +1,8 @@
-"""Prioritized sampling as others do it, one adapter a file, to be measured beside ours.
+"""Prioritized sampling and replay as others do it, one library a file, to be measured beside ours.
 
-Each is used as its own documentation advises; all do the same work: keep n priorities, draw k of
-them in proportion to p ** alpha with importance weights, update k. A new one is one file and one
-line here.
+Each is used as its own documentation advises. Samplers keep n priorities, draw k of them in
+proportion to p ** alpha with importance weights, update k; memories hold the same transitions as
+well. A new one is one class and one line here.
 """
 
 from __future__ import annotations
@@ -10,36 +10,56 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drlnet.bench.peers.peer import ALPHA, FLOOR, Floats, Peer
+from drlnet.bench.processes import PeerUnavailable
 from drlnet.config.names import chosen
 
+if TYPE_CHECKING:
+    from drlnet.bench.peers.base import Floats, Peer
+    from drlnet.bench.replay.memory import Memory
+    from drlnet.bench.shapes import Shape
+
 # name: module of this package, class in it
-PEERS = {
-    "numpy": ("numpy_cumsum", "NumpyCumsum"),
-    "numpy-tree": ("numpy_tree", "NumpyTree"),
+SAMPLERS = {
+    "numpy": ("numpy", "NumpyCumsum"),
+    "numpy-tree": ("numpy", "NumpyTree"),
+    "cpprb": ("cpprb", "CpprbSampler"),
+    "torchrl": ("torchrl", "TorchrlSampler"),
+    "tianshou": ("tianshou", "TianshouSampler"),
+    "torch-cuda": ("torch", "CudaCumsum"),
+    "torchrl-cuda": ("torchrl", "CudaTorchrl"),
+}
+MEMORIES = {
     "cpprb": ("cpprb", "Cpprb"),
     "torchrl": ("torchrl", "Torchrl"),
     "tianshou": ("tianshou", "Tianshou"),
-    "torch-cuda": ("torch_cumsum", "CudaCumsum"),
-    "torchrl-cuda": ("torchrl", "CudaTorchrl"),
+    "redis": ("redis", "Redis"),
+    "reverb": ("reverb", "Reverb"),
+    "ray": ("ray", "Ray"),
+    "numpy": ("numpy", "Numpy"),
 }
 
-__all__ = ["ALPHA", "FLOOR", "PEERS", "Peer", "PeerUnavailable", "find", "imported", "named"]
 
-
-class PeerUnavailable(Exception):
-    """A peer that is not installed, broken, or failed: `str()` is one line that says why."""
-
-
-def named(names: Sequence[str] | None) -> list[str]:
+def named(peers: Mapping[str, object], names: Sequence[str] | None) -> list[str]:
     """Those names, each once; None: all. Raises ConfigError for one that is none."""
-    return chosen("peer", names, list(PEERS))
+    return chosen("peer", names, list(peers))
 
 
-def imported(package: str, peers: Mapping[str, tuple[str, str]], name: str) -> Any:
-    """The class of that peer, by its package's table. Raises PeerUnavailable.
+def find_sampler(name: str) -> Callable[[Floats], Peer]:
+    """Makes that peer with a leaf for each of the priorities [n]. Raises PeerUnavailable."""
+    kind: type[Peer] = imported(SAMPLERS, name)
+    return kind
+
+
+def find_memory(name: str) -> Callable[[Shape], Memory]:
+    """Makes that peer, empty. Raises PeerUnavailable."""
+    kind: type[Memory] = imported(MEMORIES, name)
+    return kind
+
+
+def imported(peers: Mapping[str, tuple[str, str]], name: str) -> Any:
+    """The class of that peer. Raises PeerUnavailable.
 
     The warnings of foreign code are not ours to print.
     """
@@ -47,7 +67,7 @@ def imported(package: str, peers: Mapping[str, tuple[str, str]], name: str) -> A
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return getattr(importlib.import_module(f"{package}.{module}"), kind)
+            return getattr(importlib.import_module(f"{__name__}.{module}"), kind)
     except ModuleNotFoundError as error:
         raise PeerUnavailable(
             f"no module {error.name} (pip install 'drlnet[peers]' brings the peers)"
@@ -55,10 +75,3 @@ def imported(package: str, peers: Mapping[str, tuple[str, str]], name: str) -> A
     except Exception as error:
         words = (str(error).strip() or "no further words").splitlines()[0]
         raise PeerUnavailable(f"{type(error).__name__}: {words}") from error
-
-
-def find(name: str) -> Callable[[Floats], Peer]:
-    """Makes that peer with a leaf for each of the priorities [n]. Raises PeerUnavailable."""
-    kind: type[Peer] = imported(__name__, PEERS, name)
-    assert issubclass(kind, Peer)
-    return kind

@@ -9,13 +9,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from drlnet import native
-from drlnet.bench.cores import Cores, pin_process, pinned
+from drlnet.bench.engine import COPY, Effort, timed_calls
+from drlnet.bench.machine import Cores, pinned
+from drlnet.bench.measure import UdpReceiver, UdpSender, copies
+from drlnet.bench.processes import Worker
 from drlnet.bench.replay.learner import BATCH, INSERT, SAMPLE
 from drlnet.bench.replay.memory import BY
-from drlnet.bench.rounds import COPY, Effort, timed_calls
 from drlnet.bench.shapes import Shape
-from drlnet.bench.worker import Worker
 from drlnet.launch.signals import Stop
 
 GATHER = "numpy gather (floor)"
@@ -46,7 +46,7 @@ def bare_of_rows(poll: str) -> str:
 
 
 def without_rows(subject: str) -> str | None:
-    """The bare transfer that one of rows is beside; None: it is none of rows."""
+    """The bare transfer beside which one of rows stands; None for every other subject."""
     bare_one = subject.replace(f"{_OF_ROWS} (floor)", " (floor)")
     return bare_one if bare_one != subject else None
 
@@ -64,9 +64,9 @@ def measure_floors(
     item_bytes, row_bytes = reply_bytes // BATCH, shape.row_bytes
     items = max(BATCH, shape.table_bytes // item_bytes)
     with pinned(cores.client):
-        copies = partial(native.measure_copies, item_bytes, items, BATCH)
-        yield Floor(COPY, SAMPLE, effort.latencies_us(copies), reply_bytes)
-        rows = partial(native.measure_copies, row_bytes, items, BY)
+        batches = partial(copies, item_bytes, items, BATCH)
+        yield Floor(COPY, SAMPLE, effort.latencies_us(batches), reply_bytes)
+        rows = partial(copies, row_bytes, items, BY)
         yield Floor(COPY, INSERT, effort.latencies_us(rows), BY * row_bytes)
         gathers = effort.latencies_us(_gathers(items, item_bytes))
         yield Floor(GATHER, SAMPLE, gathers, reply_bytes)
@@ -98,10 +98,9 @@ class _Sender:
     """The other process of a bare transfer."""
 
     def __init__(self, poll: str, row_bytes: int = 0, rows: int = 0) -> None:
-        self._sender = native.UdpSender(poll, row_bytes, rows)
+        self._sender = UdpSender(poll, row_bytes, rows)
 
     def hear(self, asked: Callable[[], bool]) -> None:
-        """Told by the process that it is in (Worker)."""
         self._asked = asked
 
     def port(self) -> int:
@@ -123,8 +122,7 @@ def _transfers(
     effort: Effort,
     cores: Cores,
 ) -> NDArray[np.float64]:
-    with Worker(stop, make) as sender, pinned(cores.client):
-        receiver = native.UdpReceiver(sender.call("port"), poll)
-        pin_process(sender.pid, cores.server)
-        sender.begin("serve")
-        return effort.latencies_us(partial(receiver.transfers, size_bytes))
+    with Worker(stop, make, core=cores.server) as sender, pinned(cores.client):
+        receiver = UdpReceiver(sender.call("port"), poll)
+        with sender.doing("serve"):
+            return effort.latencies_us(partial(receiver.transfers, size_bytes))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drlnet.bench.engine import Effort, timed_calls
 from drlnet.bench.replay.memory import BY, Block, Door, Inserter, Memory, blocks_of, first_of
-from drlnet.bench.rounds import Effort, timed_calls
 from drlnet.bench.shapes import Shape
 
 BATCH = 512
@@ -37,9 +37,6 @@ class Learner:
     def __init__(self, find: Callable[[], Callable[[Shape], Memory]]) -> None:
         self._make = find()
         self._memory: Memory | None = None
-
-    def ready(self) -> None:
-        """Returns once memories can be made."""
 
     def open(self, shape: Shape) -> str:
         """Makes the memory and fills it; returns what it includes."""
@@ -136,11 +133,7 @@ class Client:
         self._blocks: Iterator[Block] = blocks_of(shape)
 
     def hear(self, asked: Callable[[], bool]) -> None:
-        """Told by the process that it is in (Worker)."""
         self._asked = asked
-
-    def ready(self) -> None:
-        """Returns once the door was passed."""
 
     def insert(self, per_second: float) -> tuple[int, float]:
         """Transitions at that rate until asked for something else: (how many, in how many s).

@@ -12,16 +12,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from drlnet.bench.cores import Cores, pin_process
-from drlnet.bench.replay.memory import ALPHA, BETA, BY, Block, Door, Drawn, Memory, Step, blocks_of
+from drlnet.bench.machine import Cores
+from drlnet.bench.peers.base import ALPHA, BETA
+from drlnet.bench.processes import served
+from drlnet.bench.replay.memory import BY, Block, Door, Drawn, Memory, Step, blocks_of
 from drlnet.bench.shapes import Shape
 from drlnet.client import Batch, Client, Sampler, Table, Writer, importance_weights
 from drlnet.errors import SampleExpired
 from drlnet.launch.signals import Stop
-from drlnet.launch.supervisor import Supervisor
 
 DEPTH = 2  # batches requested ahead
-_READY_DEADLINE_S = 60.0
 _BESIDE = "udp://127.0.0.1:0"  # where clients that insert come in: blocking sockets
 
 
@@ -102,12 +102,8 @@ class Ours(Memory):
         """A server that listens there, and what its learner has of it."""
         cores = Cores.usable()
         with ExitStack() as stack:
-            group = stack.enter_context(Supervisor(Stop()))
-            places = [word for place in listen for word in ("--listen", place)]
-            server = group.start("server", ["serve", "--json", "--poll", self._poll, *places])
-            ready = group.wait_for_line(server, "ready", _READY_DEADLINE_S)
-            self._addresses: list[str] = ready["addresses"]
-            pin_process(server.pid, cores.server)
+            server = served(Stop(), listen, self._poll, core=cores.server)
+            _, self._addresses = stack.enter_context(server)
             self._polled_core = cores.server if self._poll == "busy" else None
             if cores.client is not None:
                 stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
@@ -155,7 +151,7 @@ class Ours(Memory):
             yield step
 
     def door(self) -> Door:
-        # Only now: a server that polls looks into a socket at every turn, whoever uses it.
+        # Only now: a server that polls looks into a socket at every turn, used or not.
         if not self._addresses[-1].startswith("udp:"):
             self.close()
             self._start([self._listen, _BESIDE])

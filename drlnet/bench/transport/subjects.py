@@ -1,4 +1,4 @@
-"""Who is measured: a transport and a way to poll."""
+"""The subjects of a comparison: a transport and a way to poll."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from drlnet.config.names import chosen
 from drlnet.config.transports import LISTEN
 
 Poll = Literal["block", "busy"]
-
-# What a server listens on, by the name of the transport. Each is tried; what cannot be had here
-# says why.
-ADDRESSES = LISTEN
 BASELINE = "udp"
-RING = "shared-memory ring (floor)"
 
 
 @dataclass(frozen=True)
@@ -38,11 +33,10 @@ class Subject:
 def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
     """Kernel UDP, blocking and polled, and each other transport polled. None: all there are.
 
-    Raises ConfigError for a name that is no transport.
+    Each is tried; one that cannot be had here says why. Raises ConfigError for an unknown name.
     """
-    wanted = chosen("transport", transports, list(ADDRESSES))
-    baseline = ADDRESSES[BASELINE]
+    wanted = chosen("transport", transports, list(LISTEN))
     polls: tuple[Poll, ...] = ("block", "busy")
-    subjects = [Subject(f"{BASELINE} {poll}", baseline, poll) for poll in polls]
+    subjects = [Subject(f"{BASELINE} {poll}", LISTEN[BASELINE], poll) for poll in polls]
     others = [name for name in wanted if name != BASELINE]
-    return subjects + [Subject(f"{name} busy", ADDRESSES[name], "busy") for name in others]
+    return subjects + [Subject(f"{name} busy", LISTEN[name], "busy") for name in others]

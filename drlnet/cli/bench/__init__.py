@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from drlnet.cli.bench import (
-    distribution,
-    learning,
-    paper,
-    processes,
-    replay,
-    sampler,
-    transport,
-    turns,
-    watch,
-)
+from drlnet.cli.bench import distribution, paper, replay, sampler, transport, turns, watch
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure the service.")
 
@@ -24,13 +14,12 @@ commands.command("watch")(watch.watch)
 commands.command("transport")(transport.transport)
 commands.command("sampler")(sampler.sampler)
 commands.command("replay")(replay.replay)
-commands.command("learning")(learning.learning)
 commands.command("distribution")(distribution.distribution)
 
-for process in (
-    processes.transport_client,
-    processes.ring_echo,
-    processes.worker,
-    processes.bulk_reader,
-):
-    commands.command(hidden=True)(process)
+
+@commands.command(hidden=True)
+def worker(descriptor: int) -> None:
+    """A process of a benchmark, which starts it for itself."""
+    from drlnet.bench.processes import serve_calls
+
+    serve_calls(descriptor)

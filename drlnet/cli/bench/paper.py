@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from drlnet.cli.bench import paper_options as own
 from drlnet.cli.bench.report import (
     OUT,
     OutOption,
     TransportsOption,
     end,
     names_in,
-    numbers_in,
     show_distance,
     written,
 )
@@ -23,40 +21,64 @@ from drlnet.cli.options import DEFAULT_ADDRESS, DebugOption, EalOption, JsonOpti
 from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
-    from drlnet.bench.paper.results import Results
+    from drlnet.bench.paper.suite import Results
     from drlnet.bench.records import Records
     from drlnet.bench.transport.subjects import Subject
 
-_OF_ALL_ROLES = ("transports", "rounds", "quick", "netns", "redis", "out")
+Role = Literal["server", "actor", "learner"]
+_ROLES = "Several machines, one role each"
+_OF_ALL_ROLES = ("transports", "rounds", "quick", "netns", "out")
 
 
 def paper(
     context: typer.Context,
     transports: TransportsOption = None,
-    rounds: own.RoundsOption = None,
-    quick: own.QuickOption = False,
-    netns: own.NetnsOption = False,
-    redis: own.RedisOption = True,
+    rounds: Annotated[
+        int | None,
+        typer.Option("--rounds", min=1, help="alternated rounds [dim](default 4, quick 2)[/dim]"),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="fewer workloads, shorter: under two minutes")
+    ] = False,
+    netns: Annotated[
+        bool,
+        typer.Option(
+            "--netns",
+            help="actors, server and learner in network namespaces of their own, joined by veth "
+            "through the server's (root)",
+        ),
+    ] = False,
     out: OutOption = OUT,
-    role: own.RoleOption = None,
-    server: own.ServerOption = DEFAULT_ADDRESS,
-    insecure: own.InsecureOption = False,
-    size: own.SizeOption = "frame",
-    actors: own.ActorsOption = 2,
-    rate: own.RateOption = 250.0,
-    poll: own.PollOption = "block",
-    layouts: own.LayoutsOption = "bc",
-    batches: own.BatchesOption = "512,32",
-    calls: own.CallsOption = 5000,
-    budget_s: own.BudgetOption = 2.0,
-    warm_up: own.WarmUpOption = 50,
-    slices: own.SlicesOption = 1,
-    floors: own.FloorsOption = False,
-    turn: own.TurnOption = 0,
-    training_s: own.TrainingOption = 0.0,
-    core: own.CoreOption = None,
-    replay_core: own.ReplayCoreOption = None,
-    stay: own.StayOption = False,
+    role: Annotated[
+        Role | None, typer.Option("--role", help="play one role", rich_help_panel=_ROLES)
+    ] = None,
+    server: Annotated[
+        str,
+        typer.Option(
+            "--server",
+            metavar="ADDRESS",
+            help="of the server: where it listens (server; learner in layout a), or is reached",
+            rich_help_panel=_ROLES,
+        ),
+    ] = DEFAULT_ADDRESS,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            help="let it listen where other machines reach it",
+            rich_help_panel=_ROLES,
+        ),
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="of actor and learner: size (cartpole, frame, transition), rate (appends per "
+            "second of an actor; 0: as fast as it can), poll, layouts (a, bc), seconds",
+            rich_help_panel=_ROLES,
+        ),
+    ] = None,
     eal: EalOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -81,39 +103,18 @@ def paper(
 
     drlnet bench paper --role learner --server udp://10.0.0.2:7447
     """
-    _require_fitting(context, alone=role is None)
+    _require_fitting(context, role)
     require_dpdk(eal, names_in(transports) if role is None else [server])
     output = Output(json)
     if role is None:
-        output.result(measure(output, transports, rounds, quick, netns, redis, out))
-        return
-    if role == "server":
-        from drlnet.cli.serve import serve
+        output.result(measure(output, transports, rounds, quick, netns, out))
+    else:
+        from drlnet.cli.bench.paper_roles import play
 
-        flags = {"server.listen": [server], "server.poll": poll, "server.insecure": insecure}
-        serve(flags=flags, json=json, debug=debug)
-        return
-    if role == "learner" and layouts == "a" and not insecure:
-        from drlnet.config.checks import require_loopback
-
-        require_loopback(server)
-    from drlnet.bench.paper.workloads import Workload
-    from drlnet.bench.rounds import Effort
-    from drlnet.cli.bench.paper_roles import RoleOptions, play
-
-    play(
-        output,
-        role,
-        RoleOptions(
-            server, poll, Workload(size, actors, rate), layouts,
-            [] if batches == "none" else numbers_in(batches, 1, "batch sizes", "512,32"),
-            Effort(calls, budget_s, warm_up), slices, floors, turn, training_s, core,
-            replay_core, stay,
-        ),
-    )  # fmt: skip
+        play(output, role, server, insecure, set_ or [])
 
 
-def _require_fitting(context: typer.Context, *, alone: bool) -> None:
+def _require_fitting(context: typer.Context, role: Role | None) -> None:
     """Raises ConfigError for an option that would do nothing: with --role, or without."""
     from drlnet.errors import ConfigError
 
@@ -122,12 +123,12 @@ def _require_fitting(context: typer.Context, *, alone: bool) -> None:
         source = context.get_parameter_source(name)
         if source is None or source.name != "COMMANDLINE":
             continue
-        if alone and getattr(option, "rich_help_panel", None) == own.ROLES:
+        if role is None and getattr(option, "rich_help_panel", None) == _ROLES:
             raise ConfigError(
                 f"{option.opts[0]} is of one role, and no --role is given",
                 "add --role server, actor or learner, or leave it out to measure this machine",
             )
-        if not alone and name in _OF_ALL_ROLES:
+        if role is not None and name in _OF_ALL_ROLES:
             raise ConfigError(
                 f"{option.opts[0]} is for all roles on this machine, --role plays one of them",
                 "give one of the two",
@@ -140,16 +141,15 @@ def measure(
     rounds: int | None,
     quick: bool,
     netns: bool,
-    redis: bool,
     out: Path,
 ) -> str:
     """Measures all groups on this machine, reports, and returns the JSON object."""
     from contextlib import ExitStack
 
-    from drlnet.bench.cores import Cores
+    from drlnet.bench.machine import Cores
     from drlnet.bench.paper.groups import Places
-    from drlnet.bench.paper.rounds import FULL, QUICK, groups_of, measure_paper, transports_of
-    from drlnet.bench.transport import subjects_of
+    from drlnet.bench.paper.suite import FULL, QUICK, groups_of, measure_paper, transports_of
+    from drlnet.bench.transport.subjects import subjects_of
     from drlnet.errors import ConfigError
     from drlnet.launch.signals import Stop
 
@@ -171,7 +171,7 @@ def measure(
             places, subjects = stack.enter_context(through_server(places.cores, stop))
         results = measure_paper(
             stop,
-            groups_of(subjects, quick=quick, redis=redis and not netns),
+            groups_of(subjects, quick=quick),
             rounds=rounds or (2 if quick else 4),
             effort=QUICK if quick else FULL,
             training_s=1.0 if quick else 2.0,
@@ -188,9 +188,7 @@ def measure(
 def _report(
     output: Output, results: Results, subjects: list[Subject], path: Path, netns: bool
 ) -> Records[Any]:
-    from drlnet.bench.paper.comparisons import COMPARISONS, floors, reductions
-    from drlnet.bench.paper.plot import plot
-    from drlnet.bench.paper.table import show
+    from drlnet.bench.paper.report import COMPARISONS, floors, plot, reductions, show
     from drlnet.bench.records import Records
 
     rows = results.records()
@@ -206,7 +204,7 @@ def _report(
                 {"transport": name, "workload": workload.words, "bytes": size, "by_round": rates}
                 for (name, workload, size), rates in results.bytes_per_second.items()
             ],
-            "incomplete": results.failed,
+            "incomplete": results.unavailable,
             "interrupted": results.interrupted,
         },
         results.distance,

@@ -27,7 +27,7 @@ from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
     from drlnet.bench.records import Records
-    from drlnet.bench.replay import Results
+    from drlnet.bench.replay.suite import Results
 
 
 def replay(
@@ -92,7 +92,7 @@ class Names:
 
 def measure(output: Output, names: Names, rounds: int, quick: bool, out: Path) -> str:
     """Measures, reports, and returns the JSON object. What an interruption left is kept, too."""
-    from drlnet.bench.replay import WORKS, measure_replays, subjects_of
+    from drlnet.bench.replay.suite import WORKS, measure_replays, subjects_of
     from drlnet.config.names import chosen
     from drlnet.errors import ConfigError
     from drlnet.launch.signals import Stop
@@ -120,9 +120,8 @@ def measure(output: Output, names: Names, rounds: int, quick: bool, out: Path) -
 def _report(output: Output, results: Results, baseline: str, path: Path) -> Records[Any]:
     """Table, JSON and plot; returns what was measured."""
     from drlnet.bench.records import Records
-    from drlnet.bench.replay.plot import plot
-    from drlnet.bench.replay.ratios import ratios, shares
-    from drlnet.bench.replay.table import show
+    from drlnet.bench.replay.report import ratios, shares, show
+    from drlnet.bench.show import plot_bars
 
     records = results.records()
     slower, of_floor = ratios(records, baseline), shares(records)
@@ -138,7 +137,7 @@ def _report(output: Output, results: Results, baseline: str, path: Path) -> Reco
         },
         results.distance,
     )
-    with written(output, path, measured, plot(records)):
+    with written(output, path, measured, plot_bars("Replay memories: time of a call", records)):
         show(records, slower, of_floor, results.includes, file=output.notes)
         show_distance(output, measured)
         note_gaps(output, results)

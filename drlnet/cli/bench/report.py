@@ -13,8 +13,8 @@ import typer
 from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
+    from drlnet.bench.engine import Effort, Results
     from drlnet.bench.records import Records
-    from drlnet.bench.rounds import Effort, Results
     from drlnet.launch.signals import Stop
     from drlnet.plots import Figure
 
@@ -63,7 +63,7 @@ def numbers_in(words: str, least: int, what: str, example: str) -> list[int]:
 
 def effort_of(quick: bool) -> Effort:
     """How long each operation of each round is measured."""
-    from drlnet.bench.rounds import QUICK, Effort
+    from drlnet.bench.engine import QUICK, Effort
 
     return QUICK if quick else Effort()
 
@@ -91,14 +91,14 @@ def end(output: Output, stop: Stop, measured: Records[Any]) -> str:
 
 
 def note_gaps(output: Output, results: Results) -> None:
-    """What is not in the tables, or not wholly, and why."""
+    """What is missing in the tables, or not wholly in them, and why."""
     for subject, cause in results.unavailable.items():
         output.note(f"{subject}: skipped: {cause}")
 
 
 def show_distance(output: Output, records: Records[Any]) -> None:
     """How far apart the cores were meanwhile: the last line below the tables."""
-    from drlnet.bench.tables import console_on
+    from drlnet.bench.show import console_on
 
     words = records.distance.in_words()
     if words and records.records:

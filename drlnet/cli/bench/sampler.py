@@ -25,7 +25,7 @@ from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
     from drlnet.bench.records import Records
-    from drlnet.bench.sampler import Results
+    from drlnet.bench.sampler.suite import Results
 
 _MOST_DRAWS = 65536  # of one request to a server
 
@@ -95,7 +95,7 @@ def sampler(
 
 @dataclass(frozen=True)
 class Names:
-    """Whom to measure, as typed; None: all there are."""
+    """The subjects as typed; None: all there are."""
 
     samplers: str | None
     peers: str | None
@@ -113,8 +113,8 @@ def measure(
     out: Path,
 ) -> str:
     """Measures, reports, and returns the JSON object."""
-    from drlnet.bench.sampler import measure_samplers, priorities_of, sizes_of, subjects_of
-    from drlnet.bench.sampler.rounds import workload_of
+    from drlnet.bench.sampler.subjects import priorities_of, subjects_of
+    from drlnet.bench.sampler.suite import measure_samplers, sizes_of, workload_of
     from drlnet.errors import ConfigError
     from drlnet.launch.signals import Stop
 
@@ -148,11 +148,9 @@ def _report(
     output: Output, results: Results, baseline: str, sizes: dict[str, int], path: Path
 ) -> Records[Any]:
     """Table, JSON and plot; returns what was measured."""
-    from drlnet import native
+    from drlnet.bench.measure import kernel_names
     from drlnet.bench.records import Records
-    from drlnet.bench.sampler.plot import plot
-    from drlnet.bench.sampler.ratios import ratios
-    from drlnet.bench.sampler.table import show
+    from drlnet.bench.sampler.report import plot, ratios, show
     from drlnet.metrics.host import cache_bytes
 
     records = results.records()
@@ -161,7 +159,7 @@ def _report(
         records,
         {
             "ratios": [asdict(ratio) for ratio in found],
-            "kernels": native.kernel_names(),
+            "kernels": kernel_names(),
             "includes": results.includes,
             "unavailable": results.unavailable,
             "interrupted": results.interrupted,

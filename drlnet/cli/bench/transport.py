@@ -26,7 +26,7 @@ from drlnet.cli.output import Output, require_writable
 
 if TYPE_CHECKING:
     from drlnet.bench.records import Records
-    from drlnet.bench.transport import Results
+    from drlnet.bench.transport.suite import Results
 
 _MTU = 9000  # of the veth pair
 
@@ -85,7 +85,12 @@ def measure(
     out: Path,
 ) -> str:
     """Measures transports of this machine, or over veth; reports, and returns the JSON object."""
+    from contextlib import ExitStack
+
+    from drlnet.bench.transport.subjects import subjects_of
+    from drlnet.bench.transport.suite import BLOCK, BUSY, Places, measure_transports
     from drlnet.errors import ConfigError
+    from drlnet.launch.signals import Stop
 
     if netns and transports is not None:
         raise ConfigError(
@@ -94,64 +99,36 @@ def measure(
         )
     if mtu is not None and not netns:
         raise ConfigError("--mtu is of the veth pair, which --netns makes", "add --netns")
-    if netns:
-        return _measure_veth(output, mtu or _MTU, rounds, quick, out)
-    return _measure_transports(output, transports, rounds, quick, out)
-
-
-def _measure_transports(
-    output: Output, transports: str | None, rounds: int, quick: bool, out: Path
-) -> str:
-    from drlnet.bench.transport import measure_transports, subjects_of
-    from drlnet.launch.signals import Stop
-
-    subjects, effort = subjects_of(names_in(transports)), effort_of(quick)
+    subjects = subjects_of(names_in(transports))
+    path, names, places = out / "transport", (BLOCK, BUSY), Places()
     require_writable(out)
-    with Stop() as stop:
-        results = measure_transports(stop, subjects, rounds=rounds, effort=effort, note=output.note)
-        measured = _report(output, results, out / "transport")
-    return end(output, stop, measured)
+    with Stop() as stop, ExitStack() as stack:
+        if netns:
+            from drlnet.bench.transport import netns as veth
 
-
-def _measure_veth(output: Output, mtu: int, rounds: int, quick: bool, out: Path) -> str:
-    from drlnet.bench.cores import Cores
-    from drlnet.bench.transport import measure_transports
-    from drlnet.bench.transport.netns import BLOCK, BUSY, joined, measure_joined, veth_subjects
-    from drlnet.launch.signals import Stop
-
-    effort = effort_of(quick)
-    require_writable(out)
-    with Stop() as stop, joined(mtu, stop) as sides:
+            mtu = mtu or _MTU
+            sides = stack.enter_context(veth.joined(mtu, stop))
+            subjects, places = veth.veth_subjects(*sides), veth.places_of(*sides)
+            path, names = out / "transport-veth", (veth.BLOCK, veth.BUSY)
         results = measure_transports(
-            stop,
-            veth_subjects(*sides),
-            rounds=rounds,
-            effort=effort,
-            note=output.note,
-            turn=lambda subject: measure_joined(stop, subject, effort, Cores.usable(), sides),
-            floors=False,
-        )
-        measured = _report(output, results, out / "transport-veth", block=BLOCK, busy=BUSY, mtu=mtu)
+            stop, subjects, rounds=rounds, effort=effort_of(quick), note=output.note, places=places,
+            floors=not netns,
+        )  # fmt: skip
+        measured = _report(output, results, path, names, mtu)
     return end(output, stop, measured)
 
 
 def _report(
-    output: Output,
-    results: Results,
-    path: Path,
-    *,
-    block: str = "udp block",
-    busy: str = "udp busy",
-    mtu: int | None = None,
+    output: Output, results: Results, path: Path, names: tuple[str, str], mtu: int | None
 ) -> Records[Any]:
     """Table, JSON and plot; returns what was measured."""
-    from drlnet.bench.bars import plot_bars
     from drlnet.bench.records import Records
-    from drlnet.bench.transport import reductions
-    from drlnet.bench.transport.reductions import PAPER_RANGE
-    from drlnet.bench.transport.table import show
+    from drlnet.bench.show import plot_bars
+    from drlnet.bench.transport.report import show
+    from drlnet.bench.transport.suite import PAPER_RANGE, reductions
 
     records = results.records()
+    block, busy = names
     found = reductions(records, block=block, busy=busy)
     measured = Records(
         records,

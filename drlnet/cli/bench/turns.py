@@ -22,8 +22,7 @@ def turns(
     Three processes that each want a core. "On a core" leaves out what the kernel
     counts as waiting for one; the rest is the server's turns and the network.
     """
-    from drlnet.bench.ratios import over
-    from drlnet.bench.records import key_of
+    from drlnet.bench.records import key_of, over
     from drlnet.bench.turns import ALONE, BESIDE, measure_turns
     from drlnet.launch.signals import Stop
 
@@ -33,7 +32,7 @@ def turns(
     found = {key_of(record): record for record in measured.records}
     for subject, op in (key[:2] for key in found if key[2] == BESIDE):
         alone, beside = found[subject, op, ALONE], found[subject, op, BESIDE]
-        ratio = over(beside.p99_by_round(), alone.p99_by_round())
+        ratio = over(beside.of_rounds("p99_us"), alone.of_rounds("p99_us"))
         assert ratio is not None
         output.note(
             f"{subject}, {op}: p50 {alone.p50_us:.1f} us {ALONE}, {beside.p50_us:.1f} {BESIDE}; "

@@ -218,9 +218,13 @@ std::string Client::explain(const Call& call) const {
         case Wait::min_size:
           return operation + ": the limiter: the table has fewer items than min_size";
         case Wait::samples_limit:
-          return operation + ": the limiter: draws are ahead of insertions (samples_per_insert)";
+          return operation +
+                 ": the limiter: draws are ahead of insertions (samples_per_insert, "
+                 "max_times_sampled)";
         case Wait::inserts_limit:
-          return operation + ": the limiter: insertions are ahead of draws (samples_per_insert)";
+          return operation +
+                 ": the limiter: insertions are ahead of draws (samples_per_insert, "
+                 "max_times_sampled)";
         default:
           return operation + ": the server holds the request";
       }

@@ -169,6 +169,7 @@ void StreamWriter::check_reply(Status status, std::span<const std::byte> reply) 
   const auto result = reader.get<AppendResult>();
   rows_stored_ += result.rows_stored;
   items_created_ += result.items_created;
+  items_refused_ += result.items_refused;
   if (status == Status::ok) return;
   const std::string stream = "stream " + std::to_string(result.ordinal);
   switch (status) {

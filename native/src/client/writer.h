@@ -41,6 +41,7 @@ class StreamWriter {
   void release();
   uint64_t rows_stored() const { return rows_stored_; }
   uint64_t items_created() const { return items_created_; }
+  uint64_t items_refused() const { return items_refused_; }
 
  private:
   void send();
@@ -64,7 +65,7 @@ class StreamWriter {
   std::vector<uint32_t> counts_, order_;  // per stream and per row, while a request is filled
   uint64_t oldest_ns_ = 0;
   std::deque<CallId> under_way_;
-  uint64_t rows_stored_ = 0, items_created_ = 0;
+  uint64_t rows_stored_ = 0, items_created_ = 0, items_refused_ = 0;
   bool released_ = false;
 };
 

@@ -24,7 +24,8 @@ enum class ItemState : uint8_t {
   none = 0,     // no item anchors here
   pending = 1,  // its window is not complete yet
   live = 2,     // can be drawn
-  retired = 3,  // a row that it needs is evicted, or will never come
+  retired =
+      3,  // drawn as often as it may be; or a row that it needs is evicted, or will never come
 };
 
 struct Row {
@@ -39,7 +40,7 @@ struct Row {
   };
   uint8_t flags;
   ItemState state;
-  uint16_t reserved;
+  uint16_t draws;  // of a queue's item so far
 };
 static_assert(sizeof(Row) == 32);
 

@@ -115,7 +115,11 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   drawn.lengths.assign(batch, 0);
   if (batch == 0) return;
   const std::span<uint32_t> slots = begin_trace(drawn);
-  sampler_->draw(slots, drawn.probabilities, random_);
+  if (is_queue()) {
+    draw_from_queue(slots, drawn.probabilities);
+  } else {
+    sampler_->draw(slots, drawn.probabilities, random_);
+  }
   const uint64_t next_key = key_base_ + ring_.head();
   uint32_t oldest = 0;
   for (size_t i = 0; i < batch; ++i) {
@@ -126,6 +130,16 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   drawn.oldest = ring_.head() - oldest;
   trace(drawn);
   seen_ = {skew_of(drawn), drawn.keys[0] - key_base_};
+}
+
+// One after another: an item that has been drawn as often as it may be is not drawn again.
+void Table::draw_from_queue(std::span<uint32_t> slots, std::span<float> probabilities) {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    sampler_->draw(slots.subspan(i, 1), probabilities.subspan(i, 1), random_);
+    Row& row = ring_.row(slots[i]);
+    --draws_left_;
+    if (++row.draws == spec_.limiter.max_times_sampled) retire(slots[i]);
+  }
 }
 
 // How skewed a batch's probabilities are. Of some of its items: any run of them stands for all, and
@@ -164,6 +178,7 @@ void Table::read_metrics(const std::string& prefix, Metrics& metrics, uint64_t n
   count("items_created", created);
   count("items_drawn", drawn);
   count("items_ignored", items_ignored_);
+  count("items_refused", items_refused_);
   count("items_retired", items_retired_);
   figure("samples_per_insert",
          created == 0 ? 0 : static_cast<double>(drawn) / static_cast<double>(created));

@@ -74,11 +74,10 @@ class Table {
   // bad_request) nothing was applied. Rows that are stored already are ignored. A FIRST row in an
   // open episode breaks it: what still waits for its rows retires. O(rows + items).
   Status append(const Append& append, AppendResult& result);
-  // Whether the limiter lets these many items in now: in an append that follows at once.
-  bool may_insert(uint64_t items) {
-    if (logical_) return take_room(items);
-    return limiter_.may_insert(items, live_items());
-  }
+  // Whether items retire after so many draws, see LimiterSpec::max_times_sampled.
+  bool is_queue() const { return spec_.limiter.max_times_sampled > 0; }
+  // Whether the limiter lets the append in now, which follows at once. O(rows of a queue's append).
+  bool may_insert(const Append& append);
   // Nobody waits for may_insert() any more.
   void stop_inserting() {
     if (logical_) logical_->leave_line(shard());
@@ -86,10 +85,14 @@ class Table {
 
   // Wait::none when `batch` draws are allowed now, by a draw() that follows at once; else why not.
   Wait may_sample(uint64_t batch) {
+    if (is_queue() && draws_left_ < batch) {
+      return live_items() < spec_.limiter.min_size ? Wait::min_size : Wait::samples_limit;
+    }
     if (logical_) return logical_->take_draws(shard(), batch);
     return limiter_.may_sample(batch, live_items());
   }
-  // Draws `batch` items with replacement and counts them. may_sample(batch) must be Wait::none.
+  // Draws `batch` items with replacement and counts them; a queue's at most as often as they may be
+  // drawn. may_sample(batch) must be Wait::none.
   void draw(uint32_t batch, DrawnBatch& drawn);
   // Writes bytes [offset, offset + out.size()) of the reply. False when a row that it needs has
   // been overwritten (SampleExpired). O(rows touched). With `loans`, long pieces of it are lent:
@@ -137,6 +140,7 @@ class Table {
 
   uint32_t shard() const { return static_cast<uint32_t>(key_base_ >> kKeyShardShift); }
 
+  void draw_from_queue(std::span<uint32_t> slots, std::span<float> probabilities);
   size_t pick_live(std::span<const uint64_t> keys, std::span<const float> priorities,
                    std::span<uint32_t> slots, std::span<float> live) const;
 
@@ -151,7 +155,11 @@ class Table {
   void store_piece(const Append& append, Stream& stream, uint32_t ordinal, size_t first_row,
                    size_t rows);
   void evict(RowPlace place);
-  bool add_item(const AppendItem& item, ItemPlace& latest);
+  uint64_t new_rows(const Append& append);
+  bool would_overwrite_live(uint64_t rows) const;
+  enum class Added { created, known, refused };
+  Added add_item(const AppendItem& item, ItemPlace& latest);
+  uint64_t period_step(const Row& row) const { return stop_ ? row.since_first : row.step; }
   SampleHeader header_of(uint32_t batch, uint64_t draws) const;
   void list_items();
   static double skew_of(const DrawnBatch& drawn);
@@ -194,7 +202,8 @@ class Table {
   uint64_t append_count_ = 0;
   uint64_t env_steps_ = 0;
   uint64_t pending_items_ = 0;
-  uint64_t items_ignored_ = 0, items_retired_ = 0, rows_ignored_ = 0;
+  uint64_t draws_left_ = 0;  // of a queue's live items
+  uint64_t items_ignored_ = 0, items_refused_ = 0, items_retired_ = 0, rows_ignored_ = 0;
   uint64_t applied_updates_ = 0, stale_updates_ = 0;
   WaitTimes waits_;
   Freshness freshness_;

@@ -34,13 +34,57 @@ Status Table::append(const Append& append, AppendResult& result) {
   }
   ItemPlace latest;
   for (const AppendItem& item : append.items) {
-    ++(add_item(item, latest) ? result.items_created : result.items_ignored);
+    switch (add_item(item, latest)) {
+      case Added::created:
+        ++result.items_created;
+        break;
+      case Added::known:
+        ++result.items_ignored;
+        break;
+      case Added::refused:
+        ++result.items_refused;
+        break;
+    }
   }
   limiter_.inserted(result.items_created);
   if (logical_) tell_others(result.items_created);
   rows_ignored_ += result.rows_ignored;
   items_ignored_ += result.items_ignored;
+  items_refused_ += result.items_refused;
   return Status::ok;
+}
+
+bool Table::may_insert(const Append& append) {
+  if (is_queue() && would_overwrite_live(new_rows(append))) return false;
+  if (logical_) return append.items.empty() || take_room(append.items.size());
+  return limiter_.may_insert(append.items.size(), live_items());
+}
+
+// Those that are not stored yet; of an append that will be refused any number will do.
+uint64_t Table::new_rows(const Append& append) {
+  uint64_t rows = 0;
+  for (const AppendSegment& segment : append.segments) {
+    const Stream* stream = streams_.find(segment.ordinal, segment.epoch);
+    if (stream == nullptr) continue;
+    const uint64_t next = std::max(stream->next_step, segment.first_step);
+    rows += segment.rows - std::min<uint64_t>(segment.rows, next - segment.first_step);
+  }
+  return rows;
+}
+
+// Whether an item that can be drawn would retire, see evict().
+bool Table::would_overwrite_live(uint64_t rows) const {
+  const uint64_t end = std::min(ring_.head(), ring_.oldest_after(rows));
+  for (uint64_t number = ring_.oldest(); number < end; ++number) {
+    RowPlace place = ring_.place(number);
+    if (ring_.row(place.slot).state == ItemState::live) return true;
+    for (uint32_t i = 0; i < back_ && ring_.step_on(place); ++i) {
+      const Row& row = ring_.row(place.slot);
+      if (stop_ && (row.flags & kFirst) != 0) break;
+      if (row.state == ItemState::live) return true;
+    }
+  }
+  return false;
 }
 
 bool Table::take_room(uint64_t items) {
@@ -151,7 +195,7 @@ void Table::store_piece(const Append& append, Stream& stream, uint32_t ordinal, 
                                  .priority = 0,
                                  .flags = flags,
                                  .state = ItemState::none,
-                                 .reserved = 0};
+                                 .draws = 0};
     previous = first_slot + i;
     env_steps_ += (flags & kLast) == 0;
   }
@@ -197,9 +241,9 @@ uint64_t Table::back_of(const Row& row) const {
   return std::min<uint64_t>(back_, stop_ ? row.since_first : row.step);
 }
 
-bool Table::add_item(const AppendItem& item, ItemPlace& latest) {
+Table::Added Table::add_item(const AppendItem& item, ItemPlace& latest) {
   const Stream& stream = *streams_.find(item.ordinal, item.epoch);
-  if (item.step >= stream.next_step || item.step < stream.oldest_step) return false;
+  if (item.step >= stream.next_step || item.step < stream.oldest_step) return Added::refused;
   const auto far = [&](uint64_t step) {
     return step > item.step ? step - item.step : item.step - step;
   };
@@ -213,15 +257,16 @@ bool Table::add_item(const AppendItem& item, ItemPlace& latest) {
 
   const uint32_t slot = latest.place.slot;
   Row& row = ring_.row(slot);
-  if (row.state != ItemState::none || (row.flags & kLast) != 0) return false;
-  if (row.since_first % spec_.item.period != 0) return false;
-  if (item.step - back_of(row) < stream.oldest_step) return false;
+  if (row.state != ItemState::none) return Added::known;
+  if (stop_ && (row.flags & kLast) != 0) return Added::refused;
+  if (period_step(row) % spec_.item.period != 0) return Added::refused;
+  if (item.step - back_of(row) < stream.oldest_step) return Added::refused;
 
   uint32_t length = 0;  // rows of the item's future that exist
   bool ended = false;
   for (RowPlace place = latest.place; length < horizon_ && !ended && ring_.step_on(place);) {
     const uint8_t flags = ring_.row(place.slot).flags;
-    if (stop_ && (flags & kFirst) != 0) return false;  // the episode was broken
+    if (stop_ && (flags & kFirst) != 0) return Added::refused;  // the episode was broken
     ended = stop_ && (flags & kLast) != 0;
     ++length;
   }
@@ -235,7 +280,7 @@ bool Table::add_item(const AppendItem& item, ItemPlace& latest) {
     row.priority = priority;
     ++pending_items_;
   }
-  return true;
+  return Added::created;
 }
 
 void Table::go_live(uint32_t slot, float priority, uint32_t length) {
@@ -243,6 +288,7 @@ void Table::go_live(uint32_t slot, float priority, uint32_t length) {
   if (row.state == ItemState::pending) --pending_items_;
   row.state = ItemState::live;
   row.length = length;
+  draws_left_ += spec_.limiter.max_times_sampled;
   drawable_.set(slot);
   sampler_->insert(slot, priority);
   if (changes_) changes_->add({&slot, 1});
@@ -253,6 +299,7 @@ void Table::retire(uint32_t slot) {
   if (row.state == ItemState::pending) {
     --pending_items_;
   } else if (row.state == ItemState::live) {
+    if (is_queue()) draws_left_ -= spec_.limiter.max_times_sampled - row.draws;
     sampler_->remove(slot);
     drawable_.reset(slot);
   } else {

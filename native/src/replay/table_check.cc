@@ -6,7 +6,7 @@
 namespace drlnet {
 
 bool Table::consistent() const {
-  uint64_t live = 0, pending = 0;
+  uint64_t live = 0, pending = 0, left = 0;
   for (uint64_t number = ring_.head() - std::min<uint64_t>(ring_.head(), ring_.size());
        number < ring_.head(); ++number) {
     const RowPlace place = ring_.place(number);
@@ -17,8 +17,9 @@ bool Table::consistent() const {
     live += drawable;
     pending += waits;
     if (!waits && !drawable) continue;
-    if (number < ring_.oldest() || (row.flags & kLast) != 0) return false;
-    if (row.since_first % spec_.item.period != 0) return false;
+    if (number < ring_.oldest() || (stop_ && (row.flags & kLast) != 0)) return false;
+    if (period_step(row) % spec_.item.period != 0) return false;
+    left += drawable && is_queue() ? spec_.limiter.max_times_sampled - row.draws : 0;
 
     RowPlace at = place;
     for (uint64_t i = back_of(row); i > 0; --i) {  // all that it looks back to is held
@@ -41,7 +42,7 @@ bool Table::consistent() const {
     const bool complete = ahead == horizon_ || ended;
     if (complete != drawable || (drawable && row.length != ahead)) return false;
   }
-  if (live != sampler_->size() || pending != pending_items_) return false;
+  if (live != sampler_->size() || pending != pending_items_ || left != draws_left_) return false;
   return (sampler_->mass() > 0) == (live > 0);
 }
 

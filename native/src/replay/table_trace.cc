@@ -126,7 +126,7 @@ void Table::trace(DrawnBatch& drawn) const {
     for (size_t i = 0; i < n; ++i) {
       if (i + kShortRowsAhead < n) __builtin_prefetch(&ring_.row(anchors[i + kShortRowsAhead]));
       const Row& row = ring_.row(anchors[i]);
-      DRLNET_ASSERT(row.state == ItemState::live);
+      DRLNET_ASSERT(row.state == ItemState::live || is_queue());
       lengths[i] = row.length;
       if (to == nullptr) continue;
       to[i] = row.length > 0 ? row.next : anchors[i];

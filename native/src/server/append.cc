@@ -15,7 +15,8 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
   if (!split_append(body, column_bytes_[header.table], append)) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
-  if (!append.items.empty() && !lets_in(peer, header.table, append.items.size())) {
+  const bool counts = !append.items.empty() || table->is_queue();
+  if (counts && !lets_in(peer, header.table, append)) {
     peer.lane(Lane::append).waits = &table->waits();
     return static_cast<uint16_t>(Wait::inserts_limit);
   }
@@ -27,10 +28,10 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
 
 // In the order in which they came: a short append would else pass a longer one that came before
 // it, again and again, each taking what little room the draws have made.
-bool Server::lets_in(const Peer& peer, uint32_t table, uint64_t items) {
+bool Server::lets_in(const Peer& peer, uint32_t table, const Append& append) {
   std::vector<uint32_t>& queue = held_appends_[table];
   const bool first = queue.empty() || queue.front() == peer.connection;
-  if (first && tables_[table]->may_insert(items)) {
+  if (first && tables_[table]->may_insert(append)) {
     if (!queue.empty()) queue.erase(queue.begin());
     return true;
   }

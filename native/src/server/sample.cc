@@ -1,5 +1,6 @@
 #include "server/sample.h"
 
+#include "base/assert.h"
 #include "server/reply.h"
 #include "server/server.h"
 
@@ -41,7 +42,14 @@ uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot) {
     encode_error("what this shard held has been overwritten since", "sample again", slot.bytes);
     return 0;
   }
-  table.draw(batch, reply_with_items(table, batch, slot));
+  DrawnBatch& drawn = reply_with_items(table, batch, slot);
+  table.draw(batch, drawn);
+  if (table.is_queue()) {
+    // Drawn items are free to be overwritten, and nobody could draw them again: kept whole.
+    slot.bytes.resize(table.layout().total_bytes(batch));
+    DRLNET_ASSERT(table.gather(drawn, 0, slot.bytes));
+    slot.use_source = false;
+  }
   return 0;
 }
 

@@ -11,8 +11,6 @@ namespace drlnet {
 namespace {
 
 constexpr uint64_t kHousekeepingNs = 1'000'000'000;
-// A loop that spins, and who visits it, sleep only when the other one has lost its core.
-constexpr uint64_t kBusyTurnNs = 1'000'000;
 constexpr uint64_t kPollsPerClock = 64;
 
 uint64_t default_memory_bytes() {
@@ -37,10 +35,7 @@ Server::Server(const ServerOptions& options)
       epoch_(epoch_now()),
       sessions_(*this, shards_ ? shards_->boot() : random_secret(), shard_,
                 shards_ ? shards_->count() : 0),
-      started_ns_(now_ns()),
-      rounds_(options.poll == Poll::busy       ? kBusyTurnNs
-              : options.poll == Poll::adaptive ? kSpinNs
-                                               : 0) {
+      started_ns_(now_ns()) {
   if (options.listen.empty()) {
     throw Error(Status::config, "a server needs an address to listen on",
                 "name one: udp://127.0.0.1:7447");
@@ -103,7 +98,6 @@ void Server::run() {
 
 void Server::loop() {
   uint64_t spin_until = 0;
-  const std::lock_guard rounds(rounds_);
   for (;;) {
     if (const uint32_t asked = requests_.load(std::memory_order_relaxed)) {
       if (asked & kStop) return;
@@ -111,10 +105,6 @@ void Server::loop() {
       if (requests_.fetch_and(~uint32_t{kRetry}) & kRetry) sessions_.retry();
       const std::lock_guard lock(readers_mutex_);
       answer_readers();
-    }
-    if (rounds_.contended()) {
-      rounds_.unlock();
-      rounds_.lock();  // behind who waited
     }
     if (poll_once()) {
       spin_until = 0;
@@ -133,12 +123,13 @@ void Server::loop() {
       }
     }
     keep_house(now);
-    wait(now);
+    wait();
     spin_until = 0;
   }
 }
 
-void Server::wait(uint64_t now) {
+void Server::wait() {
+  const uint64_t now = now_ns();
   uint64_t until = next_expiry_ns_;
   size_t count = 0;
   poll_fds_[count++] = {wake_fd_.fd(), POLLIN, 0};
@@ -157,20 +148,17 @@ void Server::wait(uint64_t now) {
   const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
                          static_cast<long>(left % 1'000'000'000)};
   // The raw call: a signal (Ctrl-C) simply ends it, and the loop looks at requests_ again.
-  rounds_.unlock();
   ::ppoll(poll_fds_.data(), count, &timeout, nullptr);
-  rounds_.lock();
 }
 
-void Server::visit(std::string_view name, FunctionRef<void(Table&)> visit) {
-  const std::lock_guard rounds(rounds_);
+Table& Server::table(std::string_view name) {
   const auto table =
       std::ranges::find_if(tables_, [&](const auto& one) { return one->spec().name == name; });
   if (table == tables_.end()) {
     throw Error(Status::unknown_table, "the server has no table '" + std::string(name) + "'",
                 "open the table before using it");
   }
-  visit(**table);
+  return **table;
 }
 
 void Server::stop() {

@@ -1,6 +1,6 @@
 // The replay server: tables and params behind sessions, one poll loop on one thread (a shard).
-// Threading: everything on the thread that calls run() or poll_once(), but read_metrics() and
-// visit(), which may be called from any thread, and stop(), from a signal handler too.
+// Threading: everything on the thread that calls run() or poll_once(), but read_metrics(), which
+// may be called from any thread, and stop(), from a signal handler too.
 #pragma once
 
 #include <poll.h>
@@ -16,8 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "base/fair_mutex.h"
-#include "base/function_ref.h"
 #include "base/poll.h"
 #include "base/wake_fd.h"
 #include "replay/table.h"
@@ -60,11 +58,11 @@ class Server : private RequestHandler {
   void stop();
   // Lets the loop try waiting requests again: another shard has changed what they wait for.
   void retry();
-  // For a thread beside the one in run(): calls visit with the table of that name between two
-  // rounds, on the thread of the caller, and keeps the loop waiting meanwhile; a round at least
-  // lies between two visits. Throws Error(unknown_table).
-  void visit(std::string_view table, FunctionRef<void(Table&)> visit);
   bool poll_once();  // one round without waiting; false when there was nothing to do
+  // Between two rounds: sleeps until frames come, a timer is due, or stop() is called.
+  void wait();
+  // The table of that name, for the thread that calls poll_once(). Throws Error(unknown_table).
+  Table& table(std::string_view name);
   // From any thread: while another one is in run(), that one answers between two rounds.
   Metrics read_metrics();
 
@@ -98,7 +96,7 @@ class Server : private RequestHandler {
   void answer_readers();
 
   // Whether the limiter lets the peer's append in now, and nobody has waited for that longer.
-  bool lets_in(const Peer& peer, uint32_t table, uint64_t items);
+  bool lets_in(const Peer& peer, uint32_t table, const Append& append);
   // The table, or nullptr with the slot refused.
   Table* table_for(uint32_t index, Slot& slot);
   static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
@@ -107,7 +105,6 @@ class Server : private RequestHandler {
   uint64_t params_version() const;
   void keep_house(uint64_t now_ns);
   void loop();
-  void wait(uint64_t now_ns);
 
   Poll poll_;
   uint64_t memory_limit_;
@@ -148,7 +145,6 @@ class Server : private RequestHandler {
   std::condition_variable answered_;
   std::vector<std::optional<Metrics>*> readers_;  // that wait for the loop
   bool looping_ = false;                          // a thread is in run()
-  FairMutex rounds_;  // held by run() but while it waits for frames, or somebody visits
 };
 
 }  // namespace drlnet

@@ -50,10 +50,10 @@ struct AppendResult {
   uint32_t rows_stored = 0;
   uint32_t rows_ignored = 0;   // had been stored before: a resent append
   uint32_t items_created = 0;  // live or pending
-  uint32_t items_ignored = 0;  // existed already, evicted, off the period, or on a LAST row
+  uint32_t items_ignored = 0;  // existed already: a resent append
   uint64_t expected_step = 0;  // with Status::stream_gap: the step that its stream expects next
   uint32_t ordinal = 0;        // with stream_gap and unknown_lease: which stream
-  uint32_t reserved = 0;
+  uint32_t items_refused = 0;  // their rows are evicted or never came; off the period; on LAST
 };
 static_assert(sizeof(AppendResult) == 32);
 

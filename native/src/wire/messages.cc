@@ -54,6 +54,7 @@ void encode(const TableSpec& spec, Bytes& out) {
   writer.put(limiter.batch);
   writer.put(limiter.prefetch);
   writer.put(limiter.append_burst);
+  writer.put(limiter.max_times_sampled);
 }
 
 bool decode(std::span<const std::byte> bytes, TableSpec& spec) {
@@ -106,6 +107,7 @@ bool decode(std::span<const std::byte> bytes, TableSpec& spec) {
   spec.limiter.batch = reader.get<uint32_t>();
   spec.limiter.prefetch = reader.get<uint32_t>();
   spec.limiter.append_burst = reader.get<uint32_t>();
+  spec.limiter.max_times_sampled = reader.get<uint32_t>();
   return reader.finished();
 }
 

@@ -69,6 +69,33 @@ std::string whole(double value) {
   return text;
 }
 
+// A queue must hold what its clients ask for ahead, beside one append that waits.
+void check_queue(const TableSpec& spec) {
+  const LimiterSpec& limiter = spec.limiter;
+  const uint64_t most = limiter.max_times_sampled;
+  if (most == 0) return;
+  if (most > 65'535) {
+    refuse(
+        "table '" + spec.name + "': max_times_sampled " + std::to_string(most) + " exceeds 65,535",
+        "lower it, or leave it at 0: items are drawn as long as they are held");
+  }
+  if (limiter.samples_per_insert > static_cast<double>(most)) {
+    refuse("table '" + spec.name + "': samples_per_insert exceeds max_times_sampled " +
+               std::to_string(most) + ": an item can not be drawn so often",
+           "lower samples_per_insert, or leave it at 0");
+  }
+  const uint64_t draws = uint64_t{limiter.batch} * (uint64_t{limiter.prefetch} + 1);
+  const uint64_t items = std::max((draws + most - 1) / most, limiter.min_size);
+  const uint64_t least = items * spec.item.period + limiter.append_burst + spec.item.window();
+  if (spec.capacity < least) {
+    refuse("table '" + spec.name + "': these settings can deadlock: a queue of " +
+               std::to_string(spec.capacity) + " rows can not hold " + std::to_string(items) +
+               " items that are asked for and an append of " +
+               std::to_string(limiter.append_burst) + " rows",
+           "set capacity to " + std::to_string(least) + " or more");
+  }
+}
+
 void check_limiter(const TableSpec& spec) {
   const LimiterSpec& limiter = spec.limiter;
   const double ratio = limiter.samples_per_insert;
@@ -83,6 +110,7 @@ void check_limiter(const TableSpec& spec) {
                ": a sample would wait for ever",
            "lower min_size or raise the capacity");
   }
+  check_queue(spec);
   const double needed = static_cast<double>(limiter.batch) * (limiter.prefetch + 1.0) +
                         ratio * static_cast<double>(limiter.append_burst);
   if (ratio > 0 && limiter.error_buffer < std::max(needed, ratio)) {
@@ -240,6 +268,7 @@ std::optional<std::string> compare(const TableSpec& ours, const TableSpec& their
   comparison.field("limiter batch", a.batch, b.batch);
   comparison.field("limiter prefetch", a.prefetch, b.prefetch);
   comparison.field("limiter append_burst", a.append_burst, b.append_burst);
+  comparison.field("max_times_sampled", a.max_times_sampled, b.max_times_sampled);
   comparison.field("seed", ours.seed, theirs.seed);
   return std::move(comparison).text();
 }

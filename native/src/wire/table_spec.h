@@ -58,7 +58,9 @@ enum class Boundary : uint8_t { stop = 0, cross = 1 };
 struct ItemSpec {
   std::vector<ViewSpec> views;
   Boundary boundary = Boundary::stop;
-  uint32_t period = 1;       // items anchor only where (steps since FIRST) % period == 0
+  // Items anchor only at every period-th step: of the stream where they cross episodes, so that
+  // they neither overlap nor leave gaps; else of the episode.
+  uint32_t period = 1;
   uint32_t back() const;     // rows needed before the anchor: max(0, -lowest lo), shifts included
   uint32_t horizon() const;  // n: max(0, highest hi)
   uint32_t window() const { return back() + 1 + horizon(); }
@@ -79,6 +81,9 @@ struct LimiterSpec {
   double error_buffer = 0;        // in draws: how far the ratio may be off either way
   uint32_t batch = 0, prefetch = 0,
            append_burst = 0;  // what the clients intend: for the deadlock check
+  // Above 0 the table is a queue: an item retires after so many draws, and an append waits while it
+  // would overwrite an item that has draws left.
+  uint32_t max_times_sampled = 0;
   bool operator==(const LimiterSpec&) const = default;
 };
 

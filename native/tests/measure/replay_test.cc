@@ -16,38 +16,27 @@ using namespace drlnet::test;
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
-// A server in run() on a thread, whose tables this process may visit.
-struct Host {
-  explicit Host(Poll poll)
-      : server({{"udp://127.0.0.1:0"}, poll, 0}), thread([this] { server.run(); }) {}
-  ~Host() {
-    server.stop();
-    thread.join();
-  }
-  Server server;
-  std::thread thread;
-};
-
 struct Fixture {
   explicit Fixture(Poll poll = Poll::adaptive)
-      : host(poll),
-        spec(spec_of()),
-        client({host.server.addresses().front(), "test", 20 * kSecond, Poll::adaptive}),
+      : spec(spec_of()),
+        local(std::make_unique<LocalReplay>("udp://127.0.0.1:0", poll, spec, std::nullopt)),
+        client({local->address(), "test", 20 * kSecond, Poll::adaptive}),
         table(client.open_table(spec)),
         writer(client, table, spec, client.lease(table, 4), {}) {
     write(writer, 4, 0, 500);
     writer.flush();
-    replays.push_back(std::make_unique<LocalReplay>(host.server, spec));
-    replays.push_back(std::make_unique<StoreReplay>(client, table, spec));
-    replays.push_back(std::make_unique<InNetworkReplay>(client, table, spec));
+    stored = std::make_unique<StoreReplay>(client, table, spec);
+    networked = std::make_unique<InNetworkReplay>(client, table, spec);
+    replays = {local.get(), stored.get(), networked.get()};
   }
 
-  Host host;
   TableSpec spec;
+  std::unique_ptr<LocalReplay> local;
   Client client;
   uint32_t table;
   StreamWriter writer;
-  std::vector<std::unique_ptr<Replay>> replays;
+  std::unique_ptr<Replay> stored, networked;
+  std::vector<Replay*> replays;
 };
 
 std::vector<std::byte> buffer_for(const TableSpec& spec, uint32_t n) {
@@ -119,7 +108,7 @@ TEST_CASE("loops time batches and cycles, and write priorities back") {
   }
 }
 
-TEST_CASE("a visitor and the clients' requests take turns, however the server waits") {
+TEST_CASE("the learner and the clients' requests take turns, however the server waits") {
   for (const Poll poll : {Poll::busy, Poll::adaptive, Poll::block}) {
     Fixture f(poll);
     std::atomic<bool> stop = false;
@@ -131,7 +120,7 @@ TEST_CASE("a visitor and the clients' requests take turns, however the server wa
     });
     std::vector<std::byte> out = buffer_for(f.spec, 200);
     for (int i = 0; i < 300; ++i) {
-      f.replays.front()->sample(200, out);
+      f.local->sample(200, out);
       check_sample(f.spec, out, 200);
     }
     stop = true;
@@ -139,12 +128,22 @@ TEST_CASE("a visitor and the clients' requests take turns, however the server wa
   }
 }
 
-TEST_CASE("a visit of a table that is not there is refused, and holds nobody up") {
-  Host host(Poll::block);
-  CHECK(error_of([&] { host.server.visit("replay", [](Table&) {}); }).status() ==
-        Status::unknown_table);
-  Client client({host.server.addresses().front(), "test", 5 * kSecond, Poll::adaptive});
-  client.ping();
+TEST_CASE("the process that holds the replay fills it, and ends while an actor is connected") {
+  const TableSpec spec = [] {
+    TableSpec bytes = spec_of(1024);
+    bytes.columns = {{"row", DataType::u8, {40}}};
+    bytes.item.views = {{"row", 0, 0, 0, Pad::repeat, Align::anchor}};
+    return bytes;
+  }();
+  LocalReplay replay("udp://127.0.0.1:0", Poll::block, spec, 0);
+  fill(replay.session(), replay.table(), spec, 1024);
+  CHECK(metric(replay.session(), "table.replay.rows") == 1024);
+  std::vector<std::byte> out = buffer_for(spec, 100);
+  replay.sample(100, out);
+  Client actor({replay.address(), "actor", 5 * kSecond, Poll::adaptive});
+  actor.ping();
+  CHECK(error_of([] { LocalReplay("udp://203.0.113.9:1", Poll::block, spec_of(), 0); }).status() ==
+        Status::transport);
 }
 
 TEST_CASE("a bare transfer brings its bytes, spinning and asleep") {

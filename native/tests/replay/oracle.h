@@ -19,6 +19,7 @@ struct OracleRow {
   std::vector<std::byte> bytes;
   uint64_t number;
   bool item = false;
+  uint32_t draws = 0;
 };
 
 struct OracleLease {
@@ -41,25 +42,29 @@ class Oracle {
     by_number_.push_back({lease, of.rows.size()});
     of.rows.push_back({flags, bytes, by_number_.size() - 1});
   }
-  // Whether the item is new.
-  bool add_item(size_t lease, uint64_t step) {
+  // Counts the item where it belongs.
+  void add_item(size_t lease, uint64_t step, AppendResult& result) {
     OracleLease& of = leases_[lease];
-    if (step >= of.rows.size() || of.rows[step].item) return false;
-    if ((of.rows[step].flags & kLast) != 0) return false;
-    if (static_cast<uint64_t>(static_cast<int64_t>(step) - episode_start(of, step)) %
-            spec_.item.period !=
-        0) {
-      return false;
+    if (step >= of.rows.size() || !held(of.rows[step])) {
+      ++result.items_refused;
+      return;
     }
-    of.rows[step].item = true;
-    if (standing(lease, step) != Standing::retired) return true;
-    of.rows[step].item = false;
-    return false;
+    OracleRow& row = of.rows[step];
+    const auto at = static_cast<int64_t>(step);
+    const int64_t counted = stop() ? at - episode_start(of, step) : at;
+    const bool known = row.item;
+    const bool fits = (!stop() || (row.flags & kLast) == 0) &&
+                      static_cast<uint64_t>(counted) % spec_.item.period == 0;
+    row.item = known || fits;
+    if (!known && fits && standing(lease, step) == Standing::retired) row.item = false;
+    ++(known ? result.items_ignored : row.item ? result.items_created : result.items_refused);
   }
 
   Standing standing(size_t lease, size_t step) const {
     const OracleLease& of = leases_[lease];
     if (!of.rows[step].item) return Standing::none;
+    const uint32_t most = spec_.limiter.max_times_sampled;
+    if (most > 0 && of.rows[step].draws == most) return Standing::retired;
     for (int64_t r = -static_cast<int64_t>(spec_.item.back()); r <= 0; ++r) {
       const int64_t at = static_cast<int64_t>(step) + r;
       if (at >= start(of, step) && !held(of.rows[static_cast<size_t>(at)])) {
@@ -118,6 +123,17 @@ class Oracle {
     }
     return counts;
   }
+
+  // Draws that a queue's items have left.
+  uint64_t draws_left() const {
+    uint64_t left = 0;
+    for (const auto& [lease, step] : by_number_) {
+      const bool live = standing(lease, step) == Standing::live;
+      left += live ? spec_.limiter.max_times_sampled - leases_[lease].rows[step].draws : 0;
+    }
+    return left;
+  }
+  void draw(size_t lease, size_t step) { ++leases_[lease].rows[step].draws; }
 
   const OracleLease& lease(size_t index) const { return leases_[index]; }
   void end(size_t index) { leases_[index].ended = true; }

@@ -31,8 +31,11 @@ class Request {
   }
 
   Status send(Table& table, AppendResult& result) const {
-    std::vector<std::span<const std::byte>> columns(columns_.begin(), columns_.end());
+    std::vector<std::span<const std::byte>> columns = this->columns();
     return table.append({segments_, flags_, columns, items_}, result);
+  }
+  std::vector<std::span<const std::byte>> columns() const {
+    return {columns_.begin(), columns_.end()};
   }
   Status send(Table& table) const {
     AppendResult result;

@@ -34,6 +34,9 @@ TableSpec random_spec(Random& random) {
   }
   spec.capacity = 8 * spec.item.window() + random.below(300);
   spec.sampler.name = sampler_kinds()[random.below(sampler_kinds().size())].name;
+  if (random.below(3) == 0) {
+    spec.limiter.max_times_sampled = 1 + static_cast<uint32_t>(random.below(3));
+  }
   spec.seed = random.bits();
   return spec;
 }
@@ -133,7 +136,7 @@ class Trial {
       const uint64_t step = of.rows.size() + 2 - std::min<uint64_t>(back, of.rows.size() + 2);
       request.item(of.lease, step, static_cast<float>(random_.below(5)),
                    random_.below(3) == 0 ? kUseMaximum : 0);
-      ++(oracle_.add_item(index, step) ? expected.items_created : expected.items_ignored);
+      oracle_.add_item(index, step, expected);
     }
     AppendResult result;
     REQUIRE(request.send(table_, result) == Status::ok);
@@ -188,7 +191,7 @@ class Trial {
   void draw() {
     const uint64_t n = 1 + random_.below(40);
     if (table_.may_sample(n) != Wait::none) {
-      CHECK(table_.live_items() == 0);
+      CHECK((table_.live_items() == 0 || (table_.is_queue() && oracle_.draws_left() < n)));
       return;
     }
     DrawnBatch drawn;
@@ -199,6 +202,7 @@ class Trial {
       CHECK((drawn.keys[i] >> kKeyNumberBits) == (3u << 16 | 7u));
       const auto [lease, step] = oracle_.find(number);
       REQUIRE(oracle_.standing(lease, step) == Standing::live);
+      oracle_.draw(lease, step);
       CHECK(drawn.lengths[i] == *oracle_.length(oracle_.lease(lease), step));
     }
     drawn_.push_back(std::move(drawn));

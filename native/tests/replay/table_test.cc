@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(Fixture, "LAST completes every item of its episode, at its tru
 TEST_CASE_FIXTURE(Fixture, "an episode of one step is an item") {
   CHECK(append({kFirst, kLast, kFirst}, {0, 1}) == Status::ok);
   CHECK(result.items_created == 1);
-  CHECK(result.items_ignored == 1);  // LAST anchors nothing
+  CHECK(result.items_refused == 1);  // LAST anchors nothing where items stop at it
   auto shown = only();
   CHECK(shown["obs"] == Rows{100, 100, 100});
   CHECK(shown["next"] == Rows{101});

@@ -1,0 +1,164 @@
+"""The engine of every suite: subjects take turns, round by round, and leave their latencies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drlnet.bench.machine import CoreDistance, Cores
+from drlnet.bench.processes import Stopped, WorkerFailed
+from drlnet.bench.records import Key
+from drlnet.errors import DrlnetError
+from drlnet.launch.signals import Stop
+
+COPY = "memcpy (floor)"
+
+Timed = Callable[[NDArray[np.uint64], float], int]
+"""A timed loop: fills latencies in nanoseconds for at most so many seconds, returns how many."""
+Note = Callable[[str], None]
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Named)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long one operation of one round is measured: so many calls, or until the time is up."""
+
+    calls: int = 5000
+    budget_s: float = 0.5
+    warm_up: int = 200
+
+    def latencies_us(self, timed: Timed) -> NDArray[np.float64]:
+        """What the loop measures, after it has warmed up."""
+        timed(np.empty(self.warm_up, np.uint64), self.budget_s / 10)
+        latencies_ns = np.empty(self.calls, np.uint64)
+        count = timed(latencies_ns, self.budget_s)
+        return latencies_ns[:count] / 1e3
+
+
+QUICK = Effort(calls=500, budget_s=0.1, warm_up=50)
+
+
+def timed_calls(
+    prepare: Callable[[], tuple[Any, ...]],
+    call: Callable[..., object],
+    latencies_ns: NDArray[np.uint64],
+    budget_s: float,
+) -> int:
+    """As native/measure/loop.h: arguments are made before each call, and not timed."""
+    end = time.perf_counter_ns() + round(budget_s * 1e9)
+    for index in range(len(latencies_ns)):
+        arguments = prepare()
+        before = time.perf_counter_ns()
+        if before >= end:
+            return index
+        call(*arguments)
+        latencies_ns[index] = time.perf_counter_ns() - before
+    return len(latencies_ns)
+
+
+@dataclass
+class Results:
+    """What was measured, round by round, and why what was not could not be."""
+
+    rounds: dict[Key, dict[int, list[float]]] = field(default_factory=dict)
+    """Latencies in us, by the number of the round."""
+    number: int = 1  # of the round that is measured
+    cores: Cores = field(default_factory=Cores.usable)
+    distance: CoreDistance = field(default_factory=CoreDistance)
+    unavailable: dict[str, str] = field(default_factory=dict)  # subject: cause
+    interrupted: bool = False
+
+    def take_turns(
+        self,
+        stop: Stop,
+        subjects: Sequence[T],
+        rounds: int,
+        turn: Callable[[T], object],
+        note: Note,
+        *,
+        what: str = "",
+        behind: Callable[[list[T]], object] | None = None,
+        skipped: Callable[[T, int], bool] | None = None,
+    ) -> None:
+        """Calls turn(subject) for all in each round, the order shifted by one from round to round.
+
+        A subject that fails is left out from there on and its cause kept, with what was measured
+        before. behind: called with those that are left behind each round. skipped: whether a
+        subject misses the round of that number. Raises Stopped once `stop` is set.
+        """
+        left = list(subjects)
+        for number in range(1, rounds + 1):
+            self.number = number
+            self.distance.begin_round()
+            shift = (number - 1) % max(1, len(left))
+            for subject in [*left[shift:], *left[:shift]]:
+                if skipped is not None and skipped(subject, number):
+                    continue
+                note(f"{what}round {number} of {rounds}: {subject.name}")
+                self.distance.look(self.cores, f"{what}{subject.name}")
+                try:
+                    turn(subject)
+                except (DrlnetError, WorkerFailed) as error:
+                    since = f"from round {number} on: " if number > 1 else ""
+                    left.remove(subject)
+                    self.leave_out(subject.name, f"{since}{in_words(error)}", note)
+                if stop.is_set():
+                    raise Stopped
+            if behind is not None and left:
+                behind(left)
+
+    @contextmanager
+    def until_stopped(self) -> Iterator[None]:
+        """What was measured in the block before it was stopped counts; then it is marked."""
+        try:
+            yield
+        except (Stopped, KeyboardInterrupt):
+            self.interrupted = True
+
+    def keep(self, subject: str, op: str, workload: str, latencies_us: Iterable[float]) -> None:
+        """Adds one round of one operation, unless nothing was measured."""
+        latencies = list(latencies_us)
+        if latencies:
+            self.rounds.setdefault((subject, op, workload), {})[self.number] = latencies
+
+    def leave_out(self, subject: str, cause: str, note: Note) -> None:
+        """What was measured of it stays."""
+        self.unavailable[subject] = cause
+        note(f"{subject}: skipped: {cause}")
+
+    def in_order(self, ops: Sequence[str], *, workloads_first: bool = False) -> list[Key]:
+        """What was measured, by operation as in `ops`, then by workload, or the other way round.
+
+        Workloads, and subjects within them, as they were first measured.
+        """
+        subjects = list(dict.fromkeys(subject for subject, _, _ in self.rounds))
+        workloads = list(dict.fromkeys(workload for _, _, workload in self.rounds))
+
+        def place(key: Key) -> tuple[int, int, int]:
+            subject, op, workload = key
+            outer, inner = ops.index(op), workloads.index(workload)
+            if workloads_first:
+                outer, inner = inner, outer
+            return outer, inner, subjects.index(subject)
+
+        return sorted(self.rounds, key=place)
+
+
+def in_words(error: Exception) -> str:
+    """An error's cause, with its remedy on a line of its own where it has one."""
+    if not isinstance(error, DrlnetError):
+        return str(error)
+    return f"{error.cause}\n  try: {error.remedy}" if error.remedy else error.cause

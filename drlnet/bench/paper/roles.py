@@ -1,0 +1,198 @@
+"""The processes of a group: a learner that times its access to the replay, and its actors.
+
+Each is called from the process that measures (Worker), or by `drlnet bench paper --role`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drlnet import native
+from drlnet.bench import measure
+from drlnet.bench.engine import Effort, Timed
+from drlnet.bench.paper.workloads import SHAPES, Layout
+from drlnet.errors import ConfigError, TableMismatch
+from drlnet.roles.reach import TIMEOUT_S, awaited
+
+STORE, FETCH, PING = "store", "fetch", "ping"
+BATCH, CYCLE, TRAIN = "batch", "batch + update", "train"
+FLOOR = "floor"  # pings; behind them the transport's own rate is measured
+CHUNK_S = 0.01  # of appends that are kept together: slices of 0.04 s and more hold several
+_PINGS = Effort(calls=200, budget_s=0.006, warm_up=3)
+_FETCHED_KEYS = 1000
+_MOST, _MOST_OF_CHUNK = 2000, 70  # latencies that are kept; of more, evenly chosen ones
+
+Buffer = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One operation of the learner, one slice of it; times by the monotonic clock of the machine.
+
+    us: none where the learner rests, and the actors are what is measured.
+    """
+
+    op: str
+    layout: Layout
+    batch: int
+    start_s: float
+    end_s: float
+    us: list[float]
+
+
+@dataclass(frozen=True)
+class Appends:
+    """What one actor stored within a short time: a latency each."""
+
+    start_s: float
+    end_s: float
+    us: list[float]
+
+
+def thinned(latencies_us: NDArray[np.float64], most: int = _MOST) -> list[float]:
+    """At most so many of them, as a sample of all."""
+    step = -(-len(latencies_us) // most)
+    chosen: list[float] = np.round(latencies_us[:: max(1, step)], 3).tolist()
+    return chosen
+
+
+def layout_of(spec: native.TableSpec, batch: int) -> dict[str, Any]:
+    """Where the parts of a batch lie."""
+    return cast(dict[str, Any], spec.layout(batch))
+
+
+def _reached(
+    address: str, name: str, poll: str, spec: native.TableSpec, note: Callable[[str], None]
+) -> tuple[measure.Session, int]:
+    """A session at the server there, and the number of the table that all roles share.
+
+    note: told when the server has not answered for a second. Raises ConfigError for one of several
+    shards: what is timed asks a single one.
+    """
+    with awaited(address, note):
+        session = measure.Session(address, name, TIMEOUT_S, poll)
+    if session.shards > 1:
+        raise ConfigError(
+            f"the server at {address} has {session.shards} shards, and bench paper measures one "
+            "that is alone",
+            "start it without --shards, or with drlnet bench paper --role server",
+        )
+    try:
+        return session, session.open_table(spec)
+    except TableMismatch as error:
+        raise TableMismatch(
+            error.cause, "start all roles with the same size; a new server for another one"
+        ) from error
+
+
+class Learner:
+    """A learner's side of one server: replays by layout, and what else can be timed there."""
+
+    def __init__(self, poll: str, shape: str, note: Callable[[str], None] = lambda line: None):
+        self._poll, self._shape, self._note = poll, SHAPES[shape], note
+        self.spec = self._shape.spec()
+        self.replays: dict[Layout, measure.Replay] = {}
+        self._others: dict[str, Timed] = {}
+        self._buffers: dict[int, Buffer] = {}
+        self._training: dict[Layout, Timed] = {}
+
+    def serve(self, listen: str, core: int | None) -> str:
+        """Layout (a): holds the replay itself, its server on a thread on `core`. The address."""
+        replay = measure.LocalReplay(listen, self._poll, self.spec, core)
+        replay.session.fill(replay.table, self.spec, self._shape.capacity)
+        self.replays = {Layout.LEARNER: replay}
+        return replay.address
+
+    def open(self, address: str, fetches: bool) -> None:
+        """Layouts (b) and (c) at one server, whose table serves both, and is filled.
+
+        fetches: actors leave items in the table for long enough that single ones can be fetched.
+        """
+        session, table = _reached(address, "learner", self._poll, self.spec, self._note)
+        session.fill(table, self.spec, self._shape.capacity)
+        self.replays = {
+            Layout.NETWORK: measure.InNetworkReplay(session, table, self.spec),
+            Layout.STORE: measure.StoreReplay(session, table, self.spec),
+        }
+        ping = partial(session.pings, 64)
+        self._others = {PING: ping, FLOOR: ping}
+        if fetches:
+            batch, place = self.buffer(_FETCHED_KEYS), self.buffer(1).copy()
+            session.samples(table, _FETCHED_KEYS, batch, np.empty(1, np.uint64), TIMEOUT_S)
+            offset = layout_of(self.spec, _FETCHED_KEYS)["keys"]
+            keys = np.frombuffer(batch, np.uint64, _FETCHED_KEYS, offset).copy()
+            self._others[FETCH] = partial(session.reads, table, keys, place)
+
+    def buffer(self, batch: int) -> Buffer:
+        """Memory for a batch, whose pages are there already."""
+        if batch not in self._buffers:
+            self._buffers[batch] = np.zeros(layout_of(self.spec, batch)["total_bytes"], np.uint8)
+        return self._buffers[batch]
+
+    def measure(self, op: str, layout: Layout, batch: int, effort: Effort) -> Phase:
+        """One phase. TRAIN: steps of a small Q-network, the time for the batch included."""
+        start_s = time.monotonic()
+        timed = self._others.get(op) or self._timed(op, layout, batch)
+        latencies = (_PINGS if op == FLOOR else effort).latencies_us(timed)
+        return Phase(op, layout, batch, start_s, time.monotonic(), thinned(latencies))
+
+    def _timed(self, op: str, layout: Layout, batch: int) -> Timed:
+        replay = self.replays[layout]
+        if op == TRAIN:
+            return self._training[layout]
+        return partial(replay.samples if op == BATCH else replay.cycles, batch, self.buffer(batch))
+
+    def prepare_training(self, batch: int) -> None:
+        """Imports torch: long, and longer on a core that others have, too."""
+        from drlnet.bench.paper.training import Trainer
+
+        for layout, replay in self.replays.items():
+            trainer = Trainer(self.spec, self.buffer(batch), batch)
+            self._training[layout] = partial(trainer.timed_steps, replay)
+
+
+class Actor:
+    """Stores one step after the other, and says how long each took: a request for step and item."""
+
+    def hear(self, asked: Callable[[], bool]) -> None:
+        """asked: whether to stop."""
+        self._asked = asked
+
+    def open(
+        self,
+        address: str,
+        poll: str,
+        shape: str,
+        rate: float,
+        note: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """Connects. rate: appends per second; 0: as fast as it can. note: see Learner."""
+        spec = SHAPES[shape].spec()
+        session, table = _reached(address, "actor", poll, spec, note)
+        self._appender = measure.Appender(session, table, spec)
+        self._row = np.ones(SHAPES[shape].row_bytes, np.uint8)
+        self._interval_s = 1 / rate if rate else 0.0
+        # At a fixed rate a chunk ends with its last append: to sleep on to an end in time costs
+        # one.
+        self._most = max(1, round(CHUNK_S * rate)) if rate else 100_000
+
+    def act(self) -> list[Appends]:
+        """Appends until asked for something else."""
+        latencies = np.empty(self._most, np.uint64)
+        longest_s = CHUNK_S + self._most * self._interval_s
+        chunks: list[Appends] = []
+        with suppress(KeyboardInterrupt):
+            while not self._asked():
+                start_s = time.monotonic()
+                count = self._appender.appends(self._row, latencies, longest_s, self._interval_s)
+                us = thinned(latencies[:count] / 1e3, _MOST_OF_CHUNK)
+                chunks.append(Appends(start_s, time.monotonic(), us))
+        return chunks

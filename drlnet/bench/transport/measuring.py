@@ -1,0 +1,153 @@
+"""What is measured of a transport: the measuring process, and the floors in this one.
+
+Nothing of Python lies in a timed loop: each is native (native/measure/calls.h).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drlnet.bench.engine import Effort, Timed
+from drlnet.bench.machine import Cores, pinned
+from drlnet.bench.measure import Appender, RingPair, Session, copies
+from drlnet.bench.processes import Worker
+from drlnet.client import Column, Item, Limiter, Sampler, View
+from drlnet.client.specs import native_spec
+from drlnet.launch.signals import Stop
+
+FRAME_BYTES = 84 * 84  # one Atari frame: "7 KB"
+PAYLOADS = {"64 B": 64, "1 KiB": 1024, "7 KB frame": FRAME_BYTES, "8 KiB": 8192}
+BATCH, _BATCH_ROWS = "1.8 MB batch", 256
+BATCH_BYTES = _BATCH_ROWS * FRAME_BYTES
+Cell = tuple[str, str]  # operation, payload
+CELLS: tuple[Cell, ...] = (
+    *(("ping", payload) for payload in PAYLOADS),
+    # Their headers leave no room for 8 KiB in a frame.
+    *((op, payload) for op in ("append", "sample", "update", "fetch")
+      for payload in list(PAYLOADS)[:-1]),
+    ("sample", BATCH),
+    ("sampled bytes", BATCH),  # a latency is the time between two arrivals
+)  # fmt: skip
+_ROWS = 4096  # of a table: 29 MB of frames, which no cache close to a core holds
+_DEPTH = 4  # batches under way, as a learner's prefetch
+_TIMEOUT_S = 10.0
+_LOOK_S = 0.05  # how often the ring's echo looks whether it is to stop
+
+
+class Client:
+    """The measuring side: a session at a fresh server. Called from another process (Worker)."""
+
+    def open(self, address: str, poll: str) -> None:
+        """Connects. Raises what a client raises."""
+        self._session: Session | None = Session(address, "bench", _TIMEOUT_S, poll)
+        self._tables: dict[int, _Table] = {}
+
+    def measure(self, op: str, payload: str, effort: Effort) -> NDArray[np.float64]:
+        """Latencies of one cell, us."""
+        return effort.latencies_us(self._timed(op, payload))
+
+    def shut(self) -> None:
+        """Ends the session."""
+        self._tables.clear()
+        self._session = None
+
+    def _timed(self, op: str, payload: str) -> Timed:
+        """The native loop of a cell, with all it needs but the array and the time."""
+        session, size = self._session, PAYLOADS.get(payload, FRAME_BYTES)
+        assert session is not None
+        if op == "ping":
+            return partial(session.pings, size)
+        if op == "fetch":
+            session.publish(bytes(size))
+            return session.fetches
+        if size not in self._tables:
+            self._tables[size] = _Table(session, size)
+        table = self._tables[size]
+        if op == "append":
+            return partial(table.appender.appends, np.ones(size, np.uint8))
+        if op == "update":
+            # As many keys (8 B) and priorities (4 B) as the payload holds behind 8 B of header.
+            keys = table.sampled_keys((size - 8) // 12)
+            return partial(session.updates, table.number, keys, np.ones(len(keys), np.float32))
+        batch = _BATCH_ROWS if payload == BATCH else 1
+        if op == "sample":
+            return partial(session.samples, table.number, batch, table.buffer(batch))
+        buffers = [table.buffer(batch) for _ in range(_DEPTH)]
+        return partial(session.streamed_samples, table.number, batch, buffers)
+
+
+class _Table:
+    """A full table of rows of one size, an item on each."""
+
+    def __init__(self, session: Session, row_bytes: int) -> None:
+        columns = {"row": Column("uint8", (row_bytes,))}
+        item, name = Item({"row": View("row")}), f"rows of {row_bytes} B"
+        self._spec = native_spec(name, columns, item, _ROWS, Sampler(), Limiter(), seed=0)
+        self._session = session
+        self.number = session.open_table(self._spec)
+        session.fill(self.number, self._spec, _ROWS)
+        self.appender = Appender(session, self.number, self._spec)
+
+    def buffer(self, batch: int) -> NDArray[np.uint8]:
+        """Memory for one reply."""
+        layout: dict[str, Any] = self._spec.layout(batch)
+        return np.empty(layout["total_bytes"], np.uint8)
+
+    def sampled_keys(self, count: int) -> NDArray[np.uint64]:
+        """Keys of items that are alive now."""
+        buffer, one = self.buffer(count), np.empty(1, np.uint64)
+        self._session.samples(self.number, count, buffer, one, _TIMEOUT_S)
+        layout: dict[str, Any] = self._spec.layout(count)
+        return np.frombuffer(buffer, np.uint64, count, layout["keys"])
+
+
+class Echo:
+    """The other process of a ring in shared memory: it sends back what comes."""
+
+    def __init__(self, path: str) -> None:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self._ring = RingPair(file)
+        finally:
+            os.close(file)
+
+    def hear(self, asked: Callable[[], bool]) -> None:
+        self._asked = asked
+
+    def serve(self) -> int:
+        """Until asked for something else: how many messages."""
+        count = 0
+        while not self._asked():
+            count += self._ring.echo(_LOOK_S)
+        return count
+
+
+def measure_ring(stop: Stop, effort: Effort, cores: Cores) -> dict[Cell, NDArray[np.float64]]:
+    """Round trips of every payload through a bare ring of messages, both sides spinning."""
+    file = os.memfd_create("drlnet-ring", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(file, RingPair.file_bytes())
+        ring = RingPair(file)
+        # Its name for another process: it lives no longer than ours.
+        path = f"/proc/{os.getpid()}/fd/{file}"
+        with Worker(stop, partial(Echo, path), core=cores.server) as echo, pinned(cores.client):
+            echo.ready()
+            with echo.doing("serve"):
+                return {
+                    ("ping", payload): effort.latencies_us(partial(ring.pings, size))
+                    for payload, size in PAYLOADS.items()
+                }
+    finally:
+        os.close(file)
+
+
+def measure_copy(effort: Effort, cores: Cores) -> NDArray[np.float64]:
+    """What no network can beat: a batch's rows copied from a table of frames into one place."""
+    with pinned(cores.client):
+        return effort.latencies_us(partial(copies, FRAME_BYTES, _ROWS, _BATCH_ROWS))

@@ -1,0 +1,103 @@
+// The extension module of the benchmarks. Of the types of `_native` it takes TableSpec alone, which
+// is plain data: whatever works is made here, by this module's own copy of the core.
+#include <nanobind/stl/optional.h>
+
+#include "bindings.h"
+#include "measure/calls.h"
+#include "measure/core_distance.h"
+#include "measure/frame_transfer.h"
+#include "measure/ring.h"
+#include "measure/samplers.h"
+#include "measure/table.h"
+#include "measure/udp_transfer.h"
+#include "sampler/kernels/kernel.h"
+
+namespace drlnet {
+namespace {
+
+using namespace measure;
+
+void bind_floors(nb::module_& module) {
+  module.def("copies", [](size_t row_bytes, size_t rows, size_t batch, const Latencies& latencies,
+                          double budget_s) {
+    return timed(latencies, budget_s,
+                 [&](const Loop& loop) { return copies(row_bytes, rows, batch, loop); });
+  });
+  module.def("core_round_trip_ns", &core_round_trip_ns, nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<RingPair>(module, "RingPair")
+      .def(nb::init<int>())
+      .def_static("file_bytes", &RingPair::file_bytes)
+      .def("echo", serving(&RingPair::echo))
+      .def("pings", loop_of(&RingPair::pings));
+  nb::class_<UdpSender>(module, "UdpSender")
+      .def(
+          "__init__",
+          [](UdpSender* self, const std::string& poll, size_t row_bytes, size_t rows) {
+            new (self) UdpSender(poll_of(poll), row_bytes, rows);
+          },
+          nb::arg("poll"), nb::arg("row_bytes") = 0, nb::arg("rows") = 0)
+      .def_prop_ro("port", &UdpSender::port)
+      .def("serve", serving(&UdpSender::serve));
+  nb::class_<UdpReceiver>(module, "UdpReceiver")
+      .def("__init__", [](UdpReceiver* self, uint16_t port,
+                          const std::string& poll) { new (self) UdpReceiver(port, poll_of(poll)); })
+      .def("transfers", loop_of(&UdpReceiver::transfers));
+  nb::class_<FrameSender>(module, "FrameSender")
+      .def("__init__",
+           [](FrameSender* self, const std::string& address, const std::string& poll) {
+             nb::gil_scoped_release release;
+             new (self) FrameSender(address, poll_of(poll));
+           })
+      .def_prop_ro("address", &FrameSender::address)
+      .def("serve", serving(&FrameSender::serve));
+  nb::class_<FrameReceiver>(module, "FrameReceiver")
+      .def("__init__",
+           [](FrameReceiver* self, const std::string& address, const std::string& poll) {
+             nb::gil_scoped_release release;
+             new (self) FrameReceiver(address, poll_of(poll));
+           })
+      .def("transfers", loop_of(&FrameReceiver::transfers));
+}
+
+void bind_samplers(nb::module_& module) {
+  module.def("kernel_names", [] {
+    std::vector<std::string> names;
+    for (const Kernel* kernel : kernels()) names.emplace_back(kernel->name);
+    return names;
+  });
+  nb::class_<LiveSampler>(module, "LiveSampler")
+      .def(
+          "__init__",
+          [](LiveSampler* self, const std::string& name, double exponent, double floor,
+             const std::map<std::string, double>& options, const Array<const float>& priorities,
+             uint64_t seed) {
+            const SamplerSpec spec{name, exponent, floor, options};
+            const std::span<const float> leaves = span_of(priorities);
+            nb::gil_scoped_release release;
+            new (self) LiveSampler(spec, leaves, seed);
+          },
+          // A converted copy of the priorities would not outlive the call.
+          nb::arg("name"), nb::arg("exponent"), nb::arg("floor"), nb::arg("options"),
+          nb::arg("priorities").noconvert(), nb::arg("seed"), nb::keep_alive<1, 6>())
+      .def("draws", loop_of(&LiveSampler::draws))
+      .def("updates", loop_of(&LiveSampler::updates));
+  nb::class_<FullTable>(module, "FullTable")
+      .def("__init__",
+           [](FullTable* self, const TableSpec& spec) {
+             nb::gil_scoped_release release;
+             new (self) FullTable(spec);
+           })
+      .def("samples", loop_of(&FullTable::samples));
+}
+
+}  // namespace
+}  // namespace drlnet
+
+NB_MODULE(_measure, module) {
+  module.doc() = "What drlnet's benchmarks time in native code: see drlnet.bench.measure.";
+  drlnet::bind_errors(module);
+  drlnet::bind_session(module);
+  drlnet::bind_replays(module);
+  drlnet::bind_floors(module);
+  drlnet::bind_samplers(module);
+}

@@ -1,0 +1,147 @@
+#include "measure/calls.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <numeric>
+
+#include "base/assert.h"
+#include "base/random.h"
+#include "wire/codec.h"
+
+namespace drlnet::measure {
+namespace {
+
+constexpr uint64_t kSampleTimeoutNs = 10'000'000'000;
+constexpr uint64_t kNeverNs = 1'000'000'000'000'000;
+
+}  // namespace
+
+void fill(Client& client, uint32_t table, const TableSpec& spec, uint64_t rows) {
+  DRLNET_ASSERT(spec.columns.size() == 1 && rows % kFillStreams == 0);
+  Random random(0);
+  std::vector<std::byte> values(kFillStreams * spec.columns[0].bytes());
+  for (std::byte& value : values) value = static_cast<std::byte>(random.bits());
+  const std::array<const std::byte*, 1> columns = {values.data()};
+  std::array<int64_t, kFillStreams> streams{}, steps{};
+  std::iota(streams.begin(), streams.end(), 0);
+  std::array<float, kFillStreams> priorities{};
+  priorities.fill(1);
+  std::array<uint8_t, kFillStreams> first{}, last{};
+  first.fill(1);
+  StreamWriter writer(client, table, spec, client.lease(table, kFillStreams),
+                      {2 * kFillStreams, kNeverNs});
+  for (uint64_t row = 0; row < rows; row += kFillStreams) {
+    writer.append(columns, first, last, {}, steps);
+    writer.add_items(streams, steps, priorities);
+    writer.flush();
+    first.fill(0);
+  }
+  writer.release();
+}
+
+size_t pings(Client& client, size_t payload_bytes, const Loop& loop) {
+  const std::vector<std::byte> payload(payload_bytes, std::byte{0x5a});
+  return run(loop, [&] { client.ping(payload); });
+}
+
+size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop,
+               uint64_t interval_ns) {
+  const std::array<const std::byte*, 1> columns = {row.data()};
+  constexpr std::array<uint8_t, 1> kYes = {1}, kNo = {0};
+  constexpr std::array<int64_t, 1> kStream = {0};
+  std::array<int64_t, 1> step{};
+  const auto append = [&] {
+    const bool first = writer.leases().front().next_step == 0;
+    writer.append(columns, first ? kYes : kNo, kNo, {}, step);
+    writer.add_items(kStream, step, {});
+    writer.flush();
+  };
+  if (interval_ns == 0) return run(loop, append);
+  uint64_t due = kernel_now_ns();
+  const auto sleep = [&] {
+    due = std::max(due + interval_ns, kernel_now_ns());
+    const timespec at{static_cast<time_t>(due / 1'000'000'000),
+                      static_cast<long>(due % 1'000'000'000)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);  // a signal makes it shorter
+  };
+  return run(loop, sleep, append);
+}
+
+size_t samples(Client& client, uint32_t table, uint32_t batch, std::span<std::byte> destination,
+               const Loop& loop) {
+  return run(loop,
+             [&] { client.sample(table, batch, destination, deadline_in(kSampleTimeoutNs)); });
+}
+
+size_t reads(Client& client, uint32_t table, std::span<const uint64_t> keys,
+             std::span<std::byte> destination, const Loop& loop) {
+  DRLNET_ASSERT(!keys.empty());
+  size_t next = 0;
+  return run(loop, [&] {
+    client.read_items(table, keys.subspan(next, 1), destination, deadline_in(kSampleTimeoutNs));
+    next = (next + 1) % keys.size();
+  });
+}
+
+size_t updates(Client& client, uint32_t table, std::span<const uint64_t> keys,
+               std::span<const float> priorities, const Loop& loop) {
+  return run(loop, [&] { client.update_priorities(table, keys, priorities); });
+}
+
+size_t fetches(Client& client, const Loop& loop) {
+  std::vector<std::byte> params;
+  return run(loop, [&] { client.fetch(0, params); });
+}
+
+size_t streamed_samples(Client& client, uint32_t table, uint32_t batch,
+                        std::span<const std::span<std::byte>> destinations, const Loop& loop) {
+  DRLNET_ASSERT(!destinations.empty());
+  std::deque<CallId> ahead;
+  const auto ask = [&](std::span<std::byte> destination) {
+    ahead.push_back(client.start(
+        Operation::sample, deadline_in(kSampleTimeoutNs),
+        [&](auto& body) { Writer(body).put(SampleRequest{table, batch}); }, destination));
+  };
+  const auto take = [&] {
+    const CallId id = ahead.front();
+    ahead.pop_front();
+    client.collect(id, deadline_in(kSampleTimeoutNs),
+                   [](Status status, auto reply) { throw_if_refused(status, reply); });
+  };
+  size_t count = 0;
+  try {
+    for (const auto& destination : destinations) ask(destination);
+    size_t next = 0;
+    count = run(loop, [&] {
+      take();
+      ask(destinations[next]);
+      next = (next + 1) % destinations.size();
+    });
+    while (!ahead.empty()) take();
+  } catch (...) {
+    for (const CallId id : ahead) client.abandon(id);  // the destinations are the caller's again
+    throw;
+  }
+  return count;
+}
+
+size_t copies(size_t row_bytes, size_t rows, size_t batch, const Loop& loop) {
+  std::vector<std::byte> from(row_bytes * rows, std::byte{1}), to(row_bytes * batch);
+  Random random(1);
+  return run(loop, [&] {
+    for (size_t i = 0; i < batch; ++i) {
+      std::memcpy(to.data() + i * row_bytes, from.data() + random.below(rows) * row_bytes,
+                  row_bytes);
+    }
+    asm volatile(""
+                 :
+                 : "r"(to.data())
+                 : "memory");  // nobody reads it: it must be copied all the same
+  });
+}
+
+}  // namespace drlnet::measure

@@ -1,0 +1,132 @@
+"""Tables that are queues, over a session: every unroll comes exactly once, and none is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import pytest
+
+from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, Writer, native
+from drlnet.errors import ConfigError, ReplayTimeout
+
+UNROLL = 5
+REFUSED_S = 0.5
+
+
+@contextmanager
+def serving(shards: int = 1) -> Iterator[str]:
+    servers = native.Server.shards(["udp://127.0.0.1:0"], shards, "block")
+    threads = [threading.Thread(target=server.run) for server in servers]
+    for thread in threads:
+        thread.start()
+    try:
+        yield servers[0].addresses[0]
+    finally:
+        for server in servers:
+            server.stop()
+        for thread in threads:
+            thread.join()
+
+
+def queue(client: Client, capacity: int = 2000, **limiter: int) -> Table:
+    return client.table(
+        "unrolls",
+        columns={"x": Column("int64")},
+        item=Item({"x": View("x", (0, UNROLL - 1))}, boundary="cross", period=UNROLL),
+        capacity=capacity,
+        sampler=Sampler("fifo"),
+        limiter=Limiter(max_times_sampled=1, **limiter),  # type: ignore[arg-type]
+    )
+
+
+def play(writer: Writer, steps: range) -> None:
+    """Rows of x = step, and 100,000 more for each stream; episodes of 7 steps."""
+    base = np.arange(writer.num_streams) * 100_000
+    for step in steps:
+        first = np.full(writer.num_streams, step % 7 == 0)
+        last = np.full(writer.num_streams, step % 7 == 6)
+        at = writer.append({"x": base + step}, first, last)
+        writer.add_items(np.arange(writer.num_streams), at)
+
+
+def test_each_unroll_comes_once() -> None:
+    with serving() as address, Client(address, poll="block") as client:
+        table = queue(client)
+        with table.writer(8) as writer:
+            play(writer, range(8 * UNROLL))
+            writer.flush()
+            assert writer.items_refused == 8 * (8 * UNROLL - 8)  # off the period
+            drawn = np.concatenate([table.sample(8, timeout=5).views["x"] for _ in range(8)])
+            assert len(np.unique(drawn[:, 0])) == 64
+            assert (np.diff(drawn, axis=1) == 1).all() and (drawn[:, 0] % UNROLL == 0).all()
+            with pytest.raises(ReplayTimeout):
+                table.sample(1, timeout=REFUSED_S)
+
+
+def test_writers_wait_for_the_reader() -> None:
+    """Four clients of eight streams each take turns; the queue holds a tenth of their rows."""
+    steps, batch = 100 * UNROLL, 16
+    capacity = 1600
+
+    def write(address: str) -> None:
+        with ExitStack() as stack:
+            clients = [stack.enter_context(Client(address, poll="block")) for _ in range(4)]
+            tables = [queue(one, capacity, batch=batch) for one in clients]
+            writers = [stack.enter_context(table.writer(8)) for table in tables]
+            for step in range(0, steps, 20):
+                for writer in writers:
+                    play(writer, range(step, step + 20))
+
+    with serving() as address, Client(address, poll="block") as client:
+        table = queue(client, capacity, batch=batch)
+        thread = threading.Thread(target=write, args=(address,))
+        thread.start()
+        deadline = time.monotonic() + 30
+        while not client.stats()["table.unrolls.limiter_waits.inserts_limit"]:
+            assert time.monotonic() < deadline, "nobody waits although nothing is drawn"
+        counts: Counter[int] = Counter()
+        for _ in range(4 * 8 * steps // UNROLL // batch):
+            first = table.sample(batch, timeout=30).views["x"]
+            assert (np.diff(first, axis=1) == 1).all()
+            counts.update(first[:, 0].tolist())
+        thread.join()
+    expected = {stream * 100_000 + step for stream in range(8) for step in range(0, steps, UNROLL)}
+    assert set(counts) == expected and set(counts.values()) == {4}
+
+
+def test_one_stream_comes_in_its_order() -> None:
+    with serving() as address, Client(address, poll="block") as client:
+        table = queue(client)
+        with table.writer(1) as writer:
+            play(writer, range(30 * UNROLL))
+            writer.flush()
+            drawn = np.concatenate([table.sample(10, timeout=5).views["x"][:, 0] for _ in range(3)])
+    assert drawn.tolist() == list(range(0, 30 * UNROLL, UNROLL))
+
+
+def test_a_full_queue_says_what_an_append_waits_for() -> None:
+    with serving() as address, Client(address, poll="block") as client:
+        table = queue(client, capacity=100)
+        writer = table.writer(1, timeout=REFUSED_S, flush_rows=1)
+        with pytest.raises(ReplayTimeout, match="insertions are ahead of draws"):
+            play(writer, range(200))
+            writer.flush()
+
+
+def test_a_queue_that_can_deadlock_is_refused() -> None:
+    with serving() as address, Client(address, poll="block") as client:
+        with pytest.raises(ConfigError, match="can deadlock") as caught:
+            queue(client, capacity=100, batch=64)
+        assert "set capacity to" in caught.value.remedy
+
+
+def test_a_server_of_several_shards_keeps_no_queue() -> None:
+    with serving(2) as address, Client(address, poll="block") as client:
+        with pytest.raises(ConfigError, match="several shards") as caught:
+            queue(client)
+        assert "--shards 1" in caught.value.remedy
