@@ -45,6 +45,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**ended.last_json(), "stderr": ended.err.decode()}
 
 
+@pytest.mark.fast  # one whole run in the loop of every day
 def test_run_ends_with_a_result(small_run: dict[str, Any]) -> None:
     assert small_run.keys() >= KEYS
     assert small_run["env"] == ENV
@@ -126,6 +127,7 @@ def test_settings_that_can_deadlock(tmp_path: Path) -> None:
     assert ended.popen.returncode == errors.Deadlock.exit_code
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     words = (ENV, "--server", "udp://127.0.0.1:9", *SMALL)
     with command(tmp_path, "learn", *words) as learn, command(tmp_path, "actor", *words) as actor:
