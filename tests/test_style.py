@@ -26,7 +26,17 @@ RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 
 # The native core, top to bottom: what each folder may include besides its own files.
 NATIVE_LAYERS: dict[str, set[str]] = {
-    "measure": {"base", "spec", "wire", "transport", "sampler", "replay", "session", "server", "client"},
+    "measure": {
+        "base",
+        "spec",
+        "wire",
+        "transport",
+        "sampler",
+        "replay",
+        "session",
+        "server",
+        "client",
+    },
     "client": {"base", "spec", "wire", "session"},
     "server": {"base", "spec", "wire", "replay", "session"},
     "session": {"base", "spec", "wire", "transport"},
@@ -100,6 +110,35 @@ def test_imports_point_downward() -> None:
             ):
                 upward.append(f"{relative(path)} imports {module}")
     assert not upward
+
+
+def source_of(module: str) -> Path | None:
+    """The file of a module of the package."""
+    place = ROOT.joinpath(*module.split("."))
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return file if module.startswith("drlnet") and file.is_file() else None
+
+
+def imported_first(path: Path) -> set[Path | None]:
+    """The package's files that a file imports when it is imported itself."""
+    found = set()
+    for node in getattr(parsed(path), "body", []):
+        if isinstance(node, ast.ImportFrom):
+            names = [source_of(f"{node.module}.{name.name}") for name in node.names]
+            found.update(one or source_of(str(node.module)) for one in names)
+        elif isinstance(node, ast.Import):
+            found.update(source_of(name.name) for name in node.names)
+    found.discard(None)
+    return found - {path}
+
+
+def test_imports_go_in_no_circle() -> None:
+    left = {path: imported_first(path) for path in python_files()}
+    # Files that import nothing of what is left go first; a circle is what never goes.
+    while ends := [path for path, needed in left.items() if not needed & left.keys()]:
+        for path in ends:
+            del left[path]
+    assert not [relative(path) for path in left]
 
 
 def test_each_extension_has_one_importer() -> None:
