@@ -90,7 +90,7 @@ void Server::run() {
     void set(bool looping) {
       const std::lock_guard lock(server.readers_mutex_);
       server.looping_ = looping;
-      server.answer_readers();  // those who still asked the loop
+      server.answer_readers();  // those that still asked the loop
     }
   } looping(*this);
   loop();
@@ -101,7 +101,7 @@ void Server::loop() {
   for (;;) {
     if (const uint32_t asked = requests_.load(std::memory_order_relaxed)) {
       if (asked & kStop) return;
-      // Asked for again from here on, it is seen again; behind it whoever asked has woken us.
+      // Asked for again from here on, it is seen again; behind it the asking thread has woken us.
       if (requests_.fetch_and(~uint32_t{kRetry}) & kRetry) sessions_.retry();
       const std::lock_guard lock(readers_mutex_);
       answer_readers();

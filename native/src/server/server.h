@@ -37,7 +37,7 @@ struct ServerOptions {
   uint64_t memory_bytes = 0;  // for all tables together; 0: 80% of the machine's
   SamplerChoice sampler{};
   std::string version{};  // what the statistics call this server's version
-  // Of a server that is one of several: made by make_shards().
+  // For a server that is one of several: made by make_shards().
   std::shared_ptr<Shards> shards{};
   uint32_t shard = 0;
 };
@@ -118,8 +118,8 @@ class Server : private RequestHandler {
   uint64_t polls_ = 0, waits_ = 0;
   bool unsettled_ = false;  // some table has more to do when nobody waits
   std::vector<pollfd> poll_fds_;
-  // By listener: of clients that are gone. Those that went last are known one by one: who comes
-  // back reports again what it had.
+  // By listener: of clients that are gone. Those that went last are known one by one: a client that
+  // comes back reports again what it had.
   std::vector<Latency> ended_latency_;
   struct Ended {
     uint64_t client;

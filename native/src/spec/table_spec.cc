@@ -107,7 +107,7 @@ void check_limiter(const TableSpec& spec) {
   if (limiter.min_size > spec.capacity) {
     refuse("table '" + spec.name + "': min_size " + std::to_string(limiter.min_size) +
                " exceeds the capacity of " + std::to_string(spec.capacity) +
-               ": a sample would wait for ever",
+               ": no sample could ever be drawn",
            "lower min_size or raise the capacity");
   }
   check_queue(spec);

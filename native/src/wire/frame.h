@@ -132,7 +132,7 @@ inline void write_header(std::byte* frame, const FrameHeader& header) {
 }
 
 // Bits of capabilities, of hello and welcome alike.
-// Who sends it takes no datagrams that an offload has joined: the other side sends each alone.
+// Its sender takes no datagrams that an offload has joined: the other side sends each alone.
 constexpr uint64_t kFramesApart = 1;
 
 // hello and welcome carry these.

@@ -104,7 +104,7 @@ TEST_CASE("check refuses what cannot work, and says what to change") {
       {"period", [](TableSpec& s) { s.item.period = 0; }},
       {"priority_exponent", [](TableSpec& s) { s.sampler.priority_exponent = -1; }},
       {"priority_floor", [](TableSpec& s) { s.sampler.priority_floor = 0; }},
-      {"wait for ever", [](TableSpec& s) { s.limiter.min_size = 1001; }},
+      {"could ever be drawn", [](TableSpec& s) { s.limiter.min_size = 1001; }},
       {"samples_per_insert", [](TableSpec& s) { s.limiter.samples_per_insert = -1; }},
       {"must lie in [0, 1e15]", [](TableSpec& s) { s.limiter.error_buffer = std::nan(""); }},
       {"must lie in [0, 1e15]", [](TableSpec& s) { s.limiter.samples_per_insert = 1e300; }},

@@ -50,7 +50,7 @@ Call& Connection::begin(Operation operation) {
   DRLNET_ASSERT(has_room(operation));
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
   Call& call = lane.call(lane.next);
-  // Whoever has not collected an answer yet must not hold up the others who share the lane.
+  // A caller that has not collected its answer must not block others that share the lane.
   if (lane.taken & lane.bit(lane.next)) parked_.push_back(std::exchange(call, Call{}));
   lane.taken |= lane.bit(lane.next);
   call.state = Call::State::idle;

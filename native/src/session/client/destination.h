@@ -43,7 +43,7 @@ class Destination {
   void repeat(uint64_t offset, size_t bytes) const;
 
  private:
-  // Of a piece: the bytes from `begin` on lie once more so far behind.
+  // In a piece, the bytes from `begin` on lie once more so far behind.
   struct Again {
     uint64_t begin, distance;
   };

@@ -7,7 +7,7 @@
 namespace drlnet {
 namespace {
 
-// Of all listeners of one kind.
+// Sums over all listeners of one kind.
 struct KindTotals {
   uint64_t clients = 0, handed_over = 0;
   Traffic traffic;

@@ -59,7 +59,7 @@ struct LaneState {
   uint64_t next = 1;  // the request to run next
   std::vector<Slot> slots;
   size_t window = 0;  // slots.size()
-  // Of waiting(): since when, and who counts it beside the peer (the handler says, or null).
+  // For waiting(): since when, and what counts it beside the peer (the handler says, or null).
   uint64_t waiting_since_ns = 0;
   WaitTimes* waits = nullptr;
   Slot& slot(uint64_t request) { return slots[window_place(request, window)]; }
@@ -121,7 +121,7 @@ struct Peer {
   Traffic traffic;
   WaitTimes waits;
   uint64_t duplicates = 0;
-  // Of appends: when the last one was answered, and the first whose answer is held back (0: none).
+  // For appends: when the last one was answered, and the first whose answer is held back (0: none).
   uint64_t append_answered_ns = 0, first_held = 0;
   std::vector<std::byte> staged_params;  // a publish in progress
   Metrics report;                        // what the client said about itself

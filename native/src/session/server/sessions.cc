@@ -348,7 +348,7 @@ void Sessions::send(Peer& peer, const FrameHeader& header, std::span<const std::
 
 void Sessions::send_stateless(uint16_t listener, const Endpoint& to, FrameHeader header,
                               std::span<const std::byte> payload, size_t frame_bytes) {
-  // Apart: whoever it is takes it then; and a welcome probes its own frame size.
+  // Apart: any client takes it then; and a welcome probes its own frame size.
   TxFrame* frame = outboxes_[listener].next(to, true);
   if (frame == nullptr) return;
   header.frame_bytes = kMinFrameBytes;

@@ -64,8 +64,8 @@ class Sessions {
 
   std::vector<Peer*> peers();
   void read_metrics(Metrics& metrics, uint64_t now_ns) const;
-  // When frames last came in, or a request after that was last answered: as good as a clock for who
-  // runs a request, and free.
+  // When frames last came in, or a request after that was last answered: as good as a clock for
+  // what runs a request, and free.
   uint64_t clock_ns() const { return clock_ns_; }
 
  private:

@@ -10,7 +10,7 @@ namespace drlnet {
 
 // Whether the answer waits for answer_held(). An append that is answered at once is followed by the
 // next at once: clients at full rate would take all of this thread that they can get, and of the
-// cores that they share with whoever waits for the reply that goes out.
+// cores that they share with the client that waits for the reply that goes out.
 bool Sessions::hold_answer(Peer& peer, Lane which, const Slot& slot) {
   if (which != Lane::append) return false;
   const bool rested = !pulls_ || clock_ns_ - peer.append_answered_ns >= kAppendPauseNs;
@@ -25,8 +25,8 @@ bool Sessions::hold_answer(Peer& peer, Lane which, const Slot& slot) {
   return true;
 }
 
-// All together: who shares a core is then woken once. turned: a reply is still going out; else
-// nobody waits for us, or the device takes no more: then they are kept for when it does.
+// All together: a process that shares a core is then woken once. turned: a reply is still going
+// out; else nobody waits for us, or the device takes no more: then they are kept for when it does.
 void Sessions::answer_held(bool turned) {
   if (held_answers_.empty()) return;
   const uint64_t now = now_ns();
@@ -63,8 +63,8 @@ void Sessions::on_pull(Peer& peer, const FrameHeader& header) {
 }
 
 // One turn for one peer; peers take turns, samples go before params but for every eighth turn. Of
-// one pull: who asks for little at a time has few buffers, and puts it in place while the next part
-// is gathered. All that he asked for in one turn would let the two wait for each other.
+// one pull: a client that asks for little at a time has few buffers, and puts it in place while the
+// next part is gathered. All that he asked for in one turn would let the two wait for each other.
 bool Sessions::serve_turn() {
   if (!pulls_) return false;  // the usual case of an idle round, however many clients there are
   const size_t favoured = ++turn_count_ % 8 == 0 ? 1 : 0;

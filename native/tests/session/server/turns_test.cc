@@ -101,7 +101,8 @@ TEST_CASE("a reply of one frame for which the device has no room goes when it ha
   CHECK(answers_in_turn(true, true)[0] == Operation::sample);
 }
 
-TEST_CASE("while a long reply goes out, who appends again at once is answered after a pause") {
+TEST_CASE(
+    "while a long reply goes out, a client that appends again at once is answered after a pause") {
   Bench bench("memory:", 0, 1);
   Connection& reader = *bench.clients[0];
   Connection& writer = bench.add_client();
