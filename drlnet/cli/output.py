@@ -54,6 +54,22 @@ def require_writable(out: Path, option: str = "--out") -> None:
         raise cannot_write(f"to {out}", error, f"choose another folder with {option}") from error
 
 
+def _place_of(error: BaseException) -> tuple[str, str]:
+    """Cause and remedy of an error that is not of drlnet's tree: a user's code, or a fault here."""
+    what = f"{type(error).__name__}: {error}"
+    package, installed = Path(__file__).resolve().parents[1], Path(sys.prefix).resolve()
+    trace = error.__traceback__
+    own = ""
+    while trace is not None:
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if file.is_file() and not {package, installed} & {*file.resolve().parents}:
+            own = f"{file.name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    if own:
+        return f"{what}, in {own}", "the traceback shows the way there"
+    return f"internal error: {what}", "this is a fault of drlnet itself; the traceback shows where"
+
+
 def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoReturn:
     """One line of cause, one of remedy on stderr (and as JSON on stdout), its own exit code."""
     if debug:
@@ -67,8 +83,11 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         cause = f"cannot write{where}: {error.strerror}"
         remedy, code = "make room, or write elsewhere", ConfigError.exit_code
     else:
-        cause = f"internal error: {type(error).__name__}: {error}"
-        remedy, code = "this is a fault of drlnet itself; --debug shows where", 1
+        if not debug:  # of any other error the place is what counts, and the role's log keeps it
+            import traceback
+
+            traceback.print_exception(error)
+        cause, remedy, code = *_place_of(error), 1
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     label = "\x1b[1;31merror:\x1b[0m" if colour else "error:"
     try:

@@ -50,6 +50,7 @@ class Process:
         self.last_object: dict[str, Any] = {}  # the last JSON line of its standard output
         self._rest = {"stdout": b"", "stderr": b""}
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self.log_path = log_path
         self._log = os.open(log_path, append, 0o666) if log_path else None
         self._popen = subprocess.Popen(
             [*program, *self.args],
@@ -158,8 +159,10 @@ class Process:
         own = self.last_object.get("error")
         if isinstance(own, dict):
             kinds = {error.__name__: error for error in all_errors()}
-            kind = kinds.get(str(own.get("type")), RoleFailed)
-            return kind(f"{self.name}: {own.get('cause', '')}", str(own.get("remedy", "")))
+            kind, remedy = kinds.get(str(own.get("type")), RoleFailed), str(own.get("remedy", ""))
+            if kind is RoleFailed and self.log_path is not None:
+                remedy = f"{remedy}: it is in {self.log_path}"
+            return kind(f"{self.name}: {own.get('cause', '')}", remedy)
         code = self.returncode
         words = "; its last words:\n  " + "\n  ".join(self.tail) if self.tail else ""
         remedy = f"run it by hand with --debug: drlnet {' '.join(self.args)}"

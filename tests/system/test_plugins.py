@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from system.command import finished
 
+from drlnet.errors import RoleFailed
+
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 
 
@@ -82,3 +84,26 @@ def test_what_is_not_there_is_named_before_anything_starts(
     lines = ended.err.decode().splitlines()
     assert cause in lines[0] and lines[1].startswith("  try: ") and len(lines) == 2
     assert not (folder / "runs").exists()
+
+
+CRASHING = """
+from drlnet.algos.dqn import Dqn, DqnLearner
+
+class BoomLearner(DqnLearner):
+    def step(self, batches):
+        return {}["missing"]
+
+class Boom(Dqn):
+    def learner(self, device, seed):
+        return BoomLearner(self, device, seed)
+"""
+
+
+def test_a_crash_of_the_users_code_leaves_its_traceback(tmp_path: Path) -> None:
+    (tmp_path / "boom.py").write_text(CRASHING)
+    ended = finished(tmp_path, "run", "CartPole-v1", "--algo", "boom:Boom")
+    assert ended.popen.returncode == RoleFailed.exit_code, ended.text()
+    log = next(tmp_path.glob("runs/*/learner.log"))
+    assert "error: learner: KeyError: 'missing', in boom.py:6" in ended.err.decode()
+    assert f"it is in {log}" in ended.err.decode()
+    assert 'return {}["missing"]' in log.read_text()
