@@ -124,7 +124,7 @@ class UnknownKey(ConfigError):
 
 
 class Deadlock(ConfigError):
-    """Settings of the limiter with which actors and learner would wait for each other for ever."""
+    """Settings of the limiter with which actors and learner would wait for each other."""
 
     exit_code = 20
 

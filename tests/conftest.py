@@ -1,4 +1,4 @@
-"""Lets the tests meet the installed package, whichever way they are started."""
+"""Lets the tests meet the installed package, however they are started; says which are slow."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -20,3 +22,15 @@ if not any((ROOT / "drlnet").glob("_native*.so")):
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != ROOT]
     if importlib.util.find_spec("drlnet") is None:
         sys.path[:] = _saved
+
+# What starts the real commands, measures or compiles is slow, but for what is marked `fast`.
+SLOW = ("system", "bench", "test_native.py", "test_native_link.py")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        part = item.path.relative_to(ROOT / "tests").parts[0]
+        of_a_slow_part = part in SLOW and not item.get_closest_marker("fast")
+        if of_a_slow_part or item.get_closest_marker("exhaustive"):
+            item.add_marker(pytest.mark.slow)

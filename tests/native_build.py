@@ -35,7 +35,9 @@ def build(target: str = "all") -> None:
     places = [Path("/usr/include"), Path("/usr/local/include")]
     places += [Path(part) for part in os.environ.get("CPATH", "").split(":") if part]
     if not any((place / "doctest" / "doctest.h").is_file() for place in places):
-        pytest.fail("doctest is missing; run: apt-get install -y doctest-dev", pytrace=False)
+        # A newcomer's machine may lack it; where all must be tested nothing is passed over.
+        refuse = pytest.fail if os.environ.get("DRLNET_CI") else pytest.skip
+        refuse("the native tests need doctest: apt-get install -y doctest-dev")
     for tool in ("cmake", "ctest", "ninja"):
         if shutil.which(tool) is None:
             pytest.fail(f"{tool} is missing; run: pip install '.[test]'", pytrace=False)

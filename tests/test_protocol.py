@@ -55,35 +55,30 @@ def test_kinds_of_frames() -> None:
 
 def test_operations_and_their_lanes() -> None:
     rows = re.findall(r"^\| (\d+) (\w+) \| (\w+) \| [^|]+ \| [^|]+ \|$", DOCUMENT, re.MULTILINE)
-    operations = enumerators("wire/frame.h", "Operation")
-    assert {name: int(number) for number, name, _ in rows} == operations
-    assert [*operations] == [*OPERATIONS], "metrics of the others would belong to no name"
-    lane_of = source("wire/frame.h").split("constexpr Lane lane_of", 1)[1].split("\n}\n", 1)[0]
-    lanes, cases = {}, []
-    for word, name in re.findall(r"(Operation|Lane)::(\w+)[:;]", lane_of):
-        if word == "Operation":
-            cases.append(name)
-        else:
-            lanes.update(dict.fromkeys(cases, name))
-            cases.clear()
-    assert {name: lane for _, name, lane in rows if lane != "control"} == lanes
+    declared = re.findall(r"^DRLNET_OPERATION\((\w+), (\w+)\)", source("wire/operations.def"), re.M)
+    names = [name for name, _ in declared]
+    assert [(name, lane) for _, name, lane in sorted(rows, key=lambda row: int(row[0]))] == declared
+    assert [int(number) for number, _, _ in sorted(rows, key=lambda row: int(row[0]))] == [
+        *range(len(rows))
+    ]
+    assert names == [*OPERATIONS], "metrics of the others would belong to no name"
 
 
 def test_numbers_that_travel() -> None:
     statuses = listed(words_behind("A status is ", "(`src/base"))
     assert statuses == enumerators("base/error.h", "Status")
     assert [*_BY_STATUS] == [number for number in statuses.values() if number]
-    waits = enumerators("wire/wait.h", "Wait")
+    waits = enumerators("spec/wait.h", "Wait")
     assert listed(words_behind("the request waits; status: ", "|")) | {"none": 0} == waits
     lanes = listed(words_behind("| lane | ", "|"))
     assert lanes == enumerators("wire/frame.h", "Lane")
-    spec = "wire/table_spec.h"
+    spec = "spec/table_spec.h"
     assert listed(words_behind("pad u8 (", ")")) == enumerators(spec, "Pad")
     assert listed(words_behind("align u8 (", ")")) == enumerators(spec, "Align")
     assert listed(words_behind("boundary u8 (", ")")) == enumerators(spec, "Boundary")
     types = listed(words_behind("type u8 (", ")"))
     assert [*types.values()] == [*enumerators(spec, "DataType").values()]
-    names = source("wire/table_spec.cc").split("kTypes[kDataTypeCount] = ", 1)[1].split(";", 1)[0]
+    names = source("spec/table_spec.cc").split("kTypes[kDataTypeCount] = ", 1)[1].split(";", 1)[0]
     assert [*types] == re.findall(r'"(\w+)"', names)
 
 
@@ -103,12 +98,12 @@ def test_numbers_that_travel() -> None:
         ("kMaxFrameBytes", "transport/transport.h", "65'472", "65,472 at most"),
         ("kJumboFrameBytes", "transport/transport.h", "8968", "of 8,968, 8,952, 1,472,"),
         ("kMinFrameCharge", "transport/transport.h", "1024", "max(its bytes, 1,024)"),
-        ("kSilenceNs", "session/sessions.h", "60'000'000'000", "after 60 s of silence"),
-        ("kTurnBytes", "session/sessions.h", "56 * 1024", "turns of 56 KiB"),
-        ("kAppendPauseNs", "session/sessions.h", "100'000", "once in 100 us"),
-        ("kMinTimeoutNs", "session/connection.cc", "20'000'000", "at least 20 ms"),
-        ("kMaxTimeoutNs", "session/connection.cc", "1'000'000'000", "up to 1 s"),
-        ("kKeepAliveNs", "session/connection.cc", "1'000'000'000", "asks every second"),
+        ("kSilenceNs", "session/server/sessions.h", "60'000'000'000", "after 60 s of silence"),
+        ("kTurnBytes", "session/server/sessions.h", "56 * 1024", "turns of 56 KiB"),
+        ("kAppendPauseNs", "session/server/sessions.h", "100'000", "once in 100 us"),
+        ("kMinTimeoutNs", "session/client/connection.cc", "20'000'000", "at least 20 ms"),
+        ("kMaxTimeoutNs", "session/client/connection.cc", "1'000'000'000", "up to 1 s"),
+        ("kKeepAliveNs", "session/client/connection.cc", "1'000'000'000", "asks every second"),
     ],
 )  # fmt: skip
 def test_limits(constant: str, path: str, value: str, words: str) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_LINES = 400
@@ -27,15 +26,26 @@ RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 
 # The native core, top to bottom: what each folder may include besides its own files.
 NATIVE_LAYERS: dict[str, set[str]] = {
-    "measure": {"base", "wire", "transport", "sampler", "replay", "session", "server", "client"},
-    "client": {"base", "wire", "session"},
-    "server": {"base", "wire", "replay", "session"},
-    "session": {"base", "wire", "transport"},
-    "replay": {"base", "wire", "sampler"},
-    "sampler": {"base", "wire"},
+    "measure": {
+        "base",
+        "spec",
+        "wire",
+        "transport",
+        "sampler",
+        "replay",
+        "session",
+        "server",
+        "client",
+    },
+    "client": {"base", "spec", "wire", "session"},
+    "server": {"base", "spec", "wire", "replay", "session"},
+    "session": {"base", "spec", "wire", "transport"},
+    "replay": {"base", "spec", "sampler"},
+    "sampler": {"base", "spec"},
     "dpdk": {"base", "transport"},
     "transport": {"base"},
-    "wire": {"base"},
+    "wire": {"base", "spec"},
+    "spec": {"base"},
     "base": set(),
 }
 
@@ -68,52 +78,138 @@ def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", python_files() + files_of_tests() + native_files(), ids=relative)
-def test_file_is_short(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+@cache
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", python_files(), ids=relative)
-def test_imports_point_downward(path: Path) -> None:
-    parts = path.relative_to(ROOT / "drlnet").with_suffix("").parts
-    if parts == ("__init__",):
-        return  # the package's surface: it names what users import
-    own_rank = RANK[parts[0]]
-    early = {"drlnet.launch.guard"} if parts[0] == "__main__" else set()
-    for module in modules_imported(ast.parse(path.read_text(encoding="utf-8"))):
-        if not module.startswith("drlnet.") or module in early:
-            continue
-        target = module.split(".")[1]
-        if target in {"__version__", "_native", "_measure"}:
-            continue
-        assert RANK[target] >= own_rank, f"{module} lies above {parts[0]}"
+@cache
+def parsed(path: Path) -> ast.AST:
+    return ast.parse(read(path))
 
 
-@pytest.mark.parametrize("path", python_files(), ids=relative)
-def test_only_native_imports_the_extension(path: Path) -> None:
-    importers = {"drlnet._native": "native.py", "drlnet._measure": "bench/measure.py"}
-    for module in modules_imported(ast.parse(path.read_text(encoding="utf-8"))):
-        importer = importers.get(module)
-        assert importer is None or path == ROOT / "drlnet" / importer
+def test_files_are_short() -> None:
+    files = python_files() + files_of_tests() + native_files()
+    assert not [path for path in files if len(read(path).splitlines()) > MAX_LINES]
 
 
-@pytest.mark.parametrize("path", python_files(), ids=relative)
-def test_nothing_is_called_done(path: Path) -> None:
-    # terminated or truncated: "done" does not say which.
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = []
+def test_imports_point_downward() -> None:
+    upward = []
+    for path in python_files():
+        parts = path.relative_to(ROOT / "drlnet").with_suffix("").parts
+        if parts == ("__init__",):
+            continue  # the package's surface: it names what users import
+        early = {"drlnet.launch.guard"} if parts[0] == "__main__" else set()
+        for module in modules_imported(parsed(path)):
+            if not module.startswith("drlnet.") or module in early:
+                continue
+            target = module.split(".")[1]
+            if (
+                target not in {"__version__", "_native", "_measure"}
+                and RANK[target] < RANK[parts[0]]
+            ):
+                upward.append(f"{relative(path)} imports {module}")
+    assert not upward
+
+
+def source_of(module: str) -> Path | None:
+    """The file of a module of the package."""
+    place = ROOT.joinpath(*module.split("."))
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return file if module.startswith("drlnet") and file.is_file() else None
+
+
+def imported_first(path: Path) -> set[Path | None]:
+    """The package's files that a file imports when it is imported itself."""
+    found = set()
+    for node in getattr(parsed(path), "body", []):
+        if isinstance(node, ast.ImportFrom):
+            names = [source_of(f"{node.module}.{name.name}") for name in node.names]
+            found.update(one or source_of(str(node.module)) for one in names)
+        elif isinstance(node, ast.Import):
+            found.update(source_of(name.name) for name in node.names)
+    found.discard(None)
+    return found - {path}
+
+
+def test_imports_go_in_no_circle() -> None:
+    left = {path: imported_first(path) for path in python_files()}
+    # Files that import nothing of what is left go first; a circle is what never goes.
+    while ends := [path for path, needed in left.items() if not needed & left.keys()]:
+        for path in ends:
+            del left[path]
+    assert not [relative(path) for path in left]
+
+
+def test_each_extension_has_one_importer() -> None:
+    importers = {"drlnet._native": "drlnet/native.py", "drlnet._measure": "drlnet/bench/measure.py"}
+    assert not [
+        f"{relative(path)} imports {module}"
+        for path in python_files()
+        for module in modules_imported(parsed(path))
+        if importers.get(module, relative(path)) != relative(path)
+    ]
+
+
+def names_set(tree: ast.AST) -> Iterator[str]:
+    """The names that a module reads or binds, its parameters and the attributes that it sets."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            names.append(node.id)
+            yield node.id
         elif isinstance(node, ast.arg):
-            names.append(node.arg)
+            yield node.arg
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            names.append(node.attr)
-        assert not {"done", "dones"} & set(names)
+            yield node.attr
 
 
-@pytest.mark.parametrize("path", python_files() + native_files(), ids=relative)
-def test_nothing_is_left_for_later(path: Path) -> None:
-    assert not re.search(r"\b(TODO|FIXME|XXX)\b", path.read_text(encoding="utf-8"))
+def test_nothing_is_called_done() -> None:
+    # terminated or truncated: "done" does not say which.
+    assert not [
+        relative(path)
+        for path in python_files()
+        if {"done", "dones"}.intersection(names_set(parsed(path)))
+    ]
+
+
+def test_nothing_is_left_for_later() -> None:
+    assert not [
+        relative(path)
+        for path in python_files() + native_files()
+        if re.search(r"\b(TODO|FIXME|XXX)\b", read(path))
+    ]
+
+
+# What a native reader stumbles over. Name who acts; say what a thing is, not what it is none of.
+BANNED = [
+    r"\bwhoever\b",
+    r"\bfor ever\b",
+    r"\bmend(s|ed|ing)?\b",
+    r"\bwho (draws|trains|reads|asks|calls|sends|holds) (it|them|for himself|this|that)\b",
+    r"\bto who\b",
+    r"\bhimself\b",
+    r"what there is\b.{0,20}\blies",
+    r"\bNone: it is none\b",
+    r"\bthat is no number\b",
+    r"(?m)^\s*(//|#|\*)\s*(Who|Of) (?![A-Z])",  # a comment's first words
+    r"\"\"\"(Who|Of) ",  # a docstring's
+]
+
+
+def texts() -> list[Path]:
+    pages = [ROOT / "README.md", ROOT / "native" / "PROTOCOL.md", ROOT / "runs/results/README.md"]
+    code = [path for path in python_files() + native_files() if path != Path(__file__)]
+    return [*pages, *sorted((ROOT / "drlnet" / "docs").glob("*.md")), *code]
+
+
+def test_english() -> None:
+    found = []
+    for path in texts():
+        text = read(path)
+        for pattern in BANNED:
+            for match in re.finditer(pattern, text):
+                line = text.count("\n", 0, match.end()) + 1
+                found.append(f"{relative(path)}:{line}: {match.group(0).strip()!r}")
+    assert not found, "\n".join(found)
 
 
 def test_native_layers() -> None:
@@ -146,12 +242,3 @@ def test_top_level_holds_what_it_should() -> None:
     }
     # A virtual environment may have any name; it is one by its marker.
     assert not {name for name in strangers if not (ROOT / name / "pyvenv.cfg").exists()}
-
-
-def test_readme_lists_every_exit_code() -> None:
-    from drlnet.errors import DrlnetError, all_errors
-
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for error in all_errors():
-        if error is not DrlnetError:  # the root is raised for nothing of its own
-            assert f"| {error.exit_code} | `{error.__name__}` |" in readme

@@ -31,7 +31,7 @@ PRIORITIES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
 
 @dataclass(frozen=True)
 class Distance:
-    """Of one sampler's draws from PER's. Frequencies are per bin, relative to PER's."""
+    """How far one sampler's draws are from PER's. Frequencies are per bin, relative to PER's."""
 
     subject: str
     workload: str  # the distribution of priorities

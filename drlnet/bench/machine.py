@@ -133,7 +133,7 @@ class RunDelay:
     """
 
     def __init__(self, pid: int | None = None) -> None:
-        """Of all threads of `pid`; of the calling thread alone when it is None."""
+        """Reads it for all threads of `pid`; None: for the calling thread alone."""
         threads = (
             [Path("/proc/thread-self")]
             if pid is None

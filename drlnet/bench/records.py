@@ -181,7 +181,7 @@ class OfRounds:
         return OfRounds(median(figures), min(figures), max(figures))
 
     def lower(self) -> OfRounds:
-        """Of ratios: the shares by which they are below 1."""
+        """The shares by which ratios are below 1."""
         return OfRounds(1 - self.median, 1 - self.high, 1 - self.low)
 
 
@@ -213,7 +213,7 @@ def ratios_of(
     against: Callable[[Record], Key | None],
     figure: Literal["p50_us", "p99_us", "mean_us"] = "p50_us",
 ) -> list[Ratio]:
-    """Of every record that has another one to be compared with, and was measured in one round."""
+    """The ratio of every record to the one that it is compared with, within one round."""
     measured = {key_of(record): record for record in records}
     found = []
     for record in records:

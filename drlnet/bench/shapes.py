@@ -35,7 +35,7 @@ class Shape:
 
     @property
     def columns(self) -> dict[str, Column]:
-        """Of a row."""
+        """The bytes of a row."""
         obs = {"obs": self.stacked, "next_obs": self.stacked} if self.whole else {"obs": self.obs}
         return {
             **obs,
@@ -68,13 +68,13 @@ class Shape:
         )
 
     def reply_bytes(self, batch: int) -> int:
-        """Of a sample reply."""
+        """The bytes of a sample reply."""
         total: int = self.spec(Sampler()).layout(batch)["total_bytes"]  # type: ignore[assignment]
         return total
 
     @property
     def row_bytes(self) -> int:
-        """Of the observations in a row, which are nearly all of it."""
+        """The bytes of the observations in a row, which are nearly all of it."""
         return sum(
             np.dtype(column.dtype).itemsize * int(np.prod(column.shape))
             for name, column in self.columns.items()

@@ -74,7 +74,7 @@ class _Load:
         self._writer.add_items(self._streams, steps)
 
     def latencies_us(self, seconds: float) -> list[float]:
-        """Of the cycles that so much time is enough for."""
+        """The cycles that so much time is enough for."""
         found, now = [], time.perf_counter()
         end = now + seconds
         while now < end:
@@ -145,7 +145,7 @@ def measure_watching(
                 break
             for side, latencies in sides.items():
                 rounds[side].append(latencies)
-            # Of the time that the cycles really took: a slice ends with a whole one.
+            # The time that the cycles really took: a slice ends with a whole one.
             pair = Pair(*(1e6 / fmean(sides[side]) for side in (ALONE, WATCHED)))
             measured.append(pair)
             report(pair)

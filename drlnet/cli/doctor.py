@@ -27,7 +27,7 @@ def doctor(
     json: options.JsonOption = False,
     debug: options.DebugOption = False,
 ) -> None:
-    """Check what a run needs of this machine, and say how to mend what is missing.
+    """Check what a run needs of this machine, and say how to repair what is missing.
 
     Each check tries what it is about: a server is started over UDP and over DPDK,
     torch and an environment make a step, sockets and folders are opened.

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from drlnet import __version__
-from drlnet.cli import actor, bench, doctor, evaluate, learn, plot, run, serve, stats, sweep
+from drlnet.cli import actor, bench, doctor, evaluate, help, learn, plot, run, serve, stats, sweep
 from drlnet.cli.output import report_and_exit
 
 app = typer.Typer(
@@ -53,6 +53,10 @@ def options(
     drlnet actor CartPole-v1          [dim]# actors; more may join and leave[/dim]
 
     drlnet stats                      [dim]# throughput and latency, live[/dim]
+
+    [bold]The documentation[/bold]
+
+    drlnet help                       [dim]# its topics[/dim]
     """
 
 
@@ -67,6 +71,7 @@ app.command("plot")(plot.plot)
 app.command("doctor")(doctor.doctor)
 app.command("doctor-trial", hidden=True)(doctor.doctor_trial)
 app.add_typer(bench.commands, name="bench")
+app.command("help")(help.show_help)
 
 
 def _open_missing_streams() -> None:

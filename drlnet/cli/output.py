@@ -75,7 +75,7 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         print(f"{label} {cause}", file=sys.stderr)
         if remedy:
             print(f"  try: {remedy}", file=sys.stderr, flush=True)
-    except BrokenPipeError:  # the error keeps its exit code, whoever reads it
+    except BrokenPipeError:  # nobody reads it; the error keeps its exit code
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     if as_json:
         said = {

@@ -128,9 +128,9 @@ def _run_processes(
         local = LocalRun(config, folder, stop, show)
         values = local.run()
     if not values:
-        output.note(f"interrupted; what there is lies in {folder.path}")
+        output.note(f"interrupted; the run so far is in {folder.path}")
         return
-    result = replace(RunResult(**values), wall_clock_s=round(seconds_since_start(), 2))
+    result = replace(RunResult.of(values), wall_clock_s=round(seconds_since_start(), 2))
     announce(result, output)
     if local.failure is not None:
         raise local.failure

@@ -90,11 +90,6 @@ def finish(
             raise learned.failure from None
         output.note(f"interrupted; the checkpoint is in {folder.path}")
         return
-    if len(played.returns) < played.planned:
-        output.note(
-            f"the report ended after {len(played.returns)} of {played.planned} episodes: "
-            f"eval.max_report_seconds = {config.eval.max_report_seconds:g}"
-        )
     made_by = {"env_steps": learned.env_steps, "learner_steps": learned.learner_steps}
     result = result_of(config, folder, played, made_by, learned.stopped)
     announce(result, output)
@@ -115,6 +110,7 @@ def result_of(
         eval_return_std=summary.std,
         eval_return_median=summary.median,
         eval_episodes=summary.episodes,
+        eval_planned_episodes=played.planned,
         eval_never_ended=played.never_ended,
         wall_clock_s=round(seconds_since_start(), 2),
         env_steps=int(made_by.get("env_steps") or 0),
@@ -127,9 +123,13 @@ def result_of(
 def announce(result: RunResult, output: Output) -> None:
     """The result, for people and for scripts."""
     spread = f"{result.eval_return_mean:.1f} +- {result.eval_return_std:.1f}"
+    planned = result.eval_planned_episodes
+    played = f"{result.eval_episodes}"
+    if result.eval_episodes < planned:
+        played = f"{played} of {planned} planned (eval.max_report_seconds)"
     output.note(
-        f"{result.env} seed {result.seed}: greedy return {spread} over {result.eval_episodes} "
-        f"episodes ({result.stopped}, {result.wall_clock_s:.1f} s)"
+        f"{result.env} seed {result.seed}: greedy return {spread} over {played} episodes "
+        f"({result.stopped}, {result.wall_clock_s:.1f} s)"
     )
     output.note(f"run folder: {result.run_dir}")
     output.result(result.to_json())

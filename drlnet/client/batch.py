@@ -51,7 +51,7 @@ class SpareMemory:
             memory = np.empty(0, _UINT8)
         if len(memory) != size:
             memory = np.empty(size, _UINT8)
-        # Of a memoryview: an array of an array would not stand between it and arrays made of it.
+        # From a memoryview: views of an array made from an array refer to the inner array.
         lent: NDArray[np.uint8] = np.frombuffer(memory.data, _UINT8)
         weakref.finalize(lent, self._spare.append, memory).atexit = False
         return lent

@@ -66,7 +66,7 @@ class Client:
     ) -> Table:
         """Opens the table of that name, creating it when it is new.
 
-        All who open it must agree on every setting. capacity: rows (steps) that it holds.
+        All clients that open it must agree on every setting. capacity: rows (steps) that it holds.
         Raises TableMismatch (which field, which side), ConfigError (settings that cannot work, or
         that can deadlock).
         """

@@ -17,7 +17,7 @@ from drlnet.native import TableSpec
 
 
 class PriorityChanges(NamedTuple):
-    """Items that were created or got another priority: what who draws for himself has to learn.
+    """Items that were created or got another priority, for a client with a sampler of its own.
 
     keys: uint64 [k], each once, in the order of their last changes. priorities: float32 [k], as the
     server stores them (the exponent applied), 0 for what is no item any more.

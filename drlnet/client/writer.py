@@ -109,7 +109,7 @@ class Writer:
 
     def release(self) -> None:
         """Gives the streams back without waiting for what has not been sent: their ordinals go to
-        whoever leases next."""
+        the next client that leases."""
         self._native.release()
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ def _check_replay(config: Config) -> None:
     if replay.min_size > replay.capacity:
         raise Deadlock(
             f"replay.min_size = {replay.min_size} exceeds replay.capacity = {replay.capacity}: "
-            "the learner would wait for ever",
+            "the learner would never start",
             "lower replay.min_size or raise replay.capacity",
         )
     least = least_error_buffer(config)
@@ -93,7 +93,7 @@ def _check_shards(config: Config) -> None:
     if replay.min_size > reached:
         raise Deadlock(
             f"replay.min_size = {replay.min_size}: {streams} environments fill {reached} rows of "
-            f"server.shards = {shards}, and the learner would wait for ever",
+            f"server.shards = {shards}, and the learner would never start",
             "lower replay.min_size or server.shards, or use more environments",
         )
 

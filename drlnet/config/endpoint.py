@@ -17,7 +17,7 @@ class Endpoint:
 
     @staticmethod
     def parse(words: str) -> Endpoint:
-        """Of 127.0.0.1:9464, localhost:9464 or [::1]:9464. ConfigError for anything else."""
+        """Parses 127.0.0.1:9464, localhost:9464 or [::1]:9464. ConfigError for anything else."""
         host, colon, port = words.rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
         if bracketed:

@@ -2,7 +2,7 @@
 
 A rule goes from the evidence (shares of the last window) to the culprit to what helps. The order
 matters: first whether anything runs at all, then what makes waiting for the server long (the
-narrowest cause first), then which side the limiter holds, and last who works without a pause.
+narrowest cause first), then which side the limiter holds, and last the role that never pauses.
 A figure that nobody tells is NaN, and no comparison with it holds.
 """
 
@@ -80,9 +80,9 @@ def _traffic(f: Figures) -> bool:
     return f.env_steps_per_s > 0 or f.draws_per_s > 0
 
 
-def _waiting_for(who: list[ClientFigures], reason: str) -> bool:
+def _waiting_for(role: list[ClientFigures], reason: str) -> bool:
     """Most of their waiting is the limiter's doing, for that reason."""
-    return any(client.held(reason) >= WAITS or client.waiting_for == reason for client in who)
+    return any(client.held(reason) >= WAITS or client.waiting_for == reason for client in role)
 
 
 def _server_is_slow(f: Figures) -> bool:
@@ -101,7 +101,7 @@ def _silent(f: Figures) -> list[ClientFigures]:
 
 
 def _waiter(f: Figures) -> str:
-    """Who waits for the server, and how long: the beginning of a line."""
+    """The role that waits for the server, and how long: the beginning of a line."""
     learner, actors = f.learner_waits, f.actors_wait
     if not (learner >= NOTICED or actors >= NOTICED):
         return "frames are repeated"
@@ -306,7 +306,7 @@ RULES: tuple[Rule, ...] = (
             f"actors are held {percent(f.held(f.actors, 'inserts_limit'))} by the limiter: the "
             f"learner has been silent for {clock(_silent(f)[0].peer('silent_s'))}"
         ),
-        "see whether the learner still runs; without it actors wait for ever",
+        "see whether the learner still runs; without it actors wait until their deadline",
     ),
     Rule(
         "learner_slow",

@@ -124,7 +124,7 @@ class ClientFigures:
 
     @cached_property
     def steps_per_s(self) -> float:
-        """Of its loop: environment steps, or learner steps."""
+        """The steps of its loop: environment steps, or learner steps."""
         name = "learner_steps" if self.role == "learner" else "env_steps"
         rate = self.rate(name) if self.stages else math.nan
         return self.latest(f"{name}_per_s") if math.isnan(rate) else rate

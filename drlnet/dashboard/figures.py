@@ -55,7 +55,7 @@ class TableFigures:
 
     @property
     def stale_share(self) -> float:
-        """Of the priority updates, those that came too late."""
+        """The share of priority updates that came too late."""
         stale, applied = self.rate("stale_updates"), self.rate("applied_updates")
         return stale / (stale + applied) if stale + applied > 0 else math.nan
 
@@ -181,7 +181,7 @@ class Figures:
         keys = [key for key in self.window.after if key.startswith("server.drops.")]
         return add(self.window.rate(key) for key in keys)
 
-    # Who waits, and for what.
+    # Which role waits, and for what.
 
     @cached_property
     def learner_waits(self) -> float:
@@ -193,9 +193,9 @@ class Figures:
         """Share of the actors' time in which they wait to append."""
         return average(actor.waits for actor in self.actors)
 
-    def held(self, who: list[ClientFigures], *reasons: str) -> float:
+    def held(self, role: list[ClientFigures], *reasons: str) -> float:
         """Share of their time in which the limiter held a request of theirs for these reasons."""
-        return average(add(client.held(reason) for reason in reasons) for client in who)
+        return average(add(client.held(reason) for reason in reasons) for client in role)
 
     @cached_property
     def unexplained_wait(self) -> float:
@@ -206,9 +206,9 @@ class Figures:
         actors = _or_zero(self.actors_wait) - _or_zero(self.held(self.actors, *LIMITER_REASONS))
         return max(0.0, learners, actors)
 
-    def stage(self, who: list[ClientFigures], name: str) -> float:
+    def stage(self, role: list[ClientFigures], name: str) -> float:
         """The mean share of their time that one of their stages takes."""
-        return average(client.stages.get(name, math.nan) for client in who)
+        return average(client.stages.get(name, math.nan) for client in role)
 
     @cached_property
     def lost_share(self) -> float:

@@ -55,7 +55,7 @@ class History:
         for name, client in figures.clients.items():
             self._clients[name] = (time_s, client)
         for name, trend in self.trends.items():
-            # Of a first reading there is only what clients say of the time before.
+            # Before the first reading, only the clients' own reports tell anything.
             trend.append(math.nan if window.before is None else getattr(figures, name))
         return figures
 

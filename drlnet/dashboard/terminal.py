@@ -63,7 +63,7 @@ class Terminal:
                 raise
 
     def take_again(self) -> None:
-        """The same for one who may have lost it without a chance to give it back (SIGSTOP)."""
+        """The same after SIGSTOP, which gives a process no chance to hand the terminal back."""
         with self._lock:
             if self._live is not None:
                 self.give_back()

@@ -21,7 +21,7 @@ _DRIVERS = {
 }
 _PCI_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
 _NETWORK_CLASS = "0x02"
-# Of native/dpdk/rendezvous.cc: a socket's path has 107 letters, of which a name of the server's
+# As in native/dpdk/rendezvous.cc: a socket's path has 107 letters, of which a name of the server's
 # choosing ("4194304-0") and a device's number take some.
 _LONGEST_FOLDER = 107 - 12 - len("/4194304-0")
 

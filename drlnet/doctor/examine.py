@@ -12,7 +12,7 @@ from drlnet.doctor.finding import Check, Finding, Result, failed, warned
 from drlnet.doctor.host import Host
 from drlnet.doctor.probe import DEADLINE_S
 
-# Above what a trial may take. A folder on a server that is gone blocks for ever.
+# Above what a trial may take. A folder on a server that is gone blocks without end.
 CHECK_DEADLINE_S = DEADLINE_S + 10.0
 
 
@@ -38,7 +38,7 @@ def _within(deadline_s: float, check: Check, host: Host, debug: bool) -> Finding
         except Exception as error:
             said.put(error)
 
-    # Not joined: whoever hangs in the kernel cannot be woken, and ends with the process.
+    # Not joined: a thread that hangs in the kernel cannot be woken, and ends with the process.
     threading.Thread(target=look, name=f"check {check.name}", daemon=True).start()
     try:
         finding = said.get(timeout=deadline_s)

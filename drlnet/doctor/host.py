@@ -59,6 +59,6 @@ class Host:
 
 
 def user() -> str:
-    """Who this process runs as, in words."""
+    """The user that this process runs as, in words."""
     number = os.geteuid()
     return "root" if number == 0 else f"user {number}"

@@ -20,9 +20,9 @@ from drlnet.doctor.host import (
 )
 from drlnet.doctor.probe import TrialFailed
 
-# Of native/src/transport/udp_socket.h: what is asked of the kernel for each direction.
+# As in native/src/transport/udp_socket.h: what is asked of the kernel for each direction.
 BUFFER_BYTES = 4 << 20
-# Of native/dpdk/nic_link.cc: the largest MTU at which a frame of af_xdp lies in one page.
+# As in native/dpdk/nic_link.cc: the largest MTU at which a frame of af_xdp lies in one page.
 _XDP_MTU = 3498
 _MOST_SHOWN = 4
 # Numbers of the kernel's headers that Python's socket module lacks.
@@ -59,7 +59,7 @@ def default_port(host: Host) -> Finding:
 
 
 def _holder(host: Host, port: int) -> str:
-    """Who has the port, in brackets; empty where this user may not know."""
+    """The process that has the port, in brackets; empty where this user may not know."""
     for line in (host.text("proc/net/udp") or "").splitlines()[1:]:
         fields = line.split()
         if int(fields[1].rpartition(":")[2], 16) != port:

@@ -60,7 +60,7 @@ class RowEnv:
     """A vector environment of any autoreset mode that yields `Rows`.
 
     Actions are numbered from 0 (a `Discrete` space may start elsewhere). Not thread-safe.
-    longest_episode: the steps after which whoever wants an episode's end has to give it up: these
+    longest_episode: the steps after which a player that wants an episode's end gives it up: these
     environments have no time limit, and none can be put on them. None: they have.
     """
 

@@ -96,7 +96,7 @@ class Supervisor:
     def wait(self, timeout: float) -> list[Event]:
         """What happens within `timeout` seconds; returns at the first event, or once stopped.
 
-        Of what happened at once, ends come last: whoever leaves at one has heard the others.
+        Among events of one moment, ends come last: a caller that leaves then has heard the rest.
         """
         deadline = time.monotonic() + timeout
         while True:

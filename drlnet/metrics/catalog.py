@@ -1,7 +1,7 @@
 """Every metric there is, once: what a name in a reading means, its unit, where it is measured.
 
-A reading is one flat dict from dotted names to numbers, texts and histograms. METRICS.md's table,
-the names for Prometheus and for TensorBoard, and what the plots read all come from this list.
+A reading is one flat dict from dotted names to numbers, texts and histograms. The table of
+docs/metrics.md, the names for Prometheus and TensorBoard, and what plots read come from this list.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def find(name: str) -> tuple[Metric, dict[str, str]] | None:
 
 
 def as_table() -> str:
-    """The catalog in Markdown, as it stands in METRICS.md."""
+    """The catalog in Markdown, as it stands in docs/metrics.md."""
     rows = ["| name | kind | unit | meaning | measured by |", "| --- | --- | --- | --- | --- |"]
     rows += [
         f"| `{one.pattern}` | {one.kind} | {one.unit} | {one.meaning} | {one.where} |"

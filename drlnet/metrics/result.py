@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,12 +43,19 @@ class RunResult:
     eval_return_std: float
     eval_return_median: float
     eval_episodes: int
+    eval_planned_episodes: int  # more than were played where the report took too long
     eval_never_ended: int  # of them: cut by a time limit
     wall_clock_s: float  # from the start of the process to the result
     env_steps: int
     learner_steps: int
     run_dir: str
     stopped: str  # goal | budget | interrupted | evaluated
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> RunResult:
+        """The result that to_json() wrote; null is NaN again."""
+        known: dict[str, Any] = {k: math.nan if v is None else v for k, v in values.items()}
+        return RunResult(**known)
 
     def to_json(self, **extra: Any) -> str:
         """One line of JSON; a number that JSON has no name for becomes null."""

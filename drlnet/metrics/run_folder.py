@@ -33,7 +33,7 @@ class RunFolder:
         self.best_path = path / "best.safetensors"  # the evaluator's, while the run goes on
         self.evaluator_log_path = path / "evaluator.log"
         self.result_path = path / "result.json"
-        # By create(): not taken over from who planned the run, nor a folder that was there.
+        # Whether create() made them; the command that planned the run, or the user, may have.
         self._wrote_config = self._made_folder = False
         self._began_s: float | None = None
 

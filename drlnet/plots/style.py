@@ -58,7 +58,7 @@ class Look:
 
 
 def look(index: int) -> Look:
-    """Of the subject with that number: colours first, then dashes or hatches with them."""
+    """The style of a subject by its number: colours first, then dashes or hatches with them."""
     again = index // len(_COLOURS)
     return Look(
         colour=_COLOURS[index % len(_COLOURS)],

@@ -280,5 +280,5 @@ class Returns:
 
     @property
     def last(self) -> float:
-        """Of the newest episode."""
+        """The return of the newest episode."""
         return self._recent[-1] if self._recent else float("nan")

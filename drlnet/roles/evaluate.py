@@ -21,7 +21,7 @@ from drlnet.roles.seeds import role_seed
 # The gate decides when to stop, confirm is its second look, report is what a user is told.
 # Each has seeds of its own: what passed by luck on one set does not pass on the next.
 Purpose = Literal["gate", "confirm", "report"]
-_LONGEST_EPISODE = 27_000  # steps, Atari's: without a limit one greedy episode may last for ever
+_LONGEST_EPISODE = 27_000  # steps, Atari's: without a limit one greedy episode may never end
 
 
 @dataclass(frozen=True)

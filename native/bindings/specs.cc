@@ -1,9 +1,9 @@
 #include "base/error.h"
 #include "bindings.h"
 #include "sampler/sampler.h"
+#include "spec/sample_layout.h"
+#include "spec/table_spec.h"
 #include "transport/transport.h"
-#include "wire/sample_layout.h"
-#include "wire/table_spec.h"
 
 namespace drlnet {
 namespace {

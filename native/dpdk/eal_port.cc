@@ -113,7 +113,8 @@ void EalPort::configure(const PortOptions& options, rte_mempool* pool) {
   if (!options.groups.empty()) listen_to_groups(options);
 }
 
-// Of what the driver offers, the filter that passes least. -ENOTSUP of both: there is none to set.
+// The filter that passes least among those that the driver offers. -ENOTSUP of both: there is none
+// to set.
 void EalPort::listen_to_groups(const PortOptions& options) {
   std::vector<rte_ether_addr> groups(options.groups.size());
   std::ranges::transform(options.groups, groups.begin(), to_rte);

@@ -14,14 +14,14 @@ namespace {
 // A host silent for so long may have got another MAC address, with a new interface: it is asked.
 constexpr uint64_t kSilentNs = 1'000'000'000;
 
-// Of one packet: each loan, and the frame's own bytes behind it.
+// The parts of one packet: each loan, and the frame's own bytes behind it.
 constexpr size_t kParts = 256;
 static_assert(2 * Loans::kMost <= kParts);
 
 constexpr size_t kDirectHeaders = link::udp_header_bytes(true);
 
-// Makes `part` refer to bytes that no pool knows of. A reference of ours keeps whoever frees the
-// packet from freeing its parts.
+// Makes `part` refer to bytes that no pool knows of. A reference of ours keeps the one that frees
+// the packet from freeing its parts.
 void refer(rte_mbuf& part, const std::byte* data, size_t bytes) {
   static rte_mbuf_ext_shared_info info{[](void*, void*) {}, nullptr, 1};
   rte_pktmbuf_attach_extbuf(&part, const_cast<std::byte*>(data), RTE_BAD_IOVA,
@@ -155,7 +155,7 @@ Interface::Fate Interface::on_packet(rte_mbuf* packet, bool first_hand, uint64_t
       return Fate::freed;
     }
     case link::PacketKind::neighbour:
-      // It may be another who asked.
+      // Another one may have asked.
       if (first_hand) share_.tell_others(*packet, pool);
       return Fate::freed;
   }

@@ -73,7 +73,7 @@ class Interface {
   // them, if it could, and nothing else is sent before it.
   void place(TxFrame& frame, const PeerAddress& to);
   void send_placed(const TxFrame& frame);
-  // Tells the link who we are: neighbours may know our address with another MAC address.
+  // Announces this host to the link: neighbours may know our address with another MAC address.
   void announce(rte_mempool* pool);
   // Sends what is queued. What the device does not take is dropped and counted, as on any network:
   // one client that does not read must not hold up the others.

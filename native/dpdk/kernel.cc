@@ -56,7 +56,7 @@ int kernel_index_when_up(int fd, const std::string& interface) {
 Descriptor join_groups(const std::string& interface, std::span<const link::MacAddress> groups,
                        const std::string& shown) {
   if (groups.empty()) return Descriptor();
-  // Bound to no protocol: it receives nothing, and the kernel counts who has joined what.
+  // Bound to no protocol: it receives nothing, and the kernel counts its memberships.
   Descriptor packets(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
   bool joined = packets.get() >= 0;
   packet_mreq membership{};

@@ -13,7 +13,7 @@ namespace drlnet::dpdk {
 namespace {
 
 constexpr uint16_t kClientPlaces = 64;  // as many sessions as a client of 64 shards has
-// Of a client's sessions so many may leave the frames that others received for them lying; beyond,
+// So many of a client's sessions may leave the frames that others received for them lying; beyond,
 // some are lost and sent again.
 constexpr uint16_t kClientRings = 1;
 

@@ -20,10 +20,10 @@ namespace drlnet::dpdk {
 
 class Nic {
  public:
-  // That of the address's device, made by whoever asks first. transports: how many a server has, a
-  // queue for each where the device has as many; 0: clients', which take turns at all of its
-  // queues, since none of them looks for frames all the time. Throws Error(transport) also where
-  // the process has that device with other settings.
+  // That of the address's device, made by the transport that asks first. transports: how many a
+  // server has, a queue for each where the device has as many; 0: clients', which take turns at all
+  // of its queues, since none of them looks for frames all the time. Throws Error(transport) also
+  // where the process has that device with other settings.
   static std::shared_ptr<Nic> get(const NicAddress& address, uint16_t transports);
 
   Nic(const NicAddress& address, uint16_t transports);

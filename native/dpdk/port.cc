@@ -45,7 +45,7 @@ Pool::Pool(size_t buffers, size_t buffer_bytes, bool aligned_payload, const std:
 
 size_t Port::receive_in_turn(uint16_t queue, std::span<rte_mbuf*> packets) {
   rte_spinlock_t& turn = receive_turns_[queue].lock;
-  // Looked at before it is written to: those who wait leave the line where it is.
+  // Looked at before it is written to: threads that wait leave the line where it is.
   if (rte_spinlock_is_locked(&turn) || rte_spinlock_trylock(&turn) == 0) return 0;
   const size_t received = receive(queue, packets);
   rte_spinlock_unlock(&turn);

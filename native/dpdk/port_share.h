@@ -4,8 +4,8 @@
 //
 // A share without company, and one with queues of its own, takes no lock and writes nothing that
 // another thread reads, but what it hands over. Only where the device has fewer queues than there
-// are transports is a queue locked for the length of a burst; who finds a receiving queue in use
-// goes on, for whoever holds it hands over what is found there.
+// are transports is a queue locked for the length of a burst; a thread that finds a receiving queue
+// in use goes on, for the thread that holds it hands over what is found there.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace drlnet::dpdk {
 
-// Of a port's queues in one direction: `first`, and each step-th behind it.
+// A port's queues in one direction: `first`, and each step-th behind it.
 struct QueueSet {
   uint16_t first = 0, step = 1;
   bool common = false;  // others use them, too
@@ -50,7 +50,7 @@ class PortShare {
   Port& port() { return *port_; }
   const Port& port() const { return *port_; }
 
-  // From the next of our queues: whoever looks at all has to ask queues() times.
+  // From the next of our queues: to look at all, ask queues() times.
   size_t receive(std::span<rte_mbuf*> packets) {
     const uint16_t queue = next_;
     next_ = static_cast<uint16_t>(next_ + receiving_.step);
@@ -81,7 +81,7 @@ class PortShare {
     const size_t sharers = crossbar_ != nullptr ? std::max<size_t>(1, crossbar_->joined()) : 1;
     return port_->receive_descriptors() / sharers;
   }
-  // As the port's; of those who share it, the first one says it.
+  // As the port's; among its sharers, the first one says it.
   uint64_t missed() const { return member_ == 0 ? port_->missed() : 0; }
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 // Where no interrupt and no doorbell wakes us: sleeps grow while nothing comes.
 constexpr uint64_t kFirstSleepNs = 20'000, kLongestSleepNs = 500'000;
-// Of the next frame: its payload's beginning, a session's header and a short message.
+// The next frame: its payload's beginning, a session's header and a short message.
 constexpr size_t kShortBytes = 128;
 
 }  // namespace
@@ -71,7 +71,7 @@ bool DpdkTransport::provide(size_t index) {
   packet = rte_pktmbuf_alloc(pool_->get());
   if (packet == nullptr) return false;
   std::byte* const payload = tx_frames_[index].data = payload_of(packet);
-  // On shared memory, who received the buffer's last frame has its lines.
+  // On shared memory, the receiver of the buffer's last frame has its lines.
   prefetch_to_write(payload - kLineBytes, kLineBytes + kShortBytes);
   return true;
 }

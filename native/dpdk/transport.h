@@ -19,7 +19,7 @@ struct Link {
   std::optional<Doorbell> doorbell;
 };
 
-// Who makes and ends a transport's links while it runs.
+// Makes and ends a transport's links while it runs.
 class LinkKeeper {
  public:
   virtual ~LinkKeeper() = default;

@@ -34,12 +34,12 @@ struct Header {
 static_assert(sizeof(Header) == 12);
 constexpr Header kHeader;
 
-// Of the next answer, before it is known how long it is: the headers of virtio, link and session,
+// The next answer, before it is known how long it is: the headers of virtio, link and session,
 // and the first bytes of a message. Their lines are the driver's, and come while it is busy with
 // the answer before.
 constexpr size_t kShortBytes = 192;
 
-// Of a packed ring, how the device wants to be told of buffers (2.7.14).
+// How, in a packed ring, the device wants to be told of buffers (2.7.14).
 struct Notifications {
   uint16_t position, flags;
   static constexpr uint16_t kDisabled = 1;

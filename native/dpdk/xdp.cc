@@ -32,7 +32,7 @@ int to_log(int level, const char* format, va_list arguments) {
 }
 
 void redirect(const char* library, const char* symbol) {
-  // Loaded by the driver, or not at all: then it says nothing. Kept: it calls back for ever.
+  // Loaded by the driver, or not at all: then it says nothing. Kept: it may call back at any time.
   void* handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
   if (handle == nullptr) return;
   if (const auto set = reinterpret_cast<SetPrint>(dlsym(handle, symbol))) set(to_log);

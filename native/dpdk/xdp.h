@@ -12,9 +12,9 @@ namespace drlnet::dpdk {
 // environment's start, before the first port.
 void quiet_xdp();
 
-// Takes buffers out of a fresh pool for ever: those beyond the memory that DPDK before 24.03 tells
-// the kernel of, which is as much as the buffers fill when they lie close together. They do not,
-// none crosses a page. What is sent in one beyond is lost without a word.
+// Takes buffers out of a fresh pool and keeps them: those beyond the memory that DPDK before 24.03
+// tells the kernel of, which is as much as the buffers fill when they lie close together. They do
+// not, none crosses a page. What is sent in one beyond is lost without a word.
 void keep_to_umem(rte_mempool* pool);
 
 // AF_XDP sockets that this process has open.

@@ -1,5 +1,5 @@
 // Arbitrary frames from a server into a live client session.
-#include "session/connection.h"
+#include "session/client/connection.h"
 
 #include "base/assert.h"
 #include "fuzz.h"

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "session/connection.h"
+#include "session/client/connection.h"
 #include "session/flow.h"
 #include "wire/frame.h"
 

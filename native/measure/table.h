@@ -9,7 +9,7 @@
 
 #include "measure/loop.h"
 #include "replay/table.h"
-#include "session/peer.h"
+#include "session/server/peer.h"
 
 namespace drlnet::measure {
 

@@ -230,6 +230,7 @@ def test_namespaces_take_root(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
+@pytest.mark.exhaustive
 def test_roles_in_namespaces_meet_through_the_servers_host(stop: Stop) -> None:
     if os.geteuid() != 0:
         pytest.skip("network namespaces take root")

@@ -13,6 +13,7 @@ from system.command import all_ended, command, descendants, finished
 from drlnet.errors import ConfigError, Insecure, TableMismatch
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) -> None:
     args = ("bench", "paper", "--quick", "--json", "--transports", "udp")
     with command(tmp_path, *args, "--out", str(tmp_path)) as running:

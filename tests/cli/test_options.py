@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from system.command import finished
+from typer.testing import CliRunner
 
+from drlnet.cli.main import app
+from drlnet.cli.options import EAL_VARIABLE
 from drlnet.errors import ConfigError
 
 
@@ -24,10 +26,12 @@ from drlnet.errors import ConfigError
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_arguments_for_dpdk_where_there_is_none(
-    tmp_path: Path, args: list[str], place: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], place: str
 ) -> None:
-    ended = finished(tmp_path, *args, "--eal", "-m 1024")
-    assert ended.popen.returncode == ConfigError.exit_code, ended.text()
-    assert f"error: --eal is for DPDK, which {place} does without" in ended.err.decode()
-    assert "  try: leave it out" in ended.err.decode()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(EAL_VARIABLE, "")  # put back afterwards: the option sets it
+    error = CliRunner().invoke(app, [*args, "--eal", "-m 1024"]).exception
+    assert isinstance(error, ConfigError)
+    assert error.cause == f"--eal is for DPDK, which {place} does without"
+    assert error.remedy.startswith("leave it out")
     assert not list(tmp_path.iterdir())

@@ -56,9 +56,9 @@ def test_a_sampler_of_ones_own_sees_every_item_and_reads_it(table: Table) -> Non
     assert batch.items_drawn == 0
 
 
-def test_what_the_readme_shows(table: Table) -> None:
-    readme = Path(__file__).resolve().parents[2] / "README.md"
-    found = re.search(r"```py\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+def test_what_the_documentation_shows(table: Table) -> None:
+    page = Path(__file__).resolve().parents[2] / "drlnet" / "docs" / "client.md"
+    found = re.search(r"```py\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     names: dict[str, Any] = {"table": table, "np": np}
     exec(found.group(1), names)

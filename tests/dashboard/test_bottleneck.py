@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -207,10 +205,3 @@ def test_an_older_server_tells_little_and_nothing_breaks() -> None:
     for missing in training(T):
         cut = [{k: v for k, v in training(t).items() if k != missing} for t in (T, T + SECONDS)]
         assert "nan" not in found(*cut).line
-
-
-def test_the_readme_has_the_rules_as_they_are() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.*) \|$", readme, re.MULTILINE)
-    written = [row for row in rows if row[0] in {rule.name for rule in RULES}]
-    assert written == [(rule.name, rule.when, rule.remedy) for rule in RULES]

@@ -84,6 +84,7 @@ def sweep_args(folder: Path, *more: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_two_settings_by_two_seeds_run_once(tmp_path: Path) -> None:
     args = sweep_args(tmp_path / "s", "--jobs", "2", "--set", "algo.n_step=1,3")
     ended = finished(tmp_path, *args, deadline_s=120)
@@ -113,6 +114,7 @@ def test_two_settings_by_two_seeds_run_once(tmp_path: Path) -> None:
     assert "holds another sweep" in other.last_json()["error"]["cause"]
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_listed_and_the_others_go_on(tmp_path: Path) -> None:
     # The second environment refuses what its constructor does not know.
     args = sweep_args(tmp_path / "s", "--set", "env.kwargs={},{ nothing = 1 }")
@@ -131,6 +133,7 @@ def test_a_setting_that_no_run_takes_is_refused_at_once(tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_all_and_keeps_what_there_is(tmp_path: Path) -> None:
     args = sweep_args(tmp_path / "s", "--jobs", "2", "--set", "run.max_learner_steps=60,1000000")
     args.remove("--max-learner-steps")

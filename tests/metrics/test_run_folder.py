@@ -118,7 +118,7 @@ def test_open_wants_a_checkpoint(tmp_path: Path) -> None:
 def test_result_is_one_line_of_json() -> None:
     summary = EvalSummary.of([1.0, 3.0])
     assert (summary.mean, summary.std, summary.episodes) == (2.0, 1.0, 2)
-    result = RunResult("E-v0", 1, math.nan, 0.0, 0.0, 0, 0, 1.5, 10, 2, "runs/x", "goal")
+    result = RunResult("E-v0", 1, math.nan, 0.0, 0.0, 0, 0, 0, 1.5, 10, 2, "runs/x", "goal")
     line = result.to_json()
     assert "\n" not in line
     assert json.loads(line)["eval_return_mean"] is None

@@ -28,7 +28,7 @@ from system.command import DEADLINE_S, PROGRAM, all_ended, command, descendants
 import drlnet
 from drlnet.cli.doctor import exit_code
 from drlnet.doctor import NeededFor, Result
-from drlnet.errors import DPDK_UNFIT_EXIT_CODE, RUN_UNFIT_EXIT_CODE, all_errors
+from drlnet.errors import DPDK_UNFIT_EXIT_CODE, RUN_UNFIT_EXIT_CODE
 
 PACKAGE = Path(drlnet.__file__).parent
 # By way of env: setpriv itself may still enter folders that are closed to the user.
@@ -151,6 +151,7 @@ def test_an_argument_that_dpdk_refuses(tmp_path: Path) -> None:
     assert "--nonsense" in ended.stderr
 
 
+@pytest.mark.exhaustive
 def test_what_a_run_needs_is_missing(tmp_path: Path) -> None:
     # A torch that cannot be imported, and few files: both in one go.
     (tmp_path / "torch.py").write_text("raise ImportError('libtorch.so: no such file')\n")
@@ -263,11 +264,3 @@ def test_ctrl_c_ends_it_and_its_trials(tmp_path: Path, monkeypatch: pytest.Monke
         trials = list(descendants(running.popen.pid))
         assert running.end(signal.SIGINT) == 130
         assert all_ended(trials)
-
-
-def test_codes_are_nobody_elses_and_in_the_readme() -> None:
-    taken = {error.exit_code for error in all_errors()}
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-    for code in (RUN_UNFIT_EXIT_CODE, DPDK_UNFIT_EXIT_CODE):
-        assert code not in taken
-        assert f"| {code} |  | `drlnet doctor`: " in readme

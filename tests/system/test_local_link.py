@@ -60,6 +60,7 @@ def test_a_second_server_of_that_name_is_refused(tmp_path: Path, meeting_place: 
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.exhaustive
 def test_what_a_killed_server_with_a_fresh_name_left_goes_with_the_next_server(
     tmp_path: Path, meeting_place: Path, driver: str
 ) -> None:
@@ -82,6 +83,7 @@ def test_what_a_killed_server_with_a_fresh_name_left_goes_with_the_next_server(
 
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.exhaustive
 def test_a_server_comes_back(tmp_path: Path, meeting_place: Path, number: int, driver: str) -> None:
     name = f"dpdk:{driver}:test"
     with ExitStack() as clients:

@@ -78,6 +78,7 @@ def test_on_a_pair_a_port_has_a_mac_address_of_its_own_and_keeps_it(
 
 @pytest.mark.parametrize("shards", [1, 2])
 @pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.exhaustive
 def test_a_killed_server_starts_again_and_a_deleted_interface_comes_back(
     tmp_path: Path, sides: tuple[Side, Side], driver: str, shards: int
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_killed_server_starts_again_and_a_deleted_interface_comes_back(
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.exhaustive
 def test_a_client_whose_interface_goes_is_told_so(
     tmp_path: Path, sides: tuple[Side, Side], driver: str
 ) -> None:
@@ -115,6 +117,7 @@ def _wait_for_a_neighbour(side: Side, ip: str) -> None:
         assert time.monotonic() < deadline, f"nothing was heard from {ip}"
 
 
+@pytest.mark.exhaustive
 def test_a_smaller_mtu_at_the_servers_end_is_thought_of(
     tmp_path: Path, sides: tuple[Side, Side]
 ) -> None:
@@ -130,6 +133,7 @@ def test_a_smaller_mtu_at_the_servers_end_is_thought_of(
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.exhaustive
 def test_training_between_the_namespaces_with_losses_and_a_capture(
     tmp_path: Path, sides: tuple[Side, Side], driver: str
 ) -> None:

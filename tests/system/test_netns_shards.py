@@ -20,6 +20,8 @@ from system.using import use
 
 from drlnet.bench.transport.netns import Side
 
+pytestmark = pytest.mark.exhaustive
+
 __all__ = ["sides"]
 
 skip_where_there_are_none()

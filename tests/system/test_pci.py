@@ -20,6 +20,8 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
 CANNOT_RUN = 77
 DEADLINE_S = 360.0
 
+pytestmark = pytest.mark.exhaustive  # guests without hardware virtualization: a minute each
+
 
 @pytest.mark.parametrize(
     ("nic", "words"),

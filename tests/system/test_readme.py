@@ -1,4 +1,4 @@
-"""What the README shows works as it stands there."""
+"""What the README and the documentation show works as it stands there."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from system.command import server
 
 import drlnet
+
+pytestmark = pytest.mark.fast
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_notebook_example(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(.*?)```", readme, re.DOTALL)
+    page = (ROOT / "drlnet" / "docs" / "client.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(.*?)```", page, re.DOTALL)
     assert found is not None
     with server(tmp_path) as address:
         code = found.group(1).replace("udp://127.0.0.1:7447", address)

@@ -22,6 +22,8 @@ from system.streaming import SPEC, STREAMS, append
 from drlnet import Client, StreamLease
 from drlnet.errors import ConfigError, UnknownLease
 
+pytestmark = pytest.mark.fast
+
 SEAM = 14  # in the middle of an episode, between rows that one item reads
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**ended.last_json(), "stderr": ended.err.decode()}
 
 
+@pytest.mark.fast  # one whole run in the loop of every day
 def test_run_ends_with_a_result(small_run: dict[str, Any]) -> None:
     assert small_run.keys() >= KEYS
     assert small_run["env"] == ENV
@@ -126,6 +128,7 @@ def test_settings_that_can_deadlock(tmp_path: Path) -> None:
     assert ended.popen.returncode == errors.Deadlock.exit_code
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     words = (ENV, "--server", "udp://127.0.0.1:9", *SMALL)
     with command(tmp_path, "learn", *words) as learn, command(tmp_path, "actor", *words) as actor:
@@ -287,3 +290,41 @@ def test_an_output_that_takes_nothing_ends_in_a_line(args: list[str]) -> None:
     told = errors.ConfigError if args == ["--version"] else errors.UnknownEnvironment
     assert ended.returncode == told.exit_code
     assert [line[:7] for line in ended.stderr.splitlines()] == ["error: ", "  try: "]
+
+
+LONG = """
+import time
+import gymnasium as gym
+import numpy as np
+
+class Long(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        time.sleep(0.001)  # its work
+        return np.zeros(2, np.float32), 1.0, False, False, {}
+
+gym.register("Long-v0", Long, max_episode_steps=100_000)
+"""
+
+
+def test_a_budget_in_seconds_and_a_report_that_is_bounded_too(tmp_path: Path) -> None:
+    (tmp_path / "long_of_a_test.py").write_text(LONG)
+    begun = time.monotonic()
+    ended = finished(
+        tmp_path, "run", "long_of_a_test:Long-v0", "--json", *SMALL, "--max-seconds", "8",
+        "--set", "run.max_seconds=8", "--set", "eval.max_report_seconds=2",
+        "--set", "replay.samples_per_insert=4",
+    )  # fmt: skip
+    took_s = time.monotonic() - begun
+    assert ended.popen.returncode == 0, ended.text()
+    result = ended.last_json()
+    assert result["stopped"] == "budget" and result["learner_steps"] > 0
+    assert result["eval_episodes"] == 0 and result["eval_return_mean"] is None
+    assert "over 0 of 20 planned (eval.max_report_seconds) episodes" in ended.err.decode()
+    assert took_s < 8 + 2 + 8  # and some to end its processes, on a busy machine

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from system.command import SMALL, Command, command
 
+pytestmark = pytest.mark.exhaustive  # each loads a server for seconds
+
 WITHIN_S = 5.0
 START_S = 60.0
 ENV = "Slow-v0"

@@ -86,6 +86,7 @@ def test_stats_prints_one_reading(tmp_path: Path) -> None:
         assert "bottleneck" in plain.out.decode()
 
 
+@pytest.mark.exhaustive
 def test_stats_of_a_server_that_does_not_answer(tmp_path: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))

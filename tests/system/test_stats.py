@@ -252,6 +252,7 @@ def test_a_server_of_another_version(address: str, tmp_path: Path) -> None:
     assert len(ended.err.decode().splitlines()) == 2, ended.text()
 
 
+@pytest.mark.exhaustive
 def test_an_address_where_something_else_answers(tmp_path: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as echo:
         echo.bind(("127.0.0.1", 0))

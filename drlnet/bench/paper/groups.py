@@ -205,7 +205,7 @@ def _connected(
 
 
 def _slices(group: Group, effort: Effort) -> int:
-    """Of the cells of batches, which share their time."""
+    """The plan of the cells of batches, which share their time."""
     return max(1, round(effort.budget_s / SLICE_S)) if group.place == "network" else 1
 
 
@@ -350,7 +350,7 @@ class Rates(Workers):
 
 
 def length_for(workload: Workload, batch: int) -> int:
-    """Of the transfers that such a batch is compared with: the nearest of the base case's."""
+    """The transfers that such a batch is compared with: the nearest of the base case's."""
     spec, base = SHAPES[workload.shape].spec(), SHAPES[BASE.shape].spec()
     size = int(layout_of(spec, batch)["total_bytes"])
     known = [int(layout_of(base, each)["total_bytes"]) for each in BATCHES]

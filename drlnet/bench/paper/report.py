@@ -116,7 +116,7 @@ class Floor:
 
 
 def floors(results: Results, rows: Sequence[tuple[Cell, Record]]) -> list[Floor]:
-    """Of the in-network layout's batches and cycles."""
+    """Reports the in-network layout's batches and cycles."""
     found = []
     for cell, record in rows:
         by_round = results.slices.get(cell)

@@ -111,8 +111,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Slice:
-    """Of (c), and its floor: round trips by ping and bytes at the transport's rate, each the mean
-    of right before and right behind.
+    """Times of (c), and its floor: round trips by ping and bytes at the transport's rate, each the
+    mean of right before and right behind.
     """
 
     p50_us: float
@@ -135,7 +135,7 @@ class Results(Rounds):
     cells: dict[Cell, dict[int, list[float]]] = field(default_factory=dict)  # latencies, us
     polling: dict[Cell, int] = field(default_factory=dict)  # threads that poll
     slices: dict[Cell, dict[int, list[Slice]]] = field(default_factory=dict)
-    # Of bare transfers within a group, by transport, workload and size.
+    # Bare transfers within a group, by transport, workload and size.
     bytes_per_second: dict[tuple[str, Workload, int], dict[int, list[float]]] = field(
         default_factory=dict
     )
@@ -201,7 +201,7 @@ class Results(Rounds):
     def _add_slice(
         self, cell: Cell, number: int, phase: Phase, floors: Sequence[FloorSlice]
     ) -> None:
-        """Of (c), with the floors next to it on both sides."""
+        """The ratios of (c), with the floors next to it on both sides."""
         beside = [one for one in floors if one.batch == phase.batch]
         before = [one for one in beside if one.end_s <= phase.start_s]
         behind = [one for one in beside if one.start_s >= phase.end_s]

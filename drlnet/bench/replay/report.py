@@ -31,7 +31,7 @@ def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
 
 
 def shares(records: Sequence[Record]) -> list[Ratio]:
-    """Of ours, the floor's time over theirs, by round: 0.8 is 80% of what the floor does meanwhile.
+    """The floor's time over ours, by round: 0.8 is 80% of what the floor does meanwhile.
 
     The floor of kernel UDP is a bare transfer, of shared memory and of insertions memcpy. By p50,
     which one delay of a few large transfers does not bend; of insertions, whose work waits behind

@@ -118,7 +118,7 @@ def subjects_of(
 
 @dataclass
 class Results(Rounds):
-    """Of replay memories."""
+    """The results of replay memories."""
 
     includes: dict[str, str] = field(default_factory=dict)  # by peer
     busy: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -252,7 +252,7 @@ class _OneWork:
         return min(SHARE * BY * 1e6 / float(np.mean(alone)), self.work.beside_per_second / 2)
 
     def measure_floors(self, subjects: Sequence[Subject]) -> None:
-        """Of every form in which a server of ours holds the work."""
+        """The ratios of every form in which a server of ours holds the work."""
         self.results.distance.look(self.results.cores, f"{self.work.name}, floors")
         for form, shape in self.work.forms.items():
             links = [s.link for s in subjects if s.link is not None and s.shape == shape]

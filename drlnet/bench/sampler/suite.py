@@ -33,7 +33,7 @@ _REMEDY = "give sizes from 1 to 2^27, such as 2^10,2^17,2^20 or 2^10..2^27"
 
 @dataclass
 class Results(Rounds):
-    """Of samplers: with the payload of what moves bytes, and what the calls of peers include."""
+    """Samplers, with the payload of those that move bytes, and what the calls of peers include."""
 
     operation_bytes: dict[Key, int] = field(default_factory=dict)
     includes: dict[str, str] = field(default_factory=dict)  # by peer

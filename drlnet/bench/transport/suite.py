@@ -52,7 +52,7 @@ class Places:
 
 @dataclass
 class Results(Rounds):
-    """Of transports: with the threads that polled."""
+    """The results of transports, with the threads that polled."""
 
     polling: dict[str, int] = field(default_factory=dict)  # subject: threads that poll
 
@@ -148,7 +148,7 @@ class Reduction:
 def reductions(
     records: Sequence[Record], *, block: str = BLOCK, busy: str = BUSY
 ) -> list[Reduction]:
-    """Of every record that is not one of the two baselines."""
+    """The reductions of every record that is not one of the two baselines."""
     p50 = {key_of(record): record.of_rounds() for record in records}
     found = []
     for record in records:
@@ -178,7 +178,7 @@ def lower_than(ours: ByRound, baseline: ByRound) -> OfRounds | None:
 
 
 def wake_up_share(ours: ByRound, blocking: ByRound, polled: ByRound) -> float | None:
-    """Of blocking - ours, the part that is blocking - polled: the rounds' median.
+    """The part of (blocking - ours) that is (blocking - polled): the rounds' median.
 
     None where ours is not lower in most of them.
     """

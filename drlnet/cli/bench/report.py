@@ -39,7 +39,7 @@ TransportsOption = Annotated[
 
 
 def names_in(words: str | None) -> list[str] | None:
-    """Of an option that takes NAME,...; None when it was not given."""
+    """The names in an option that takes NAME,...; None when it was not given."""
     return None if words is None else [name.strip() for name in words.split(",")]
 
 
@@ -49,7 +49,7 @@ def some_in(words: str | None) -> list[str] | None:
 
 
 def numbers_in(words: str, least: int, what: str, example: str) -> list[int]:
-    """Of an option that takes N,...; raises ConfigError where they are none, or too small."""
+    """The numbers in an option that takes N,...; ConfigError for other words or small numbers."""
     from drlnet.errors import ConfigError
 
     try:

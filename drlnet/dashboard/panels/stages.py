@@ -48,14 +48,14 @@ def draw(scene: Scene, width: int, height: int) -> list[Text]:
 def _bar(
     label: str,
     figures: Figures,
-    who: list[ClientFigures],
+    clients: list[ClientFigures],
     stages: Sequence[_Stage],
     width: int,
 ) -> list[Text]:
-    shares = [figures.stage(who, name) for name, *_ in stages]
+    shares = [figures.stage(clients, name) for name, *_ in stages]
     bar, legend = Text(f"{label:<{_LABEL}}"), Text(" " * _LABEL)
     if not sum(share for share in shares if share > 0) > 0:
-        bar.append("not reported" if who else f"no {label.removesuffix('s')}", "dim")
+        bar.append("not reported" if clients else f"no {label.removesuffix('s')}", "dim")
         return [bar, legend]
     room, drawn, reached = width - _LABEL, 0, 0.0
     for share, (_, called, sign, style) in zip(shares, stages, strict=True):

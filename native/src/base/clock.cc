@@ -49,7 +49,7 @@ uint64_t TickClock::set() {
   const uint64_t now = promised(reading->ns);
   const uint64_t ticks = reading->ticks - ticks_, ns = now - ns_;
   if (ticks_ != 0 && ns < kLeastNs) return now;
-  // After a pause the rate is taken anew: who knows what the machine did meanwhile.
+  // After a pause the rate is taken anew: the machine may have been suspended.
   const bool steady = ticks_ != 0 && ns <= kMostNs && reading->ticks > ticks_;
   ns_per_tick_ = steady ? (ns << kShift) / ticks : 0;
   fresh_ticks_ = steady ? (kFreshNs << kShift) / ns_per_tick_ : 0;

@@ -20,7 +20,7 @@ class CopyChoice {
   static constexpr size_t kSettlingBytes = 2'500'000, kJudgedBytes = 2'500'000;
   // Windows between trials: while the two ways are about as fast, and while one is much slower.
   static constexpr uint32_t kSoon = 64, kLate = 160;
-  // Of less at a time, reading the clock is too much of what is timed.
+  // For fewer bytes, reading the clock is too much of what is timed.
   static constexpr size_t kLeastBytes = 32'768;
 
   bool streamed() const { return streamed_; }

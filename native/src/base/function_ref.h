@@ -1,4 +1,4 @@
-// A callable that is only called while whoever made it waits: two pointers, no allocation, where
+// A callable that is only called while its maker waits: two pointers, no allocation, where
 // std::function would own a copy. Never stored.
 #pragma once
 

@@ -1,5 +1,6 @@
-// Long pieces of a message that stay where they lie until it is sent: whoever copies the message
-// anyway (a kernel, a driver of shared memory) copies them from there, once instead of twice.
+// Long pieces of a message that stay where they lie until it is sent: the code that copies the
+// message anyway (a kernel, a driver of shared memory) copies them from there, once instead of
+// twice.
 #pragma once
 
 #include <array>

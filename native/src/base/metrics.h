@@ -24,7 +24,7 @@ struct HistogramReading {
   // What was recorded after `earlier` was read; all of this where that counts more than we do and
   // hence is of another life. Its maximum is as near as a bucket tells unless it is a new one.
   HistogramReading since(const HistogramReading& earlier) const;
-  // Of both together.
+  // Those of both together.
   HistogramReading merged(const HistogramReading& other) const;
 };
 

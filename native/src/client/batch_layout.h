@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "session/destination.h"
-#include "wire/sample_layout.h"
+#include "session/client/destination.h"
+#include "spec/sample_layout.h"
 
 namespace drlnet {
 

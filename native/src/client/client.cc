@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "base/clock.h"
-#include "wire/wait.h"
+#include "spec/wait.h"
 
 namespace drlnet {
 namespace {
@@ -346,7 +346,7 @@ void Client::background() {
   // Timers of calls that other threads begin are seen at the next round at the latest.
   constexpr uint64_t kRoundNs = 20'000'000;
   Lock lock = take_lock();
-  // A lost session moves no more: whoever calls next is told why.
+  // A lost session moves no more: the next call is told why.
   while (!stopping_ && connection_.state() != Connection::State::lost) {
     if (connection_.progress()) {
       tell_others();

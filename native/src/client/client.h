@@ -15,9 +15,9 @@
 #include "base/function_ref.h"
 #include "base/poll.h"
 #include "base/wake_fd.h"
-#include "session/connection.h"
+#include "session/client/connection.h"
+#include "spec/sample_layout.h"
 #include "wire/messages.h"
-#include "wire/sample_layout.h"
 
 namespace drlnet {
 
@@ -88,10 +88,10 @@ class Client {
   // Puts these beside the session's own figures (own_metrics()) into the server's statistics.
   void report(const Metrics& metrics);
   Metrics own_metrics();
-  // Of control calls, from now on.
+  // For control calls, from now on.
   void set_timeout(uint64_t timeout_ns) { timeout_ns_ = timeout_ns; }
   const std::string& address() const { return options_.address; }
-  // Of the server: what its first answer said. A server that is alone is the first of one shard.
+  // What the server's first answer said of it. A server that is alone is the first of one shard.
   uint64_t boot() const { return connection_.boot(); }
   uint32_t shard() const { return connection_.shard(); }
   uint32_t shards() const { return connection_.shards(); }
@@ -114,8 +114,8 @@ class Client {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  // Every method begins with it. A thread that holds the lock and spins gives way to who waits
-  // here.
+  // Every method begins with it. A thread that holds the lock and spins gives way to those that
+  // wait here.
   Lock take_lock();
   void give_way(Lock& lock);
   void open();

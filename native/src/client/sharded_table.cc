@@ -162,7 +162,7 @@ void ShardedTable::abandon(SplitSample& split) {
 
 void ShardedTable::sample(const BatchLayout& batch, std::span<std::byte> memory,
                           Deadline deadline) {
-  // Who waits for one shard must not keep the others' answers waiting.
+  // A thread that waits for one shard must not keep the others' answers waiting.
   keep_moving(batch);
   for (bool taken = false; !taken;) {
     SplitSample split;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client/client.h"
-#include "wire/append.h"
+#include "spec/append.h"
 
 namespace drlnet {
 

@@ -1,5 +1,5 @@
-// The slots of items that changed, one change after another: what is new to somebody who keeps
-// priorities of his own. A log in a ring: who updates priorities only writes on, and who asks finds
+// The slots of items that changed, one change after another: what is new to a client that keeps
+// priorities of its own. A log in a ring: an update only writes on, and a question finds
 // what he has not heard of at once. Threading: one thread. Nothing allocates after construction.
 #pragma once
 
@@ -21,7 +21,7 @@ class Changes {
         log_(reinterpret_cast<uint32_t*>(memory_.data())),
         size_(memory_bytes(slots) / sizeof(uint32_t)) {}
 
-  // Each slot twice: who was told of all has as many changes to go on reading.
+  // Each slot twice: a client that was told of all has as many changes to go on reading.
   static uint64_t memory_bytes(uint32_t slots) {
     return std::bit_ceil(2 * uint64_t{slots}) * sizeof(uint32_t);
   }

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "wire/table_spec.h"
-#include "wire/wait.h"
+#include "spec/table_spec.h"
+#include "spec/wait.h"
 
 namespace drlnet {
 
@@ -15,7 +15,7 @@ class Limiter {
   explicit Limiter(const LimiterSpec& spec) : spec_(spec) {}
 
   // Always true while a draw would wait for min_size: items that retired or that still wait for
-  // rows count as created, and would otherwise hold both sides up for ever.
+  // rows count as created, and would otherwise block both sides.
   bool may_insert(uint64_t items, uint64_t live_items) const;
   Wait may_sample(uint64_t batch, uint64_t live_items) const;
   void inserted(uint64_t items) { created_ += items; }

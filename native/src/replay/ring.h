@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/mapping.h"
-#include "wire/append.h"
-#include "wire/table_spec.h"
+#include "spec/append.h"
+#include "spec/table_spec.h"
 
 namespace drlnet {
 

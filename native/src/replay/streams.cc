@@ -9,7 +9,7 @@
 namespace drlnet {
 namespace {
 
-// Its holder is gone for so long that whoever needs a stream may have it.
+// Its holder is gone for so long that any client may have it.
 bool forsaken(const Stream& stream, uint64_t now_ns) {
   return stream.leased && stream.holder == 0 &&
          now_ns - stream.orphaned_at_ns > Streams::kOrphanGraceNs;

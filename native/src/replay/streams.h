@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "wire/messages.h"
+#include "spec/items.h"
 
 namespace drlnet {
 
@@ -61,7 +61,7 @@ class Streams {
   // The stream if that lease is held, else nullptr. An orphan whose token fits is adopted by
   // `holder` (0: stays an orphan). O(1).
   Stream* find(uint32_t ordinal, uint32_t epoch, uint64_t token, uint64_t holder = 0);
-  // The same for who has shown the token before.
+  // The same for a client that has shown the token before.
   Stream* find(uint32_t ordinal, uint32_t epoch);
   // By ordinal alone, leased or not; the ordinal exists.
   Stream& at(uint32_t ordinal) { return streams_[ordinal]; }

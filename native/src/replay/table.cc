@@ -77,7 +77,7 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
   return Status::ok;
 }
 
-// Of the items that are live: their slots and their priorities, and how many they are.
+// Finds the live items: their slots and priorities, and how many they are.
 size_t Table::pick_live(std::span<const uint64_t> keys, std::span<const float> priorities,
                         std::span<uint32_t> slots, std::span<float> live) const {
   size_t n = 0;

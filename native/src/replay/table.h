@@ -24,9 +24,9 @@
 #include "replay/slot_bits.h"
 #include "replay/streams.h"
 #include "sampler/sampler.h"
-#include "wire/append.h"
-#include "wire/messages.h"
-#include "wire/sample_layout.h"
+#include "spec/append.h"
+#include "spec/items.h"
+#include "spec/sample_layout.h"
 
 namespace drlnet {
 
@@ -66,7 +66,7 @@ class Table {
   void count_streams() {
     if (logical_) logical_->set_streams(shard(), streams_.leased_count());
   }
-  // Where whoever opens the table is to have his first stream.
+  // Where a client that opens the table is to have its first stream.
   uint32_t emptiest_shard() { return logical_ ? logical_->emptiest() : 0; }
   bool is_shard() const { return logical_ != nullptr; }
 
@@ -112,9 +112,9 @@ class Table {
   // probabilities, and kNoKey for what is not held. Counts as no draw. O(keys).
   void look_up(std::span<const uint64_t> keys, DrawnBatch& found) const;
 
-  // What changed after the change numbered `since`, for who draws for himself (wire/messages.h,
-  // new_priorities). Kept from the first call on: O(slots) then, and for who is behind by more
-  // changes than two for each slot; else O(what is named).
+  // What changed after the change numbered `since`, for a client with a sampler of its own
+  // (wire/messages.h, new_priorities). Kept from the first call on: O(slots) then, and for a client
+  // that is behind by more changes than two for each slot; else O(what is named).
   ChangesHeader changes(uint64_t since, uint32_t most, std::vector<uint64_t>& keys,
                         std::vector<float>& priorities);
   // Bytes that the next call of changes() adds to the table's memory.
@@ -125,7 +125,7 @@ class Table {
   uint64_t rows() const { return ring_.head() - ring_.oldest(); }  // logical: at most capacity
   uint64_t live_items() const { return sampler_->size(); }
   uint64_t env_steps() const { return env_steps_; }
-  // For whoever lets a request wait for the limiter.
+  // For the server, which lets requests wait for the limiter.
   WaitTimes& waits() { return waits_; }
   // Time goes by: now and then, and when params are published.
   void mark(uint64_t now_ns, uint64_t params_version) {
@@ -207,7 +207,7 @@ class Table {
   uint64_t applied_updates_ = 0, stale_updates_ = 0;
   WaitTimes waits_;
   Freshness freshness_;
-  // Of the last batch that was drawn, until settle() has taken note of it. One a round: which one
+  // The last batch that was drawn, until settle() has taken note of it. One a round: which one
   // says nothing of its age, and to note each takes 60 ns.
   struct Seen {
     double skew;

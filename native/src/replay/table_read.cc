@@ -1,4 +1,4 @@
-// What a client asks for that draws for himself: items by their keys, and which of them changed.
+// What a client with a sampler of its own asks for: items by their keys, and which of them changed.
 #include "replay/table.h"
 
 namespace drlnet {

@@ -55,7 +55,7 @@ struct AmperOptions {
 // draws), independent of the number of items; see the variants for what they search.
 class Amper : public Sampler {
  public:
-  // Of rounded priorities near one another: slots [begin, begin + count) of a bucket's list.
+  // Rounded priorities near one another: slots [begin, begin + count) of a bucket's list.
   struct Segment {
     uint32_t bucket, begin, count;
   };

@@ -90,7 +90,7 @@ class Prioritized final : public Sampler {
 
   // Items come and go one by one, but many in a row and side by side. What they share of the tree
   // is then summed once for all of them, before anybody looks. An update is put off as a whole:
-  // who sent it need not wait for the tree.
+  // its sender need not wait for the tree.
   void put_off(uint32_t slot, float priority) {
     if (later_count_ >= kMostPutOff) catch_up();
     later_slots_[later_count_] = slot;
@@ -152,8 +152,8 @@ class Prioritized final : public Sampler {
     drawn_ahead_ = true;
   }
 
-  // Where updates follow upon batches, one that is drawn before its update comes is in vain. Who
-  // comes meanwhile waits for it, so a large one is left for later.
+  // Where updates follow upon batches, one that is drawn before its update comes is in vain. A
+  // request that comes meanwhile waits for it, so a large one is left for later.
   bool may_draw_ahead() const {
     const size_t n = plan_.places.size();
     return !drawn_ahead_ && later_count_ == 0 && (updated_since_draw_ || !update_follows_) &&

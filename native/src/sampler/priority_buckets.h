@@ -21,7 +21,7 @@ class PriorityBuckets {
 
   explicit PriorityBuckets(uint32_t slots);
 
-  // Of a priority within float32's normal range.
+  // The bucket of a priority within float32's normal range.
   static uint32_t bucket_of(float priority);
   static double value_of(uint32_t bucket) {
     return static_cast<double>(std::bit_cast<float>(bucket << kDropped));

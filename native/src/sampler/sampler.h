@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "wire/table_spec.h"
+#include "spec/table_spec.h"
 
 namespace drlnet {
 
@@ -35,7 +35,7 @@ class Sampler {
   // the next draw with `random` comes to is done before it is asked for. No answer changes by it.
   // Whether there is more to do.
   virtual bool settle(const Random& /*random*/) { return false; }
-  // Each slot has a row of `stride` bytes there, which whoever draws the slot reads next.
+  // Each slot has a row of `stride` bytes there, which the caller of draw() reads next.
   virtual void fetch_along(const std::byte* /*rows*/, size_t /*stride*/) {}
 
   // The stored priority of a present leaf, which its chance is meant to follow; 1 where there are

@@ -40,7 +40,7 @@ void SlotLists::add_leaf(List& at, uint32_t index) {
   at.last_leaf = page;
 }
 
-// Of the element `index`, the only one that was left in it.
+// Frees the chunk of the element `index`, the only one that was left in it.
 void SlotLists::drop_leaf(List& at, uint32_t index) {
   const uint32_t levels = height(index + 1);
   std::array<uint32_t, 6> path;  // by level; 64^6 exceeds any index

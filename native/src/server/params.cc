@@ -1,4 +1,4 @@
-// Params: published in chunks, fetched by whoever has an older version.
+// Params: published in chunks, fetched by clients that have an older version.
 #include <algorithm>
 
 #include "server/reply.h"

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "session/peer.h"
+#include "session/server/peer.h"
 #include "wire/codec.h"
 
 namespace drlnet {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "replay/table.h"
-#include "session/peer.h"
+#include "session/server/peer.h"
 
 namespace drlnet {
 

@@ -90,7 +90,7 @@ void Server::run() {
     void set(bool looping) {
       const std::lock_guard lock(server.readers_mutex_);
       server.looping_ = looping;
-      server.answer_readers();  // those who still asked the loop
+      server.answer_readers();  // those that still asked the loop
     }
   } looping(*this);
   loop();
@@ -101,7 +101,7 @@ void Server::loop() {
   for (;;) {
     if (const uint32_t asked = requests_.load(std::memory_order_relaxed)) {
       if (asked & kStop) return;
-      // Asked for again from here on, it is seen again; behind it whoever asked has woken us.
+      // Asked for again from here on, it is seen again; behind it the asking thread has woken us.
       if (requests_.fetch_and(~uint32_t{kRetry}) & kRetry) sessions_.retry();
       const std::lock_guard lock(readers_mutex_);
       answer_readers();
@@ -174,10 +174,10 @@ void Server::retry() {
 uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   using Handler = uint16_t (Server::*)(Peer&, Slot&, std::span<const std::byte>);
   static constexpr std::array<Handler, kOperations> kHandlers = {
-      &Server::ping,       &Server::open_table,    &Server::lease,  &Server::resume,
-      &Server::release,    &Server::append,        &Server::sample, &Server::update_priorities,
-      &Server::publish,    &Server::fetch,         &Server::stats,  &Server::report,
-      &Server::read_items, &Server::new_priorities};
+#define DRLNET_OPERATION(name, lane) &Server::name,
+#include "wire/operations.def"
+#undef DRLNET_OPERATION
+  };
   return (this->*kHandlers[static_cast<size_t>(slot.operation)])(peer, slot, body);
 }
 

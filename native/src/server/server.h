@@ -20,7 +20,7 @@
 #include "base/wake_fd.h"
 #include "replay/table.h"
 #include "server/shards.h"
-#include "session/sessions.h"
+#include "session/server/sessions.h"
 #include "wire/messages.h"
 
 namespace drlnet {
@@ -37,7 +37,7 @@ struct ServerOptions {
   uint64_t memory_bytes = 0;  // for all tables together; 0: 80% of the machine's
   SamplerChoice sampler{};
   std::string version{};  // what the statistics call this server's version
-  // Of a server that is one of several: made by make_shards().
+  // For a server that is one of several: made by make_shards().
   std::shared_ptr<Shards> shards{};
   uint32_t shard = 0;
 };
@@ -71,20 +71,10 @@ class Server : private RequestHandler {
   void ended(Peer& peer) override;
 
   // One request each, in a file of that name. A handler that refuses calls refuse().
-  uint16_t ping(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t open_table(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t lease(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t resume(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t release(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t append(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t sample(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t read_items(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t update_priorities(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t new_priorities(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t publish(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t fetch(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t stats(Peer& peer, Slot& slot, std::span<const std::byte> body);
-  uint16_t report(Peer& peer, Slot& slot, std::span<const std::byte> body);
+#define DRLNET_OPERATION(name, lane) \
+  uint16_t name(Peer& peer, Slot& slot, std::span<const std::byte> body);
+#include "wire/operations.def"
+#undef DRLNET_OPERATION
 
   // stats.cc
   void measure(Metrics& metrics);
@@ -128,8 +118,8 @@ class Server : private RequestHandler {
   uint64_t polls_ = 0, waits_ = 0;
   bool unsettled_ = false;  // some table has more to do when nobody waits
   std::vector<pollfd> poll_fds_;
-  // By listener: of clients that are gone. Those that went last are known one by one: who comes
-  // back reports again what it had.
+  // By listener: of clients that are gone. Those that went last are known one by one: a client that
+  // comes back reports again what it had.
   std::vector<Latency> ended_latency_;
   struct Ended {
     uint64_t client;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "replay/logical_table.h"
-#include "wire/table_spec.h"
+#include "spec/table_spec.h"
 
 namespace drlnet {
 

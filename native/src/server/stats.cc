@@ -49,7 +49,7 @@ Metrics Server::read_metrics() {
 
 // Under readers_mutex_.
 void Server::answer_readers() {
-  // In this order: who stops us first asks and then wakes.
+  // In this order: stop() first asks and then wakes.
   wake_fd_.clear();
   requests_.fetch_and(~uint32_t{kRead}, std::memory_order_relaxed);
   if (readers_.empty()) return;
@@ -114,7 +114,7 @@ void Server::add_latency(const Metrics& report, Latency& latency) {
   }
 }
 
-// Of a client that is gone.
+// Forgets a client that is gone.
 void Server::remember_report(const Peer& peer) {
   if (peer.report.list().empty()) return;
   Ended& ended = ended_.emplace_back(Ended{peer.client, peer.listener, {}});

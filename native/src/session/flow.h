@@ -9,13 +9,13 @@
 
 namespace drlnet {
 
-// Of requests, however many clients share the server's receive buffer and however many were lost.
+// For requests, however many clients share the server's receive buffer and however many were lost.
 constexpr uint32_t kMinCreditBytes = 2 * kJumboFrameBytes;
 constexpr uint32_t kMaxCreditBytes = 1 << 20;
 constexpr uint32_t kFirstWindowBytes = 1 << 16;
 constexpr uint32_t kMaxWindowBytes = 1 << 22;
 constexpr uint32_t kWindowStepBytes = kJumboFrameBytes / 4;  // by which a window grows
-// Of a reply: unasked, but for a session's one frame that is longer, and at least.
+// For a reply: unasked, but for a session's one frame that is longer, and at least.
 constexpr uint32_t kUnaskedBytes = 4 * kJumboFrameBytes;
 
 // The longest frame where so many bytes may be under way: the longest of any link only where

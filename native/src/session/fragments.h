@@ -48,7 +48,7 @@ class Fragments {
   uint32_t length_of(uint32_t index) const {
     return std::min(fragment_bytes_, total_bytes_ - offset_of(index));
   }
-  // Of the bitmap of those that are there.
+  // Words of the bitmap of those that are there.
   uint64_t word(size_t i) const {
     if (count_ == 1) return i == 0 && missing_ == 0 ? 1 : 0;
     return i < words_.size() ? words_[i] : 0;

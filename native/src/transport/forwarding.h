@@ -1,5 +1,5 @@
 // A transport that does as another one does: what wraps one says only what it changes. Frames are
-// not placed at their receiver: whoever wraps a transport may want to look at them, or change them.
+// not placed at their receiver: a wrapper may want to look at them, or change them.
 #pragma once
 
 #include <utility>

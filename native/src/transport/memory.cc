@@ -66,7 +66,7 @@ class Mailbox {
   }
 
   size_t lend(std::span<RxFrame> frames) {
-    armed_ = false;  // who looks does not sleep
+    armed_ = false;  // a thread that looks does not sleep
     free_.insert(free_.end(), lent_.begin(), lent_.end());
     lent_.clear();
     while (size_ > 0 && lent_.size() < frames.size()) {

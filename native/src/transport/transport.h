@@ -45,8 +45,8 @@ struct alignas(64) TxFrame {
   std::byte* data = nullptr;  // room for the mtu() of any endpoint
   uint32_t length = 0;
   bool apart = false;  // never joined with others into one message, even if the device could
-  // Of the bytes at `data`, those that lie elsewhere. They are read by the send_burst() that takes
-  // the frame and not after it returns: until then whoever lent them leaves them as they are.
+  // Those bytes of the message that lie elsewhere than at `data`. They are read by the send_burst()
+  // that takes the frame and not after it returns: until then the lender leaves them as they are.
   Loans loans;
 };
 

@@ -11,7 +11,7 @@
 namespace drlnet::udp {
 namespace {
 
-// Of one message: an IPv4 datagram is below 65,507 bytes, whatever it is cut into.
+// In one message: an IPv4 datagram is below 65,507 bytes, whatever it is cut into.
 constexpr size_t kMaxRunBytes = 65000, kMaxRun = 64;
 // What is lent is not short.
 static_assert(2 * (kMaxRunBytes / Loans::kMinBytes) + kMaxRun <= IOV_MAX);

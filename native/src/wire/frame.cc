@@ -3,10 +3,11 @@
 namespace drlnet {
 
 const char* operation_name(Operation operation) {
-  constexpr const char* kNames[kOperations] = {
-      "ping",       "open_table",        "lease",   "resume", "release", "append",
-      "sample",     "update_priorities", "publish", "fetch",  "stats",   "report",
-      "read_items", "new_priorities"};
+  constexpr const char* kNames[] = {
+#define DRLNET_OPERATION(name, lane) #name,
+#include "wire/operations.def"
+#undef DRLNET_OPERATION
+  };
   return kNames[static_cast<size_t>(operation)];
 }
 

@@ -44,35 +44,20 @@ constexpr size_t window_place(uint64_t request, size_t window) { return request 
 static_assert(std::ranges::all_of(kLaneWindow, [](uint32_t n) { return std::has_single_bit(n); }));
 
 enum class Operation : uint8_t {
-  ping = 0,
-  open_table = 1,
-  lease = 2,
-  resume = 3,
-  release = 4,
-  append = 5,
-  sample = 6,
-  update_priorities = 7,
-  publish = 8,
-  fetch = 9,
-  stats = 10,
-  report = 11,
-  read_items = 12,
-  new_priorities = 13,
+#define DRLNET_OPERATION(name, lane) name,
+#include "wire/operations.def"
+#undef DRLNET_OPERATION
 };
-constexpr size_t kOperations = 14;
+namespace operations {
+constexpr Lane kLaneOf[] = {
+#define DRLNET_OPERATION(name, lane) Lane::lane,
+#include "wire/operations.def"
+#undef DRLNET_OPERATION
+};
+}  // namespace operations
+constexpr size_t kOperations = std::size(operations::kLaneOf);
 constexpr Lane lane_of(Operation operation) {
-  switch (operation) {
-    case Operation::append:
-      return Lane::append;
-    case Operation::sample:
-    case Operation::read_items:
-      return Lane::sample;
-    case Operation::update_priorities:
-    case Operation::new_priorities:  // behind the client's own updates
-      return Lane::update;
-    default:
-      return Lane::control;
-  }
+  return operations::kLaneOf[static_cast<size_t>(operation)];
 }
 const char* operation_name(Operation operation);
 
@@ -147,7 +132,7 @@ inline void write_header(std::byte* frame, const FrameHeader& header) {
 }
 
 // Bits of capabilities, of hello and welcome alike.
-// Who sends it takes no datagrams that an offload has joined: the other side sends each alone.
+// Its sender takes no datagrams that an offload has joined: the other side sends each alone.
 constexpr uint64_t kFramesApart = 1;
 
 // hello and welcome carry these.

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "base/metrics.h"
-#include "wire/append.h"
+#include "spec/append.h"
+#include "spec/items.h"
+#include "spec/table_spec.h"
 #include "wire/frame.h"
-#include "wire/table_spec.h"
 
 namespace drlnet {
 
@@ -36,21 +37,10 @@ bool decode(std::span<const std::byte> bytes, TableSpec& spec);
 struct LeaseRequest {
   uint32_t table, count;
 };
-struct Lease {
-  uint32_t ordinal, epoch;
-  uint64_t token;      // resumes the stream from anywhere; unpredictable
-  uint64_t next_step;  // the step that the server expects
-};
-static_assert(sizeof(Lease) == 24);
 // resume and release: StreamRequest  ->  Lease[count] / nothing; then `count` of StreamName.
 struct StreamRequest {
   uint32_t table, count;
 };
-struct StreamName {
-  uint32_t ordinal, epoch;
-  uint64_t token;
-};
-
 // append: AppendHeader, AppendSegment[], row flags, columns, AppendItem[], each at a multiple of 8
 //  ->  AppendResult
 struct AppendHeader {
@@ -78,8 +68,6 @@ struct ReadHeader {
   uint32_t table, count;
 };
 constexpr uint32_t kMaxReadKeys = (kMaxSampleRequestBytes - sizeof(ReadHeader)) / 8;
-constexpr uint64_t kNoKey = ~uint64_t{0};
-constexpr int kKeyShardShift = 56;  // a key's upper 8 bits: its shard
 
 // update_priorities: UpdateHeader, keys u64[count], priorities f32[count]  ->  UpdateResult
 struct UpdateHeader {
@@ -88,24 +76,14 @@ struct UpdateHeader {
 struct UpdateResult {
   uint64_t applied, stale;
 };
-// Null when one of them is NaN, infinite or negative; 0 when there is none.
-std::optional<float> greatest_priority(std::span<const float> priorities);
-
 // new_priorities: ChangesRequest  ->  ChangesHeader, keys u64[count], stored priorities f32[count]:
 // the items that were created, or whose priority was set, after the change numbered `since`, in the
 // order of these changes: one that changed several times may come as often, always as it stands
-// now. All items for who is too far behind. Priority 0: no item any more.
+// now. All items for a client that is too far behind. Priority 0: no item any more.
 struct ChangesRequest {
   uint32_t table, most;  // most: of changes in the reply; the server gives kMaxChanges at most
   uint64_t since;        // 0: from the start
 };
-struct ChangesHeader {
-  uint64_t next;          // the `since` to go on with
-  uint64_t oldest, head;  // keys of the oldest row that is held, and of the next to come: items
-                          // with keys under `oldest` are gone, whether they are named or not
-  uint32_t count, more;   // more: 1 where the reply ends before the newest change
-};
-static_assert(sizeof(ChangesHeader) == 32);
 constexpr uint32_t kMaxChanges = 65536;
 
 // publish: PublishHeader, bytes  ->  PublishReply (version is 0 until the last chunk came)

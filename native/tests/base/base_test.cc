@@ -98,7 +98,7 @@ TEST_CASE("what was recorded between two readings, and what two histograms hold 
   CHECK(static_cast<double>(between.max_ns) == doctest::Approx(exact.max_ns).epsilon(0.01));
   CHECK(later.since(later).count == 0);
   CHECK(later.since(HistogramReading()).buckets == later.buckets);
-  // Of another life: what it counts is not a part of ours.
+  // From another life: what it counts is not a part of ours.
   CHECK(earlier.since(later).buckets == earlier.buckets);
   record(other, 100, 1e9);
   CHECK(HistogramReading(other).since(exact).count == 100);

@@ -168,7 +168,7 @@ TEST_CASE(
   CHECK(error_of([&] { after.flush(); }).status() == Status::unknown_lease);
 }
 
-TEST_CASE("a client that says goodbye leaves orphans, which whoever has the token takes over") {
+TEST_CASE("a client that says goodbye leaves orphans, which a client with the token takes over") {
   RunningServer server;
   const TableSpec spec = spec_of();
   Client observer(options_of(server));

@@ -62,7 +62,7 @@ TEST_CASE("any thread may read a server that runs, sleeps, was stopped or never 
       for (std::thread& reader : readers) reader.join();
       CHECK(answered == 150);
     }
-    // Who asks while it stops is answered too.
+    // A thread that asks while it stops is answered too.
     std::thread last([&] {
       for (int i = 0; i < 50; ++i) server.read_metrics();
     });
@@ -138,7 +138,7 @@ TEST_CASE("a client whose session had ended comes back, and its calls count once
   CHECK(of_all.sum_ns == of_other.sum_ns + of_client.sum_ns);
 }
 
-TEST_CASE("who waits for the limiter is seen: why, how often, and how long") {
+TEST_CASE("a client that waits for the limiter is seen: why, how often, and how long") {
   RunningServer server;
   LimiterSpec limiter;
   limiter.min_size = 30;

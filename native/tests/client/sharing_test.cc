@@ -55,13 +55,13 @@ TEST_CASE("a sample that came too late holds up neither samples of another size 
   for (int i = 0; i < 80; ++i) {
     check_sample(spec, memory[stream.next(deadline_in(kPatienceNs))], 8);
   }
-  // One of those that were late is still there for who asks for it.
+  // One of those that were late is still there for the thread that asks for it.
   std::vector<std::byte> reply(layout.total_bytes(20));
   client.sample(table, 20, reply, deadline_in(kPatienceNs));
   check_sample(spec, reply, 20);
 }
 
-TEST_CASE("a batch wakes who waits for it, whichever thread was the last to receive") {
+TEST_CASE("a batch wakes the thread that waits for it, whichever thread was the last to receive") {
   // A wake-up that is lost costs the 20 ms after which a sleeping thread looks for itself. The
   // looks of the client's own thread, 20 ms apart, must not take it away either: one of them is let
   // pass.

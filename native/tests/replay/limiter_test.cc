@@ -28,7 +28,7 @@ TEST_CASE("the ratio holds both sides within the error buffer") {
   CHECK(limiter.may_insert(19, 11));
   CHECK_FALSE(limiter.may_insert(20, 11));
   CHECK(limiter.may_insert(0, 11));  // rows without items are never held up
-  CHECK(limiter.may_insert(20, 9));  // else draws would wait for min_size for ever
+  CHECK(limiter.may_insert(20, 9));  // else draws would never reach min_size
 }
 
 TEST_CASE("settings that check() accepts never hold up both sides") {

@@ -27,7 +27,7 @@ TEST_CASE("min_size and the ratio hold over all shards") {
   CHECK(table.take_draws(0, 1) == Wait::min_size);
   CHECK(table.take_room(0, 3));
   table.appended(0, 3, 3, 3);
-  CHECK(woken.take() == 0);  // who asks tries again by himself
+  CHECK(woken.take() == 0);  // the asking shard tries again by itself
   CHECK(table.take_draws(1, 1) == Wait::min_size);
   CHECK(table.take_room(1, 1));
   table.appended(1, 1, 1, 1);

@@ -1,4 +1,4 @@
-// What a table says of what is drawn from it, and of those who wait for it.
+// What a table says of what is drawn from it, and of those that wait for it.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Items by their keys, and which of them changed: for who draws for himself.
+// Items by their keys, and which of them changed: for a client with a sampler of its own.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -52,7 +52,7 @@ struct Fixture {
   uint64_t next = 0;
 };
 
-// What somebody knows who asks for all changes, `most` at a time.
+// What a client knows that asks for all changes, `most` at a time.
 struct Follower {
   std::map<uint64_t, float> items;
   uint64_t next = 0;
@@ -129,7 +129,7 @@ TEST_CASE("what is not held is marked, its rows zeros; what vanishes later expir
   CHECK_FALSE(f.table.gather(found, 0, late));
 }
 
-TEST_CASE("who follows the changes knows every live item and its stored priority") {
+TEST_CASE("a client that follows the changes knows every live item and its stored priority") {
   for (const uint64_t seed : {1, 2, 3}) {
     CAPTURE(seed);
     Random random(seed);
@@ -199,7 +199,8 @@ TEST_CASE(
   CHECK(f.table.changes(0, 0, keys, priorities).more == 1);
 }
 
-TEST_CASE("who has missed more changes than are remembered is told of all items, by one list") {
+TEST_CASE(
+    "a client that has missed more changes than are remembered is told of all items, by one list") {
   Fixture f;
   f.append(5);
   Follower often;

@@ -49,7 +49,7 @@ class Naive {
     }
   }
 
-  // Of representative values as a sampler draws them from `random`. Empty: none fits. Where groups
+  // Representative values as a sampler draws them from `random`. Empty: none fits. Where groups
   // share a priority of which only a part is in, the union is of unknown size: counted as -1.
   Set search(Random& random) const {
     const double width = highest_ / groups_;

@@ -56,7 +56,7 @@ struct Filled {
     }
   }
 
-  // Of kinds whose reported probability is a function of the content alone.
+  // For kinds whose reported probability is a function of the content alone.
   double exact(const SamplerKind& kind, uint32_t slot) const {
     if (!weighs(kind)) return 1.0 / static_cast<double>(present.size());
     double total = 0;

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "patience.h"
-#include "session/connection.h"
-#include "session/sessions.h"
+#include "session/client/connection.h"
+#include "session/server/sessions.h"
 #include "transport/faulty.h"
 #include "wire/codec.h"
 

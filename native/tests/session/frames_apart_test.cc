@@ -1,8 +1,8 @@
-// Who cannot take joined frames gets none from the first hello on, in either direction, over real
-// UDP with segmentation offload; everybody else's frames stay joined.
+// A side that cannot take joined frames gets none from the first hello on, in either direction,
+// over real UDP with segmentation offload; everybody else's frames stay joined.
 #include "patience.h"
-#include "session/connection.h"
-#include "session/sessions.h"
+#include "session/client/connection.h"
+#include "session/server/sessions.h"
 #include "transport/watching.h"
 
 namespace drlnet::test {

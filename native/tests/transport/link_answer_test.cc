@@ -1,4 +1,4 @@
-// Who is answered, who is not, and what is learned on the way.
+// Which hosts are answered, which are not, and what is learned on the way.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -84,7 +84,7 @@ TEST_CASE("an announcement makes its host known and draws no answer") {
   }
 }
 
-TEST_CASE("who looks whether an address is taken is told so") {
+TEST_CASE("a host that looks whether an address is taken is told so") {
   Frame probe = golden("arp request");
   std::fill_n(probe.begin() + 28, 4, std::byte{0});
   const Packet reply = parsed(answer(probe, host_b(true)));

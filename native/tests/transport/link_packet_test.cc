@@ -23,7 +23,7 @@ std::optional<PacketDrop> why_dropped(std::span<const std::byte> frame,
   return {};
 }
 
-// Changes 16 bits of an IPv4 header and mends its checksum (RFC 1624, equation 3).
+// Changes 16 bits of an IPv4 header and corrects its checksum (RFC 1624, equation 3).
 void set_ipv4_field(Frame& frame, size_t at, uint16_t value) {
   const auto load = [&](size_t offset) {
     return static_cast<uint16_t>(std::to_integer<unsigned>(frame[14 + offset]) << 8 |

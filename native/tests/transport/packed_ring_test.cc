@@ -51,7 +51,7 @@ struct Driver {
   }
   void post() { post(address_of(index), kBufferBytes, flags_of_good()); }
 
-  // Of what was used since: how many buffers, as a driver that uses them in order counts.
+  // What was used since: how many buffers, as a driver that uses them in order counts.
   size_t take_back() {
     size_t count = 0;
     for (;;) {

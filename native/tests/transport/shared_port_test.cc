@@ -165,7 +165,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("an interface that goes comes back for all on it, whoever looks") {
+TEST_CASE("an interface that goes comes back for all on it, whichever looks") {
   for_each(kAll, [](Shared& shared, const Nics& nics) {
     for (size_t i = 0; i < kShards; ++i) REQUIRE(shared.reaches(i));
     for (const size_t active : {0, 1}) {  // the other session does not look meanwhile

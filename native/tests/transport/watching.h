@@ -1,4 +1,4 @@
-// A UDP socket that sees what the sender's kernel has joined, as one who reads the link below the
+// A UDP socket that sees what the sender's kernel has joined, as a reader of the link below the
 // kernel would: each datagram as it came, counted, then split, and none that its link is too narrow
 // for. IPv4, unprivileged.
 #pragma once

@@ -45,7 +45,7 @@ bool parse_arp(std::span<const std::byte> frame, Packet& packet, PacketDrop& dro
   if (path.from.mac.multicast() || !(probe || path.from.ip.one_host())) {
     return dropped(drop, PacketDrop::malformed);
   }
-  // Who asks for its own address makes it known ("gratuitous").
+  // A host that asks for its own address makes it known ("gratuitous").
   packet.kind = operation == kReply || path.from.ip == path.to.ip ? PacketKind::neighbour
                                                                   : PacketKind::question;
   return true;

@@ -16,7 +16,7 @@ inline uint16_t load16(const std::byte* from) {
   return network_order(value);
 }
 inline void store8(std::byte* to, uint8_t value) { *to = std::byte{value}; }
-// Of what lies in network order already, such as a checksum.
+// For values that lie in network order already, such as a checksum.
 inline void store_raw16(std::byte* to, uint16_t value) { std::memcpy(to, &value, sizeof value); }
 inline void store16(std::byte* to, uint16_t value) { store_raw16(to, network_order(value)); }
 

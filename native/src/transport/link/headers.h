@@ -9,7 +9,7 @@ namespace drlnet::link {
 constexpr uint16_t kTypeIpv4 = 0x0800, kTypeArp = 0x0806, kTypeIpv6 = 0x86dd;
 constexpr uint8_t kProtocolIcmp = 1, kProtocolUdp = 17, kProtocolIcmpv6 = 58;
 constexpr uint8_t kHopLimit = 64;
-// Of neighbour discovery: what has passed a router has another (RFC 4861, section 7.1).
+// In neighbour discovery: what has passed a router has another (RFC 4861, section 7.1).
 constexpr uint8_t kHopLimitOfLink = 255;
 constexpr size_t kIcmpBytes = 8;
 constexpr uint8_t kIcmpEchoReply = 0, kIcmpEcho = 8, kIcmpv6Echo = 128, kIcmpv6EchoReply = 129;

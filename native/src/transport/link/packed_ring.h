@@ -1,7 +1,7 @@
 // The device's end of a packed virtqueue (virtio 1.1, 2.7), in memory that another process writes.
 // What that process says is looked at once and checked: nothing outside the memory that it shares
 // is ever named, and a ring that says what no driver of ours does is left alone from then on.
-// Of what virtio offers: buffers of one descriptor, used in order (VIRTIO_F_IN_ORDER).
+// The part of virtio that is used: buffers of one descriptor, used in order (VIRTIO_F_IN_ORDER).
 #pragma once
 
 #include <atomic>
@@ -84,7 +84,7 @@ class PackedRing {
   // has had them last.
   void fetch_to_write(uint64_t bytes) const;
 
-  // Of a ring from the driver: what front() gave has been read. The driver learns it by a cache
+  // In a ring from the driver: what front() gave has been read. The driver learns it by a cache
   // line, or by tell().
   void pop() {
     last_id_ = descriptors_[next_].id;
@@ -92,7 +92,7 @@ class PackedRing {
     advance();
     if (next_ % kMostUntold == 0) tell();
   }
-  // Of one to the driver: so many bytes were written into what front() gave. The driver sees it
+  // In a ring to the driver: so many bytes were written into what front() gave. The driver sees it
   // with the others of its cache line, or by tell(). streamed: by streaming_copy(), some of them.
   void push(uint32_t bytes, bool streamed = false);
   // Tells the driver of all that is used.

@@ -44,9 +44,9 @@ void write_udp_headers(std::byte* payload, size_t payload_bytes, const UdpPath& 
                        Checksums checksums, const Loans& loans = {});
 
 enum class PacketKind : uint8_t {
-  datagram,   // UDP for us or another: path and payload are set
-  question,   // ARP request, neighbour solicitation or ping: write_answer(). path.from is who asks
-              // (its address may be unspecified), path.to.ip what is asked for
+  datagram,  // UDP for us or another: path and payload are set
+  question,  // ARP request, neighbour solicitation or ping: write_answer(). path.from is the asking
+             // host (its address may be unspecified), path.to.ip what is asked for
   neighbour,  // ARP reply or announcement, neighbour advertisement: path.from is known now
 };
 
@@ -88,7 +88,7 @@ size_t write_question(const Host& self, const IpAddress& target, std::span<std::
 // may pass no such group until it is told.
 std::vector<MacAddress> listened_groups(const IpAddress& self);
 
-// Tells all neighbours who `self` is, unasked: those that knew its address with another MAC address
+// Announces `self` to all neighbours, unasked: those that knew its address with another MAC address
 // would not ask again for long. Returns the frame's length.
 size_t write_announcement(const Host& self, std::span<std::byte> frame);
 

@@ -21,7 +21,7 @@ PointToPoint::PointToPoint(const UdpPath& path) {
   write_udp_headers(empty_.data() + kBytes, 0, path, Checksums::none);
 }
 
-// Of the headers' words only the length differs from the empty datagram's (RFC 1624).
+// Among the headers' words only the length differs from the empty datagram's (RFC 1624).
 uint16_t PointToPoint::checksum(size_t payload_bytes) const {
   const uint32_t sum = static_cast<uint16_t>(~load16(empty_.data() + kChecksum)) +
                        static_cast<uint32_t>(payload_bytes);

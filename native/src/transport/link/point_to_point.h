@@ -16,7 +16,8 @@ class PointToPoint {
 
   // As write_udp_headers().
   void write(std::byte* payload, size_t payload_bytes) const;
-  // Of a frame that begins with these headers. Empty where it does not: parse_packet() says more.
+  // The payload of a frame that begins with these headers. Empty where it does not: parse_packet()
+  // says more.
   std::span<const std::byte> payload_of(std::span<const std::byte> frame) const;
 
  private:

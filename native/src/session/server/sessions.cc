@@ -1,0 +1,376 @@
+#include "session/server/sessions.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/clock.h"
+#include "session/flow.h"
+
+namespace drlnet {
+
+namespace {
+
+// By memcpy, which is faster than the standard library's copy of std::byte, and is asked for no
+// null pointer.
+void copy_body(std::span<const std::byte> payload, Slot& slot, uint32_t offset) {
+  if (!payload.empty()) std::memcpy(slot.body.data() + offset, payload.data(), payload.size());
+}
+
+}  // namespace
+
+Sessions::Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard, uint32_t shards)
+    : handler_(handler), boot_(boot), shard_(shard), shards_(shards), random_(random_secret()) {
+  peers_.resize(kMaxPeers);
+  waiting_.reserve(kMaxPeers * kLanes);
+  acks_.reserve(256);
+  held_answers_.reserve(kMaxPeers);
+}
+
+void Sessions::add_listener(std::unique_ptr<Transport> transport) {
+  outboxes_.emplace_back(*transport);
+  transports_.push_back(std::move(transport));
+  peers_on_.push_back(0);
+  credits_.push_back(0);
+  logs_.push_back(std::make_unique<ListenerLog>());
+  share_credit(static_cast<uint16_t>(peers_on_.size() - 1));
+}
+
+bool Sessions::poll() {
+  uint64_t started = 0;  // once frames have come
+  for (uint16_t i = 0; i < transports_.size(); ++i) {
+    const auto frames = transports_[i]->recv_burst();
+    if (frames.empty()) continue;
+    prefetch(frames);
+    const uint64_t now = clock_ns_ = now_ns();
+    if (started == 0) started = now;
+    for (const RxFrame& frame : frames) on_frame(i, frame, now);
+    // Small replies wait for nothing else: another listener, a turn to be gathered, a clock.
+    outboxes_[i].flush();
+    note_ran();
+  }
+  // The sooner an idle round ends, the sooner the next frame is found.
+  if (started == 0 && idle_ && !ran_) return false;
+  if (ran_) retry_waiting();
+  send_acks();
+  for (Outbox& outbox : outboxes_) outbox.flush();
+  note_ran();
+  const bool turned = serve_turn();
+  answer_held(turned);
+  const bool busy = turned || ran_ || started != 0;
+  for (Outbox& outbox : outboxes_) outbox.flush();
+  note_round(busy, started);
+  idle_ = !busy && !pulls_ && !output_blocked();
+  return busy;
+}
+
+// Adds up the time of rounds that had something to do. A row of them counts from its first frames
+// to the end of the first round without any, where nobody waits for us to read the clock. That
+// round's one look for frames stands for the look that brought the first ones.
+void Sessions::note_round(bool busy, uint64_t started) {
+  if (busy == (busy_since_ns_ != 0)) return;
+  if (busy) {
+    busy_since_ns_ = started != 0 ? started : now_ns();
+  } else {
+    busy_ns_ += now_ns() - busy_since_ns_;
+    busy_since_ns_ = 0;
+  }
+}
+
+bool Sessions::output_blocked() const {
+  return std::any_of(outboxes_.begin(), outboxes_.end(),
+                     [](const Outbox& outbox) { return outbox.blocked(); });
+}
+
+void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
+  FrameHeader header;
+  if (const auto reason = parse_frame(frame.data, header)) return drop(*reason);
+  if (header.kind == FrameKind::hello) return on_hello(listener, frame, header, now);
+  Peer* peer = find(header.connection);
+  if (peer == nullptr || peer->listener != listener || peer->endpoint != frame.from) {
+    drop(Drop::session);
+    if (header.kind == FrameKind::request || header.kind == FrameKind::pull) {
+      FrameHeader reset;
+      reset.kind = FrameKind::reset;
+      reset.connection = header.connection;
+      send_stateless(listener, frame.from, reset, {}, kHeaderBytes);
+    }
+    return;
+  }
+  peer->last_heard_ns = now;
+  peer->traffic.received(frame.data.size());
+  switch (header.kind) {
+    case FrameKind::request:
+      return on_request(*peer, header, frame_payload(frame.data), now);
+    case FrameKind::pull:
+      return on_pull(*peer, header);
+    case FrameKind::bye:
+      return end(index_of(header.connection));
+    default:
+      return drop(Drop::kind);  // kinds that only a server sends
+  }
+}
+
+void Sessions::on_request(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload,
+                          uint64_t now) {
+  const auto frame_bytes =
+      static_cast<uint16_t>(std::min<size_t>(header.frame_bytes, kMaxFrameBytes) & ~size_t{7});
+  if (frame_bytes != peer.frame_bytes) {  // what it says: a device's buffers may hold less
+    peer.frame_bytes = static_cast<uint16_t>(
+        std::min<size_t>(frame_bytes, transports_[peer.listener]->mtu(peer.endpoint)));
+  }
+  LaneState& lane = peer.lane(header.lane);
+  Slot& slot = lane.slot(header.request);
+  if (header.request >= lane.next + lane.slots.size() || header.request < slot.request ||
+      header.request == 0) {
+    return drop(header.request < slot.request ? Drop::late : Drop::request);
+  }
+  if (header.request > slot.request) {  // the slot's former request is answered and done with
+    if (slot.state != Slot::State::empty && slot.state != Slot::State::answered) {
+      return drop(Drop::request);
+    }
+    if (header.request < lane.next) return drop(Drop::late);
+    if (header.total_bytes > slot.body.size()) return drop(Drop::length);
+    slot.state = Slot::State::receiving;
+    slot.request = header.request;
+    slot.operation = header.operation;
+    slot.total_bytes = header.total_bytes;
+    slot.eager_bytes = header.credit;
+    slot.arrived_ns = now;
+    slot.fragments.begin(header.total_bytes, peer.frame_bytes - kHeaderBytes);
+  }
+  switch (slot.state) {
+    case Slot::State::receiving:
+      return on_fragment(peer, slot, header, payload);
+    case Slot::State::answered:
+      ++peer.duplicates;
+      return answer(peer, header.lane, slot);
+    default:  // in hand already: say so
+      ++peer.duplicates;
+      if (!slot.ack_due) acks_.emplace_back(peer.connection, &slot);
+      slot.ack_due = true;
+  }
+}
+
+void Sessions::on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
+                           std::span<const std::byte> payload) {
+  if (header.total_bytes != slot.total_bytes || header.operation != slot.operation ||
+      !slot.fragments.fits(header.offset, header.length)) {
+    return drop(Drop::length);
+  }
+  LaneState& lane = peer.lane(header.lane);
+  const bool whole = slot.fragments.count() == 1;
+  if (!slot.fragments.add(header.offset)) {
+    ++peer.duplicates;
+  } else if (whole && slot.request == lane.next &&
+             reinterpret_cast<uintptr_t>(payload.data()) % 8 == 0) {
+    // The common case: run it where it lies. Only a request that waits is copied.
+    slot.state = Slot::State::ready;
+    if (!run_slot(peer, header.lane, slot, payload)) {
+      copy_body(payload, slot, 0);
+    }
+    return run_lane(peer, header.lane);
+  } else {
+    copy_body(payload, slot, header.offset);
+  }
+  if (slot.fragments.complete()) {
+    slot.state = Slot::State::ready;
+    run_lane(peer, header.lane);
+  }
+  if (slot.state != Slot::State::answered && slot.state != Slot::State::waiting) {
+    if (!slot.ack_due) acks_.emplace_back(peer.connection, &slot);
+    slot.ack_due = true;
+  }
+}
+
+void Sessions::run_lane(Peer& peer, Lane which) {
+  LaneState& lane = peer.lane(which);
+  for (;;) {
+    Slot& slot = lane.slot(lane.next);
+    if (slot.request != lane.next) return;
+    if (slot.state == Slot::State::answered) {  // in a session that this one carries on
+      ++lane.next;
+      continue;
+    }
+    if (slot.state != Slot::State::ready) return;
+    if (!run_slot(peer, which, slot, slot.body.first(slot.total_bytes))) return;
+  }
+}
+
+bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std::byte> body) {
+  note_ran();
+  const uint64_t start = clock_ns_;
+  slot.status = Status::ok;
+  slot.use_source = false;
+  slot.bytes.clear();
+  const bool waited = slot.state == Slot::State::waiting;
+  if (const uint16_t wait = handler_.handle(peer, slot, body)) {
+    const bool news = !waited || wait != slot.wait;
+    slot.state = Slot::State::waiting;
+    if (!waited) waiting_.emplace_back(peer.connection, which);
+    if (news) {
+      if (waited) end_wait(peer, which, slot);
+      begin_wait(peer, which, slot, wait);
+      FrameHeader header = header_for(peer, FrameKind::pending, which, slot);
+      header.status = wait;
+      send(peer, header, {});
+    }
+    return false;
+  }
+  if (waited) end_wait(peer, which, slot);
+  slot.state = Slot::State::answered;
+  peer.lane(which).next = slot.request + 1;
+  ran_ = true;
+  if (!hold_answer(peer, which, slot)) answer(peer, which, slot);
+  last_ran_ = {logs_[peer.listener].get(), slot.operation, start, slot.arrived_ns};
+  return true;
+}
+
+void Sessions::note_ran() {
+  if (last_ran_.log == nullptr) return;
+  clock_ns_ = now_ns();
+  const auto [log, operation, started, arrived] = std::exchange(last_ran_, {});
+  log->handling[static_cast<size_t>(operation)].record(clock_ns_ - started);
+  log->queueing[static_cast<size_t>(operation)].record(started - std::min(started, arrived));
+}
+
+void Sessions::begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason) {
+  LaneState& lane = peer.lane(which);
+  slot.wait = reason;
+  lane.waiting_since_ns = clock_ns_;
+  peer.waits.begin(reason, clock_ns_);
+  if (lane.waits != nullptr) lane.waits->begin(reason, clock_ns_);
+}
+
+void Sessions::end_wait(Peer& peer, Lane which, const Slot& slot) {
+  LaneState& lane = peer.lane(which);
+  peer.waits.end(slot.wait, lane.waiting_since_ns, clock_ns_);
+  if (lane.waits != nullptr) lane.waits->end(slot.wait, lane.waiting_since_ns, clock_ns_);
+}
+
+void Sessions::answer(Peer& peer, Lane which, Slot& slot) {
+  const uint32_t total = slot.reply_bytes();
+  const uint32_t room = peer.frame_bytes - kHeaderBytes;
+  FrameHeader header = header_for(peer, FrameKind::response, which, slot);
+  header.total_bytes = total;
+  if (!slot.use_source && total <= room) {
+    header.length = total;
+    return send(peer, header, slot.bytes);
+  }
+  // At least the first frame goes unasked: it tells the client how much there is to pull.
+  Pull pull{which, slot.request, 0, std::min(total, std::max(slot.eager_bytes, room))};
+  uint32_t budget = room;
+  const bool at_once = total <= room && outboxes_[peer.listener].transport().bursts_are_cheap();
+  if (at_once && serve_pull(peer, pull, budget)) return;
+  pulls_ = true;
+  peer.pulls[which == Lane::sample ? 0 : 1].push(pull);
+}
+
+void Sessions::retry_waiting() {
+  ran_ = false;
+  note_ran();
+  if (!waiting_.empty()) clock_ns_ = now_ns();  // they do not begin where the last one ended
+  for (size_t i = 0; i < waiting_.size();) {
+    const auto [connection, which] = waiting_[i];
+    Peer* peer = find(connection);
+    bool still = false;
+    if (peer != nullptr) {
+      LaneState& lane = peer->lane(which);
+      Slot& slot = lane.slot(lane.next);
+      still = lane.waiting() == &slot &&
+              !run_slot(*peer, which, slot, slot.body.first(slot.total_bytes));
+      if (!still) {
+        // Requests behind it may run now, and may wait in their turn (appended to waiting_).
+        run_lane(*peer, which);
+      }
+    }
+    if (still) {
+      ++i;
+    } else {
+      waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+}
+
+void Sessions::send_acks() {
+  for (const auto& [connection, slot] : acks_) {
+    Peer* peer = find(connection);
+    if (peer == nullptr) continue;
+    slot->ack_due = false;
+    const Lane lane = lane_of(slot->operation);
+    if (slot->state == Slot::State::waiting) {
+      FrameHeader header = header_for(*peer, FrameKind::pending, lane, *slot);
+      header.status = slot->wait;
+      send(*peer, header, {});
+    } else if (slot->state != Slot::State::answered) {
+      std::array<uint64_t, kMaxRequestFragments / 64> bitmap;
+      for (size_t i = 0; i < bitmap.size(); ++i) bitmap[i] = slot->fragments.word(i);
+      FrameHeader header = header_for(*peer, FrameKind::ack, lane, *slot);
+      header.length = sizeof bitmap;
+      header.total_bytes = slot->total_bytes;
+      send(*peer, header, std::as_bytes(std::span(bitmap)));
+    }
+  }
+  acks_.clear();
+}
+
+FrameHeader Sessions::header_for(Peer& peer, FrameKind kind, Lane lane, const Slot& slot) const {
+  FrameHeader header;
+  header.kind = kind;
+  header.connection = peer.connection;
+  header.packet_number = ++peer.packet_number;
+  header.lane = lane;
+  header.operation = slot.operation;
+  header.status = static_cast<uint16_t>(slot.status);
+  header.frame_bytes = peer.frame_bytes;
+  header.request = slot.request;
+  header.credit = credits_[peer.listener];
+  return header;
+}
+
+// Ahead of need: every frame to a client names its credit, and a listener may have to ask the
+// kernel for its capacity.
+void Sessions::share_credit(uint16_t listener) {
+  const size_t share =
+      transports_[listener]->receive_capacity_bytes() / std::max(1u, peers_on_[listener]);
+  credits_[listener] =
+      static_cast<uint32_t>(std::clamp<size_t>(share, kMinCreditBytes, kMaxCreditBytes));
+}
+
+void Sessions::send(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload) {
+  TxFrame* frame = outboxes_[peer.listener].next(peer.endpoint, peer.frames_apart);
+  if (frame == nullptr) return;  // the device is full: the client asks again
+  write_header(frame->data, header);
+  if (!payload.empty()) std::memcpy(frame->data + kHeaderBytes, payload.data(), payload.size());
+  frame->length = static_cast<uint32_t>(kHeaderBytes + payload.size());
+  peer.traffic.sent(frame->length);
+}
+
+void Sessions::send_stateless(uint16_t listener, const Endpoint& to, FrameHeader header,
+                              std::span<const std::byte> payload, size_t frame_bytes) {
+  // Apart: any client takes it then; and a welcome probes its own frame size.
+  TxFrame* frame = outboxes_[listener].next(to, true);
+  if (frame == nullptr) return;
+  header.frame_bytes = kMinFrameBytes;
+  write_header(frame->data, header);
+  if (!payload.empty()) std::memcpy(frame->data + kHeaderBytes, payload.data(), payload.size());
+  const size_t filled = kHeaderBytes + payload.size();
+  if (frame_bytes > filled) std::memset(frame->data + filled, 0, frame_bytes - filled);
+  frame->length = static_cast<uint32_t>(std::max(frame_bytes, filled));
+}
+
+Peer* Sessions::find(uint32_t connection) {
+  const uint32_t index = index_of(connection);
+  if (index >= peers_.size() || !peers_[index]) return nullptr;
+  return peers_[index]->connection == connection ? peers_[index].get() : nullptr;
+}
+
+std::vector<Peer*> Sessions::peers() {
+  std::vector<Peer*> result;
+  for (const auto& peer : peers_) {
+    if (peer) result.push_back(peer.get());
+  }
+  return result;
+}
+
+}  // namespace drlnet

@@ -1,0 +1,148 @@
+// The server's sessions over all its listeners: handshake, requests put together from fragments,
+// replies sent in turns. It knows nothing of tables; a RequestHandler runs the requests.
+// Threading: one thread. Nothing allocates after a session's start but replies that grow.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/histogram.h"
+#include "base/metrics.h"
+#include "base/random.h"
+#include "session/outbox.h"
+#include "session/server/peer.h"
+
+namespace drlnet {
+
+class RequestHandler {
+ public:
+  virtual ~RequestHandler() = default;
+  // Runs the request and leaves its reply in the slot, or returns why it has to wait (not 0),
+  // having changed nothing; it is then tried again after other requests have run.
+  virtual uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) = 0;
+  // The session is over (bye, or silence): what it held is to be let go.
+  virtual void ended(Peer& peer) = 0;
+};
+
+// What a listener's clients had of us: how long their requests took here, by operation, and what
+// those that are gone have sent and received.
+struct ListenerLog {
+  std::array<Histogram, kOperations> handling, queueing;
+  Traffic of_ended;
+};
+
+class Sessions {
+ public:
+  static constexpr size_t kMaxPeers = 512;
+  static constexpr uint64_t kSilenceNs = 60'000'000'000;  // after which a session is over
+  // The longest frame, or as many others as one message over UDP takes: what a round costs beside
+  // the copying is shared by more bytes. More would hold up another client's ping for longer.
+  static constexpr uint32_t kTurnBytes = 56 * 1024;
+  // While a long reply goes out, a client's appends are answered once in so long: some eight turns.
+  static constexpr uint64_t kAppendPauseNs = 100'000;
+
+  // shard, shards: what welcomes say.
+  Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard = 0, uint32_t shards = 0);
+
+  void add_listener(std::unique_ptr<Transport> transport);
+  std::span<const std::unique_ptr<Transport>> listeners() const { return transports_; }
+
+  // One round: receive, run, one turn of bulk replies, send. False when there was nothing to do.
+  // Reads the clock only when something has come.
+  bool poll();
+  // The next round tries the requests that wait again, whatever has run here.
+  void retry() { ran_ = true; }
+  // Bulk replies or unsent frames are waiting for a device to take them.
+  bool output_blocked() const;
+  // Ends silent sessions. Call about once a second.
+  void expire(uint64_t now_ns);
+  uint64_t boot() const { return boot_; }
+
+  std::vector<Peer*> peers();
+  void read_metrics(Metrics& metrics, uint64_t now_ns) const;
+  // When frames last came in, or a request after that was last answered: as good as a clock for
+  // what runs a request, and free.
+  uint64_t clock_ns() const { return clock_ns_; }
+
+ private:
+  // A connection number is an index below, random bits above, so that a stale one seldom fits.
+  static constexpr uint32_t kIndexBits = 12;
+  static_assert(kMaxPeers <= (1u << kIndexBits));
+  static constexpr uint32_t index_of(uint32_t connection) {
+    return connection & ((1u << kIndexBits) - 1);
+  }
+
+  void on_frame(uint16_t listener, const RxFrame& frame, uint64_t now_ns);
+  void on_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& header,
+                uint64_t now_ns);
+  size_t place_for(const Hello& hello, const Endpoint& from);
+  void admit(size_t index, uint16_t listener, const Hello& hello, const Endpoint& from);
+  void on_request(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload,
+                  uint64_t now_ns);
+  void on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
+                   std::span<const std::byte> payload);
+  void on_pull(Peer& peer, const FrameHeader& header);
+  void run_lane(Peer& peer, Lane lane);
+  bool run_slot(Peer& peer, Lane lane, Slot& slot, std::span<const std::byte> body);
+  void answer(Peer& peer, Lane lane, Slot& slot);
+  void begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason);
+  void end_wait(Peer& peer, Lane which, const Slot& slot);
+  void retry_waiting();
+  void note_ran();
+  void note_round(bool busy, uint64_t started_ns);
+  void send_acks();
+  bool hold_answer(Peer& peer, Lane which, const Slot& slot);
+  void answer_held(bool turned);
+  bool serve_turn();
+  bool serve_pull(Peer& peer, Pull& pull, uint32_t& budget);
+
+  std::string distinct(const std::string& name) const;
+  void read_peer(Peer& peer, Metrics& metrics, uint64_t now_ns) const;
+  void read_listeners(Metrics& metrics) const;
+
+  FrameHeader header_for(Peer& peer, FrameKind kind, Lane lane, const Slot& slot) const;
+  void send(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload);
+  void send_stateless(uint16_t listener, const Endpoint& to, FrameHeader header,
+                      std::span<const std::byte> payload, size_t frame_bytes);
+  void share_credit(uint16_t listener);
+  Peer* find(uint32_t connection);
+  void end(size_t index);
+  void drop(Drop reason) { ++drops_[static_cast<size_t>(reason)]; }
+
+  RequestHandler& handler_;
+  uint64_t boot_;
+  uint32_t shard_, shards_;
+  Random random_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<Outbox> outboxes_;
+  std::vector<uint32_t> peers_on_;  // per listener
+  std::vector<uint32_t> credits_;   // of each of its peers
+  std::vector<std::unique_ptr<ListenerLog>> logs_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  size_t peers_end_ = 0;                            // one past the highest index in use
+  std::vector<std::pair<uint32_t, Lane>> waiting_;  // lanes whose head waits
+  std::vector<std::pair<uint32_t, Slot*>> acks_;    // slots that owe an ack
+  std::vector<uint32_t> held_answers_;              // sessions with answers that are held back
+  size_t turn_ = 0;                                 // whose turn it is
+  uint32_t turn_count_ = 0;
+  uint64_t clock_ns_ = 0;
+  uint64_t busy_ns_ = 0, busy_since_ns_ = 0;  // since: 0 while there is nothing to do
+  bool pulls_ = false;                        // some client may wait for a part of a reply
+  bool ran_ = false;                          // a request ran since waiting ones were last tried
+  bool idle_ = false;  // the last round found nothing to do, and left nothing to be done
+  // The request that ran last, until its end is known: that of its reply's sending, or the next
+  // one's beginning.
+  struct Ran {
+    ListenerLog* log = nullptr;  // null: noted already
+    Operation operation{};
+    uint64_t started_ns = 0, arrived_ns = 0;
+  } last_ran_;
+  std::array<uint64_t, kDrops> drops_{};
+  uint64_t expired_pulls_ = 0;
+};
+
+}  // namespace drlnet

@@ -1,0 +1,130 @@
+// Bulk replies: sent in turns of kTurnBytes between peers, so that a 25 MB reply never holds up
+// another client's small one; and appends, whose answers wait meanwhile.
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "session/server/sessions.h"
+
+namespace drlnet {
+
+// Whether the answer waits for answer_held(). An append that is answered at once is followed by the
+// next at once: clients at full rate would take all of this thread that they can get, and of the
+// cores that they share with the client that waits for the reply that goes out.
+bool Sessions::hold_answer(Peer& peer, Lane which, const Slot& slot) {
+  if (which != Lane::append) return false;
+  const bool rested = !pulls_ || clock_ns_ - peer.append_answered_ns >= kAppendPauseNs;
+  if (rested && peer.first_held == 0) {
+    peer.append_answered_ns = clock_ns_;
+    return false;
+  }
+  if (peer.first_held == 0) {
+    peer.first_held = slot.request;
+    held_answers_.push_back(peer.connection);
+  }
+  return true;
+}
+
+// All together: a process that shares a core is then woken once. turned: a reply is still going
+// out; else nobody waits for us, or the device takes no more: then they are kept for when it does.
+void Sessions::answer_held(bool turned) {
+  if (held_answers_.empty()) return;
+  const uint64_t now = now_ns();
+  const Peer* first = find(held_answers_.front());
+  if (turned && first != nullptr && now - first->append_answered_ns < kAppendPauseNs) return;
+  std::erase_if(held_answers_, [&](uint32_t connection) {
+    Peer* peer = find(connection);
+    if (peer == nullptr) return true;
+    if (!outboxes_[peer->listener].flush()) return false;
+    peer->append_answered_ns = now;
+    LaneState& lane = peer->lane(Lane::append);
+    for (uint64_t request = std::exchange(peer->first_held, 0); request < lane.next; ++request) {
+      Slot& slot = lane.slot(request);
+      if (slot.request == request) answer(*peer, Lane::append, slot);
+    }
+    return true;
+  });
+}
+
+void Sessions::on_pull(Peer& peer, const FrameHeader& header) {
+  Slot& slot = peer.lane(header.lane).slot(header.request);
+  if (slot.request != header.request || slot.state != Slot::State::answered) {
+    return drop(Drop::late);
+  }
+  const uint32_t total = slot.reply_bytes();
+  const uint32_t room = peer.frame_bytes - kHeaderBytes;
+  if (header.offset >= total || header.offset % room != 0) return drop(Drop::length);
+  pulls_ = true;
+  const uint32_t end = header.offset + std::min(header.length, total - header.offset);
+  if (!peer.pulls[header.lane == Lane::sample ? 0 : 1].push(
+          {header.lane, header.request, header.offset, end})) {
+    drop(Drop::request);
+  }
+}
+
+// One turn for one peer; peers take turns, samples go before params but for every eighth turn. Of
+// one pull: a client that asks for little at a time has few buffers, and puts it in place while the
+// next part is gathered. All that he asked for in one turn would let the two wait for each other.
+bool Sessions::serve_turn() {
+  if (!pulls_) return false;  // the usual case of an idle round, however many clients there are
+  const size_t favoured = ++turn_count_ % 8 == 0 ? 1 : 0;
+  for (const size_t level : {favoured, 1 - favoured}) {
+    for (size_t i = 0; i < peers_end_; ++i) {
+      const size_t index = (turn_ + i) % peers_end_;
+      if (!peers_[index] || peers_[index]->pulls[level].empty()) continue;
+      Peer& peer = *peers_[index];
+      PullQueue& pulls = peer.pulls[level];
+      turn_ = index + 1;
+      uint32_t budget = kTurnBytes;
+      if (!serve_pull(peer, pulls.front(), budget)) return false;  // the device is full
+      if (pulls.front().offset >= pulls.front().end) pulls.pop();
+      return true;
+    }
+  }
+  pulls_ = false;
+  return false;
+}
+
+bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
+  Slot& slot = peer.lane(pull.lane).slot(pull.request);
+  if (slot.request != pull.request) {  // the client is done with it
+    pull.offset = pull.end;
+    return true;
+  }
+  const uint32_t room = peer.frame_bytes - kHeaderBytes;
+  const uint32_t total = slot.reply_bytes();
+  Outbox& outbox = outboxes_[peer.listener];
+  const bool cheap = outbox.transport().bursts_are_cheap();
+  while (pull.offset < pull.end && budget > 0) {
+    // Whoever asked puts the first frames in place while the others are gathered.
+    const bool prompt = cheap && pull.offset < kTurnBytes;
+    const uint32_t length = std::min(room, total - pull.offset);
+    TxFrame* frame =
+        prompt ? outbox.next_at_receiver(peer.endpoint, peer.frames_apart, kHeaderBytes + length)
+               : outbox.next(peer.endpoint, peer.frames_apart);
+    if (frame == nullptr) return false;
+    FrameHeader header = header_for(peer, FrameKind::response, pull.lane, slot);
+    header.total_bytes = total;
+    header.offset = pull.offset;
+    header.length = length;
+    const std::span<std::byte> out(frame->data + kHeaderBytes, length);
+    if (!slot.use_source) {
+      frame->loans.put(out.data(), slot.bytes.data() + pull.offset, length);
+    } else if (!slot.source->gather(pull.offset, out, frame->loans)) {
+      frame->loans.clear();
+      ++expired_pulls_;
+      header.status = static_cast<uint16_t>(Status::sample_expired);
+      header.total_bytes = header.offset = header.length = 0;
+      pull.offset = pull.end;
+    }
+    write_header(frame->data, header);
+    frame->length = kHeaderBytes + header.length;
+    peer.traffic.sent(frame->length);
+    pull.offset += std::min(length, pull.end - pull.offset);
+    budget -= std::min(budget, length);
+    if (prompt) outbox.flush();
+  }
+  return true;
+}
+
+}  // namespace drlnet

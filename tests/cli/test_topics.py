@@ -1,0 +1,83 @@
+"""`drlnet help`: plain in a pipe, drawn and paged in a terminal, a remedy for a wrong topic."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from system.command import PROGRAM, finished
+
+from drlnet.cli.help import DOCS, drawn, topics
+from drlnet.errors import ConfigError
+
+
+def test_topics_are_listed_with_a_line_each(tmp_path: Path) -> None:
+    shown = finished(tmp_path, "help").out.decode()
+    for name, line in topics().items():
+        assert any(row.split(maxsplit=1) == [name, line] for row in shown.splitlines())
+
+
+def test_a_pipe_gets_the_text_as_it_is_written(tmp_path: Path) -> None:
+    shown = finished(tmp_path, "help", "security").out.decode()
+    assert shown == (DOCS / "security.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("word", "cause", "remedy"),
+    [
+        ("transprots", "no help topic 'transprots'", "did you mean 'transports'?"),
+        ("run", "run is a command, not a topic", "drlnet run --help"),
+        ("zzz", "no help topic 'zzz'", "choose one of algorithms, "),
+    ],
+)
+def test_a_wrong_topic_has_a_remedy(tmp_path: Path, word: str, cause: str, remedy: str) -> None:
+    ended = finished(tmp_path, "help", word)
+    assert ended.popen.returncode == ConfigError.exit_code
+    first, second = ended.err.decode().splitlines()
+    assert first == f"error: {cause}"
+    assert second.startswith(f"  try: {remedy}")
+
+
+def in_a_terminal(topic: str, **environment: str) -> str:
+    """What `drlnet help TOPIC` writes to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    command = [*PROGRAM, "help", topic]
+    with subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "80", "LINES": "500"} | environment,
+    ) as running:
+        os.close(theirs)
+        shown = b""
+        try:
+            while data := os.read(ours, 65536):
+                shown += data
+        except OSError:  # how a terminal without a writer ends
+            pass
+        os.close(ours)
+        assert running.wait(timeout=60) == 0
+    return shown.decode()
+
+
+def test_a_terminal_gets_it_drawn_and_paged() -> None:
+    marked = in_a_terminal("clusters", PAGER="sed s/^/paged/")
+    assert "paged" in marked and "\x1b[" not in marked, "a pager that may not know colours"
+    assert "```" not in marked and "## " not in marked
+    assert "drlnet help security" in marked and "security.md" not in marked
+
+
+def test_less_gets_colours() -> None:
+    assert "\x1b[1" in in_a_terminal("security", PAGER="less")
+
+
+@pytest.mark.parametrize("topic", sorted(topics()))
+def test_nothing_is_cut_in_80_columns(topic: str) -> None:
+    console = Console(width=80, file=StringIO())
+    console.print(drawn((DOCS / f"{topic}.md").read_text(encoding="utf-8")))
+    assert "…" not in console.file.getvalue()  # type: ignore[attr-defined]

@@ -1,0 +1,151 @@
+"""The documentation says what the code does: its tables, commands, settings, paths and links.
+
+DRLNET_WRITE_DOCS=1 rewrites the tables that come from the code, instead of comparing them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from drlnet.cli import help as help_command
+from drlnet.cli.main import app
+from drlnet.config import Config, known_keys
+from drlnet.config.fields import field_types
+from drlnet.dashboard.bottleneck import RULES
+from drlnet.errors import DPDK_UNFIT_EXIT_CODE, RUN_UNFIT_EXIT_CODE, DrlnetError, all_errors
+from drlnet.metrics.catalog import OPERATIONS, as_table
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "drlnet" / "docs"
+RECORDED = ROOT / "runs" / "results" / "README.md"  # its commands are those of their commits
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def page(name: str) -> str:
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def table(header: str, rows: Iterator[str]) -> str:
+    columns = header.count("|") - 1
+    return "\n".join([header, "|" + " --- |" * columns, *rows])
+
+
+def rules() -> str:
+    rows = (f"| `{rule.name}` | {rule.when} | {rule.remedy} |" for rule in RULES)
+    return table("| name | when | try |", rows)
+
+
+def errors() -> str:
+    def when(error: type[DrlnetError]) -> str:
+        line = (error.__doc__ or "").partition("\n")[0].rstrip(".")
+        return line[0].lower() + line[1:]
+
+    raised = (error for error in all_errors() if error is not DrlnetError)
+    rows = (f"| {error.exit_code} | `{error.__name__}` | {when(error)} |" for error in raised)
+    return table("| code | error | when |", rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [("operations", rules()), ("operations", errors()), ("metrics", as_table())],
+    ids=["bottleneck", "errors", "metrics"],
+)
+def test_tables_that_come_from_the_code(name: str, made: str) -> None:
+    text = page(name)
+    header = re.escape(made.partition("\n")[0])
+    found = re.findall(rf"^{header}(?:\n\|.*)*", text, re.MULTILINE)
+    assert len(found) == 1, f"one table that begins with {header}"
+    if os.environ.get("DRLNET_WRITE_DOCS"):
+        (DOCS / f"{name}.md").write_text(text.replace(found[0], made.rstrip()), encoding="utf-8")
+    else:
+        assert found[0] == made.rstrip(), "DRLNET_WRITE_DOCS=1 pytest tests/test_docs.py"
+
+
+def test_exit_codes_without_an_error_are_their_own() -> None:
+    taken = {error.exit_code for error in all_errors()}
+    for code in (RUN_UNFIT_EXIT_CODE, DPDK_UNFIT_EXIT_CODE):
+        assert code not in taken
+        assert f"| {code} | `drlnet doctor`: " in page("operations")
+
+
+def test_metrics_list_the_operations() -> None:
+    text = " ".join(page("metrics").split())
+    assert f"is an operation: {', '.join(OPERATIONS)}." in text
+
+
+def test_the_package_ships_every_topic() -> None:
+    shipped = {path.name: path.read_text(encoding="utf-8") for path in help_command.DOCS.iterdir()}
+    assert shipped == {path.name: path.read_text(encoding="utf-8") for path in DOCS.iterdir()}
+    assert all(help_command.topics().values())
+
+
+def test_the_readme_lists_topics_and_commands() -> None:
+    readme = PAGES[0].read_text(encoding="utf-8")
+    for name, line in help_command.topics().items():
+        assert f"| [{name}](drlnet/docs/{name}.md) | {line} |" in readme
+    rows = set(re.findall(r"^\| `drlnet (\w+)", readme, re.MULTILINE))
+    assert rows == {name for name, one in COMMANDS.items() if not one.hidden}
+
+
+def commands_shown(text: str) -> Iterator[list[str]]:
+    """The words of every `drlnet ...` in a block of code or a code span."""
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in lines + spans:
+        for part in re.split(r"&&|\|(?! )|\|", line.partition("  #")[0]):
+            found = re.search(r"^(?:PYTHONPATH=\. |sudo |.*-- )?drlnet (\w.*)", part.strip())
+            if found:
+                yield shlex.split(found.group(1))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_commands_shown_exist(path: Path) -> None:
+    for words in commands_shown(path.read_text(encoding="utf-8")):
+        name, *rest = words
+        if not name.islower():  # COMMAND
+            continue
+        command = COMMANDS[name]
+        while rest and rest[0] in getattr(command, "commands", {}):
+            command = command.commands[rest.pop(0)]
+        known = {option for one in command.params for option in one.opts} | {"--help"}
+        if hasattr(command, "commands") and rest and rest[0].isupper():  # bench NAME
+            continue
+        used = {word.partition("=")[0] for word in rest if word.startswith("--")}
+        assert used <= known, f"drlnet {' '.join(words)}"
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path.stem != "metrics"], ids=named)
+def test_settings_named_exist(path: Path) -> None:
+    sections = "|".join(field_types(Config))
+    text = path.read_text(encoding="utf-8")
+    spans = " ".join(re.findall(r"`([^`\n]+)`", text))
+    known = {*known_keys(), "algo.quantiles"}  # an example's own
+    # Names of metrics and of modules have the same form: `server.drops.<reason>`, `server.log`.
+    found = re.findall(rf"(?<![\w./])({sections})\.([a-z][a-z_]*)(?=[\s=`,]|$)", spans)
+    metrics = {"server.log", "learner.log", "server.busy_s"}
+    assert {".".join(pair) for pair in found} - metrics <= known
+
+
+@pytest.mark.parametrize("path", [*PAGES, RECORDED], ids=named)
+def test_paths_and_links_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (path.parent / link).exists(), link
+    for place in re.findall(r"`((?:drlnet|native|tests|runs)/[\w/.\-]+)`", text):
+        made_by_runs = place.startswith(("runs/bench", "runs/CartPole"))
+        assert made_by_runs or (ROOT / place).exists(), place
