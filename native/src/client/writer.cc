@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/assert.h"
-#include "base/clock.h"
+#include "base/world.h"
 #include "wire/codec.h"
 
 namespace drlnet {
