@@ -5,12 +5,10 @@ from __future__ import annotations
 try:
     from drlnet._native import (
         BatchLayout,
+        BatchStream,
         Client,
         HistogramReading,
-        SampleStream,
         Server,
-        ShardedStream,
-        ShardedTable,
         StreamWriter,
         TableSpec,
         check_sampler,
@@ -28,12 +26,10 @@ except ImportError as error:
 
 __all__ = [
     "BatchLayout",
+    "BatchStream",
     "Client",
     "HistogramReading",
-    "SampleStream",
     "Server",
-    "ShardedStream",
-    "ShardedTable",
     "StreamWriter",
     "TableSpec",
     "check_sampler",

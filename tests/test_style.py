@@ -228,6 +228,20 @@ def test_native_layers() -> None:
                 assert "#include <rte_" not in path.read_text(encoding="utf-8"), path
 
 
+def test_only_the_world_asks_for_time_and_secrets() -> None:
+    """A simulated base/world.cc takes the place of all of it: clock, secrets and sleep."""
+    native = ROOT / "native"
+    asks = re.compile(
+        r"_clock::now|\bclock_gettime\b|\bgettimeofday\b|\btime\((nullptr|NULL|0)\)|\bnanosleep\b"
+        r"|\bclock_nanosleep\b|\busleep\b|\bsleep_for\b|this_thread::sleep|\brandom_device\b"
+        r"|\bgetrandom\b|\bppoll\b|poll\(nullptr"
+    )
+    for folder in ("src", "measure", "dpdk", "bindings"):
+        for path in (native / folder).rglob("*.[ch]*"):
+            if path.name != "world.cc":
+                assert not asks.search(path.read_text(encoding="utf-8")), path
+
+
 def test_top_level_holds_what_it_should() -> None:
     allowed = {
         *("pyproject.toml", "drlnet", "native", "tests", "runs", "README.md", "LICENSE"),

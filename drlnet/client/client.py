@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from drlnet import native
-from drlnet.client.shards import ShardedSession, connect
 from drlnet.client.specs import Column, Item, Limiter, Sampler, native_spec
 from drlnet.client.table import Table
 from drlnet.native import HistogramReading
@@ -41,7 +40,7 @@ class Client:
     ) -> None:
         self.address = address
         self.name = name
-        self._native: native.Client | ShardedSession | None = connect(address, name, timeout, poll)
+        self._native: native.Client | None = native.Client(address, name, timeout, poll)
 
     @classmethod
     def in_process(
@@ -95,11 +94,11 @@ class Client:
 
     def stats(self) -> Reading:
         """The server's counters, latencies and its clients' reports, by dotted name."""
-        return self._session.stats()
+        return _one_reading(self._session.stats())
 
     def own_stats(self) -> Reading:
         """This client's latencies per operation and what its session had to repair."""
-        return self._session.own_stats()
+        return _one_reading(self._session.own_stats(), "client..")
 
     def report(self, values: Mapping[str, int | float | str]) -> None:
         """Puts figures of this client into the server's statistics, as client.<name>.<key>.
@@ -114,7 +113,7 @@ class Client:
         self._native = None
 
     @property
-    def _session(self) -> native.Client | ShardedSession:
+    def _session(self) -> native.Client:
         if self._native is None:
             raise RuntimeError("this client is closed")
         return self._native
@@ -124,3 +123,12 @@ class Client:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+
+def _one_reading(shards: list[Reading], prefix: str = "") -> Reading:
+    if len(shards) == 1:
+        return shards[0]
+    # Imported when it is needed: runs and their settings come along, which few clients have.
+    from drlnet.metrics.shards import add_up
+
+    return add_up(shards, prefix)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drlnet.client.batch import Batch, BatchLayout, BatchMemory, SpareMemory
-from drlnet.client.shards import ShardedSession
 from drlnet.client.specs import Column, Item
 from drlnet.client.writer import StreamLease, Writer
 from drlnet.errors import ConfigError
@@ -42,7 +41,7 @@ class Table:
 
     def __init__(
         self,
-        client: NativeClient | ShardedSession,
+        client: NativeClient,
         spec: TableSpec,
         columns: Mapping[str, Column],
         item: Item,

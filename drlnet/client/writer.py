@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drlnet.client.shards import ShardedWriter
 from drlnet.client.specs import Column
 from drlnet.errors import ConfigError
 from drlnet.native import StreamWriter
@@ -32,7 +31,7 @@ class StreamLease(NamedTuple):
 class Writer:
     """Writes M streams, one row per stream and call. Not for several threads at once."""
 
-    def __init__(self, native: StreamWriter | ShardedWriter, columns: Mapping[str, Column]) -> None:
+    def __init__(self, native: StreamWriter, columns: Mapping[str, Column]) -> None:
         self._native = native
         self.num_streams = len(native.leases)
         self._each = (self.num_streams,)

@@ -58,7 +58,7 @@ def cores(host: Host) -> Finding:
 
 
 def clock(host: Host) -> Finding:
-    """native/src/base/clock.h reads the time-stamp counter only where the kernel trusts it."""
+    """native/src/base/world.h reads the time-stamp counter only where the kernel trusts it."""
     if platform.machine() not in {"x86_64", "AMD64"}:
         return passed("the kernel's monotonic clock")
     current = host.text(f"{_CLOCKS}/current_clocksource")

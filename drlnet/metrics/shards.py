@@ -28,11 +28,11 @@ LARGEST_COUNTERS = frozenset({"server.cpu_s", "server.busy_s"})
 _WAITS = (".min_size", ".samples_limit")
 
 
-def add_up(readings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def add_up(readings: Sequence[Mapping[str, Any]], prefix: str = "") -> dict[str, Any]:
     """What the shards of one server say, as one server that is alone would say it.
 
     Counters and what is shared out are added up, histograms put together; a figure that no list of
-    ours knows is the first shard's that has it.
+    ours knows is the first shard's that has it. prefix: what the lists put before these names.
     """
     if len(readings) == 1:
         return dict(readings[0])
@@ -40,7 +40,7 @@ def add_up(readings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for reading in readings:
         for name, value in reading.items():
             values.setdefault(name, []).append(value)
-    sums = {name: _merged(name, parts) for name, parts in values.items()}
+    sums = {name: _merged(prefix + name, parts) for name, parts in values.items()}
     for name in sums:
         prefix, _, last = name.rpartition(".")
         if last == "fill":

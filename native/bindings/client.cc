@@ -1,15 +1,10 @@
-#include "client/client.h"
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
 
 #include "bindings.h"
-#include "client/batch_layout.h"
-#include "client/sample_stream.h"
-#include "client/sharded_table.h"
-#include "client/writer.h"
+#include "client/sharded_client.h"
 #include "sampler/importance.h"
 #include "server/server.h"
 
@@ -84,9 +79,9 @@ Metrics metrics_of(const nb::dict& values) {
 }
 
 void bind_writer(nb::module_& module) {
-  nb::class_<StreamWriter>(module, "StreamWriter")
+  nb::class_<ShardedWriter>(module, "StreamWriter")
       .def("append",
-           [](StreamWriter& writer, const nb::list& columns, nb::handle first, nb::handle last,
+           [](ShardedWriter& writer, const nb::list& columns, nb::handle first, nb::handle last,
               nb::handle mask, nb::handle steps) {
              std::vector<Memory> held;
              std::vector<const std::byte*> rows;
@@ -102,39 +97,39 @@ void bind_writer(nb::module_& module) {
                            masks.as<const uint8_t>(), numbers.as<int64_t>());
            })
       .def("add_items",
-           [](StreamWriter& writer, nb::handle streams, nb::handle steps, nb::handle priorities) {
+           [](ShardedWriter& writer, nb::handle streams, nb::handle steps, nb::handle priorities) {
              const Memory indices(streams), anchors(steps), given(priorities);
              nb::gil_scoped_release release;
              writer.add_items(indices.as<const int64_t>(), anchors.as<const int64_t>(),
                               given.as<const float>());
            })
-      .def("flush", &StreamWriter::flush, nb::call_guard<nb::gil_scoped_release>())
-      .def("release", &StreamWriter::release, nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("leases", [](const StreamWriter& writer) { return tuples_of(writer.leases()); })
-      .def_prop_ro("rows_stored", &StreamWriter::rows_stored)
-      .def_prop_ro("items_created", &StreamWriter::items_created)
-      .def_prop_ro("items_refused", &StreamWriter::items_refused);
+      .def("flush", &ShardedWriter::flush, nb::call_guard<nb::gil_scoped_release>())
+      .def("release", &ShardedWriter::release, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("leases", [](const ShardedWriter& writer) { return tuples_of(writer.leases()); })
+      .def_prop_ro("rows_stored", &ShardedWriter::rows_stored)
+      .def_prop_ro("items_created", &ShardedWriter::items_created)
+      .def_prop_ro("items_refused", &ShardedWriter::items_refused);
 }
 
 void bind_stream(nb::module_& module) {
-  nb::class_<SampleStream>(module, "SampleStream")
-      .def("next", [](SampleStream& stream, double timeout_s) {
+  nb::class_<BatchStream>(module, "BatchStream")
+      .def("next", [](BatchStream& stream, double timeout_s) {
         nb::gil_scoped_release release;
         return stream.next(deadline_in(ns_of(timeout_s)));
       });
 }
 
-std::unique_ptr<StreamWriter> writer_of(Client& client, uint32_t table, const TableSpec& spec,
-                                        uint32_t streams, const std::vector<LeaseTuple>& resume,
-                                        uint32_t flush_rows, double flush_interval_s,
-                                        double timeout_s) {
+std::unique_ptr<ShardedWriter> writer_of(ShardedClient& client, uint32_t table,
+                                         const TableSpec& spec, uint32_t streams,
+                                         const std::vector<LeaseTuple>& resume, uint32_t flush_rows,
+                                         double flush_interval_s, double timeout_s) {
   nb::gil_scoped_release release;
-  std::vector<StreamName> names;
-  for (const auto& [ordinal, epoch, token, step] : resume) names.push_back({ordinal, epoch, token});
-  auto leases = names.empty() ? client.lease(table, streams) : client.resume(table, names);
-  return std::make_unique<StreamWriter>(
-      client, table, spec, std::move(leases),
-      WriterOptions{flush_rows, ns_of(flush_interval_s), ns_of(timeout_s)});
+  std::vector<Lease> held;
+  for (const auto& [ordinal, epoch, token, step] : resume) {
+    held.push_back({ordinal, epoch, token, step});
+  }
+  return client.writer(table, spec, streams, held,
+                       {flush_rows, ns_of(flush_interval_s), ns_of(timeout_s)});
 }
 
 // That a batch is to come into.
@@ -142,13 +137,12 @@ Memory batch_memory(nb::handle array) { return Memory(array, PyBUF_WRITABLE); }
 
 std::span<std::byte> bytes_of(const Memory& memory) { return memory.as<std::byte>(); }
 
-std::unique_ptr<SampleStream> stream_of(Client& client, uint32_t table, const BatchLayout& layout,
-                                        const std::vector<Array<uint8_t>>& buffers) {
-  std::vector<Destination> destinations;
-  for (const auto& buffer : buffers) {
-    destinations.push_back(layout.destination(std::as_writable_bytes(span_of(buffer))));
-  }
-  return std::make_unique<SampleStream>(client, table, layout.count(), std::move(destinations));
+std::unique_ptr<BatchStream> stream_of(ShardedClient& client, uint32_t table,
+                                       const BatchLayout& layout,
+                                       const std::vector<Array<uint8_t>>& buffers) {
+  std::vector<std::span<std::byte>> memory;
+  for (const auto& buffer : buffers) memory.push_back(std::as_writable_bytes(span_of(buffer)));
+  return client.stream(table, layout, std::move(memory));
 }
 
 // What Python needs to lay views over the memory of a batch.
@@ -191,57 +185,31 @@ void bind_layout(nb::module_& module) {
       });
 }
 
-// (applied, stale), of a table of the holder's; at once (0, 0) where nobody waits for the answer.
-template <typename Holder, typename... Table>
-std::pair<uint64_t, uint64_t> update(Holder& holder, nb::handle keys, nb::handle priorities,
-                                     bool wait, Table... table) {
+// (applied, stale), at once (0, 0) where the caller does not wait for the answer.
+std::pair<uint64_t, uint64_t> update(ShardedClient& client, uint32_t table, nb::handle keys,
+                                     nb::handle priorities, bool wait) {
   const Memory names(keys), values(priorities);
   const auto items = names.as<const uint64_t>();
   const auto given = values.as<const float>();
   nb::gil_scoped_release release;
   UpdateResult result{};
   if (wait) {
-    result = holder.update_priorities(table..., items, given);
+    result = client.update_priorities(table, items, given);
   } else {
-    holder.update_priorities_async(table..., items, given);
+    client.update_priorities_async(table, items, given);
   }
   return {result.applied, result.stale};
 }
 
-void bind_sharded_table(nb::module_& module) {
-  nb::class_<ShardedStream>(module, "ShardedStream")
-      .def("next", [](ShardedStream& stream, double timeout_s) {
-        nb::gil_scoped_release release;
-        return stream.next(deadline_in(ns_of(timeout_s)));
-      });
-  nb::class_<ShardedTable>(module, "ShardedTable")
-      .def(nb::init<std::vector<Client*>, const TableSpec&>(), nb::keep_alive<1, 2>(),
-           nb::call_guard<nb::gil_scoped_release>())
-      .def("number", &ShardedTable::number)
-      .def_prop_ro("first_shard", &ShardedTable::first_shard)
-      .def("sample",
-           [](ShardedTable& table, const BatchLayout& layout, nb::handle batch, double timeout_s) {
-             const Memory memory = batch_memory(batch);
-             nb::gil_scoped_release release;
-             table.sample(layout, bytes_of(memory), deadline_in(ns_of(timeout_s)));
-           })
-      .def(
-          "stream",
-          [](ShardedTable& table, const BatchLayout& layout,
-             const std::vector<Array<uint8_t>>& buffers) {
-            std::vector<std::span<std::byte>> memory;
-            for (const auto& buffer : buffers) {
-              memory.push_back(std::as_writable_bytes(span_of(buffer)));
-            }
-            return std::make_unique<ShardedStream>(table, layout, std::move(memory));
-          },
-          nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>())
-      .def("update_priorities", [](ShardedTable& table, nb::handle keys, nb::handle priorities,
-                                   bool wait) { return update(table, keys, priorities, wait); });
+// [{"dotted.name": value}], a reading of each shard.
+nb::list to_list(const std::vector<Metrics>& readings) {
+  nb::list result;
+  for (const Metrics& reading : readings) result.append(to_dict(reading));
+  return result;
 }
 
 // (keys, priorities, next, oldest, more)
-nb::tuple new_priorities(Client& client, uint32_t table, uint64_t since) {
+nb::tuple new_priorities(ShardedClient& client, uint32_t table, uint64_t since) {
   PriorityChanges changes;
   changes.next = since;
   bool more = false;
@@ -253,62 +221,49 @@ nb::tuple new_priorities(Client& client, uint32_t table, uint64_t since) {
                         changes.next, changes.oldest, more);
 }
 
-nb::class_<Client> bind_calls(nb::module_& module) {
-  return nb::class_<Client>(module, "Client")
+nb::class_<ShardedClient> bind_calls(nb::module_& module) {
+  return nb::class_<ShardedClient>(module, "Client")
       .def("__init__",
-           [](Client* self, const std::string& address, const std::string& name, double timeout_s,
-              const std::string& poll) {
+           [](ShardedClient* self, const std::string& address, const std::string& name,
+              double timeout_s, const std::string& poll) {
              nb::gil_scoped_release release;
-             new (self) Client(options_of(address, name, timeout_s, poll), check_signals);
+             new (self) ShardedClient(options_of(address, name, timeout_s, poll), check_signals);
            })
       .def_static(
           "in_process",
           [](Server& server, const std::string& name, double timeout_s) {
-            return std::make_unique<Client>(
+            return std::make_unique<ShardedClient>(
                 options_of(server.addresses().front(), name, timeout_s, "adaptive"), check_signals,
                 [&server] { return server.poll_once(); });
           },
           nb::keep_alive<0, 1>())
       .def("ping_us",
-           [](Client& client, size_t bytes) {
+           [](ShardedClient& client, size_t bytes) {
              nb::gil_scoped_release release;
              const std::vector<std::byte> payload(bytes);
              return static_cast<double>(client.ping_ns(payload)) / 1e3;
            })
       .def("set_timeout",
-           [](Client& client, double timeout_s) { client.set_timeout(ns_of(timeout_s)); })
-      .def_prop_ro("boot", &Client::boot)
-      .def_prop_ro("shard", &Client::shard)
-      .def_prop_ro("shards", &Client::shards)
-      .def("open_table", &Client::open_table, nb::call_guard<nb::gil_scoped_release>())
+           [](ShardedClient& client, double timeout_s) { client.set_timeout(ns_of(timeout_s)); })
+      .def_prop_ro("shards", &ShardedClient::shards)
+      .def("open_table", &ShardedClient::open_table, nb::call_guard<nb::gil_scoped_release>())
       .def("sample",
-           [](Client& client, uint32_t table, const BatchLayout& layout, nb::handle batch,
+           [](ShardedClient& client, uint32_t table, const BatchLayout& layout, nb::handle batch,
               double timeout_s) {
              const Memory memory = batch_memory(batch);
              nb::gil_scoped_release release;
-             client.sample(table, layout.count(), layout.destination(bytes_of(memory)),
-                           deadline_in(ns_of(timeout_s)));
-           })
-      .def("sample",
-           [](Client& client, uint32_t table, uint32_t batch, const Array<uint8_t>& destination,
-              double timeout_s) {
-             nb::gil_scoped_release release;
-             client.sample(table, batch, std::as_writable_bytes(span_of(destination)),
-                           deadline_in(ns_of(timeout_s)));
+             client.sample(table, layout, bytes_of(memory), deadline_in(ns_of(timeout_s)));
            })
       .def("read_items",
-           [](Client& client, uint32_t table, const BatchLayout& layout, nb::handle keys,
+           [](ShardedClient& client, uint32_t table, const BatchLayout& layout, nb::handle keys,
               nb::handle batch, double timeout_s) {
              const Memory names(keys), memory = batch_memory(batch);
              nb::gil_scoped_release release;
-             client.read_items(table, names.as<const uint64_t>(),
-                               layout.destination(bytes_of(memory)), deadline_in(ns_of(timeout_s)));
+             client.read_items(table, layout, names.as<const uint64_t>(), bytes_of(memory),
+                               deadline_in(ns_of(timeout_s)));
            })
       .def("new_priorities", &new_priorities)
-      .def("update_priorities",
-           [](Client& client, uint32_t table, nb::handle keys, nb::handle priorities, bool wait) {
-             return update(client, keys, priorities, wait, table);
-           });
+      .def("update_priorities", &update);
 }
 
 }  // namespace
@@ -317,20 +272,19 @@ void bind_client(nb::module_& module) {
   bind_layout(module);
   bind_writer(module);
   bind_stream(module);
-  bind_sharded_table(module);
   bind_calls(module)
       // A writer or stream keeps its client; a stream keeps its layout and buffers.
       .def("writer", &writer_of, nb::keep_alive<0, 1>())
       .def("stream", &stream_of, nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>())
       .def("publish",
-           [](Client& client, const nb::bytes& params) {
+           [](ShardedClient& client, const nb::bytes& params) {
              const std::span bytes(static_cast<const std::byte*>(params.data()), params.size());
              nb::gil_scoped_release release;
              return client.publish(bytes);
            })
       .def("fetch",
-           [](Client& client, uint64_t newer_than) {
+           [](ShardedClient& client, uint64_t newer_than) {
              std::vector<std::byte> bytes;
              uint64_t version = 0;
              {
@@ -340,16 +294,16 @@ void bind_client(nb::module_& module) {
              return std::make_pair(version, nb::bytes(bytes.data(), bytes.size()));
            })
       .def("stats",
-           [](Client& client) {
-             Metrics metrics;
+           [](ShardedClient& client) {
+             std::vector<Metrics> readings;
              {
                nb::gil_scoped_release release;
-               metrics = client.stats();
+               readings = client.stats();
              }
-             return to_dict(metrics);
+             return to_list(readings);
            })
-      .def("own_stats", [](Client& client) { return to_dict(client.own_metrics()); })
-      .def("report", [](Client& client, const nb::dict& values) {
+      .def("own_stats", [](ShardedClient& client) { return to_list(client.own_metrics()); })
+      .def("report", [](ShardedClient& client, const nb::dict& values) {
         const Metrics metrics = metrics_of(values);
         nb::gil_scoped_release release;
         client.report(metrics);

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/assert.h"
-#include "base/clock.h"
+#include "base/world.h"
 
 namespace drlnet::dpdk {
 namespace {

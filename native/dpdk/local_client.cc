@@ -1,9 +1,8 @@
 // The client's end: one link, made anew when the server has gone and comes back.
-#include <poll.h>
 #include <rte_cycles.h>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/world.h"
 #include "local_link.h"
 #include "rendezvous.h"
 
@@ -104,7 +103,7 @@ class LocalClient final : public LinkKeeper {
     // have. What virtio-user sends waits in the ring.
     const uint64_t deadline = now_ns() + kLinkUpPatienceNs;
     while (!link->interface->share().port().link_up() && now_ns() < deadline) {
-      ::poll(nullptr, 0, 1);
+      sleep_until(now_ns() + 1'000'000);
     }
     // memif gives its peer buffers to fill when it looks for packets: without a first look there
     // are none. (There is no packet yet: the server only answers.)

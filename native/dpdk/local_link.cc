@@ -6,7 +6,7 @@
 #include <atomic>
 #include <bit>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "eal_port.h"
 #include "vhost_port.h"
 
@@ -63,7 +63,9 @@ void let_driver_notice(Interface& interface, LocalDriver driver) {
   if (driver != LocalDriver::memif) return;
   const uint64_t deadline = now_ns() + kPatienceMs * 1'000'000;
   // Nothing tells when the driver has noticed but the state of the link.
-  while (interface.share().port().link_up() && now_ns() < deadline) ::poll(nullptr, 0, 1);
+  while (interface.share().port().link_up() && now_ns() < deadline) {
+    sleep_until(now_ns() + 1'000'000);
+  }
   Environment::get().settle_interrupts();
 }
 

@@ -1,13 +1,12 @@
 // A transport on a NIC, and what to do when the interface below it goes and comes back.
-#include <poll.h>
 #include <rte_cycles.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/world.h"
 #include "nic.h"
 #include "nic_shared.h"
 #include "rendezvous.h"
@@ -87,7 +86,7 @@ class NicKeeper final : public LinkKeeper {
                       "interface that no other XDP program has.");
         }
       }
-      ::poll(nullptr, 0, kLookMs);
+      sleep_until(now_ns() + kLookMs * 1'000'000);
     }
   }
 

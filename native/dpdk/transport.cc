@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/prefetch.h"
+#include "base/world.h"
 
 namespace drlnet::dpdk {
 namespace {

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <mutex>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/streaming_copy.h"
+#include "base/world.h"
 #include "environment.h"
 
 namespace drlnet::dpdk {

@@ -1,7 +1,5 @@
 #include "measure/calls.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -61,12 +59,10 @@ size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop&
     writer.flush();
   };
   if (interval_ns == 0) return run(loop, append);
-  uint64_t due = kernel_now_ns();
+  uint64_t due = now_ns();
   const auto sleep = [&] {
-    due = std::max(due + interval_ns, kernel_now_ns());
-    const timespec at{static_cast<time_t>(due / 1'000'000'000),
-                      static_cast<long>(due % 1'000'000'000)};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);  // a signal makes it shorter
+    due = std::max(due + interval_ns, now_ns());
+    sleep_until(due);
   };
   return run(loop, sleep, append);
 }

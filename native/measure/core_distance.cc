@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/world.h"
 
 namespace drlnet::measure {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/world.h"
 #include "session/client/connection.h"
 #include "session/flow.h"
 #include "wire/frame.h"
@@ -27,15 +27,11 @@ static_assert(sizeof(Range) == kHeaderBytes);
 
 // Until something may have come, or `until`.
 void wait(Transport& transport, Poll poll, uint64_t until) {
-  const uint64_t now = now_ns();
-  if (poll == Poll::busy || now >= until) return spin_pause();
+  if (poll == Poll::busy || now_ns() >= until) return spin_pause();
   const WaitPoint point = transport.arm();
   if (point.fd < 0) until = std::min(until, point.look_again_ns);
-  if (until <= now) return;
   pollfd fd{point.fd, POLLIN, 0};
-  const timespec timeout{static_cast<time_t>((until - now) / 1'000'000'000),
-                         static_cast<long>((until - now) % 1'000'000'000)};
-  ::ppoll(&fd, 1, &timeout, nullptr);
+  sleep_on({&fd, 1}, until);
 }
 
 void send_all(Transport& transport, std::span<const TxFrame> frames) {

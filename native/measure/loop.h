@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/clock.h"
+#include "base/world.h"
 
 namespace drlnet::measure {
 

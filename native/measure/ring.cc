@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/world.h"
 
 namespace drlnet::measure {
 namespace {

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/world.h"
 #include "transport/transport.h"
 
 namespace drlnet::measure {

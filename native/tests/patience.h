@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "base/clock.h"
+#include "base/world.h"
 
 namespace drlnet::test {
 

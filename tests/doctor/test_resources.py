@@ -113,7 +113,7 @@ def test_cores_within_the_quota_of_a_control_group(
 def test_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processor.platform, "machine", lambda: "x86_64")
     clocks = "sys/devices/system/clocksource/clocksource0"
-    assert f'"/{clocks}/current_clocksource"' in (NATIVE / "src/base/clock.cc").read_text()
+    assert f'"/{clocks}/current_clocksource"' in (NATIVE / "src/base/world.cc").read_text()
     good = {f"{clocks}/current_clocksource": "tsc\n"}
     assert processor.clock(machine(tmp_path / "good", good)).verdict == "pass"
     slow = {

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from system.command import server
 
-from drlnet import native
+from drlnet import Client, native
 
 CALLS = 3000
 PAYLOAD_BYTES = 200_000  # so long that what the loop takes beside a call is next to nothing
@@ -17,10 +17,10 @@ ATTEMPTS = 10
 
 def pinged(address: str) -> tuple[npt.NDArray[np.float64], native.HistogramReading]:
     """The same calls' latencies, raw and in order [CALLS], and in the client's histogram."""
-    client = native.Client(address, "pinger", 10.0, "block")
+    client = Client(address, name="pinger", poll="block")
     raw_ns = np.zeros(CALLS, np.uint64)
     for call in range(CALLS):
-        raw_ns[call] = round(client.ping_us(PAYLOAD_BYTES) * 1e3)
+        raw_ns[call] = round(client.ping(PAYLOAD_BYTES) * 1e3)
     latency = client.own_stats()["ping.latency"]
     client.report({})
     reported = client.stats()["client.pinger.ping.latency"]

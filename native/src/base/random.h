@@ -1,5 +1,5 @@
 // A small seeded generator: xoshiro256++ (Blackman and Vigna, 2019), seeded through splitmix64.
-// Not for secrets; those come from the kernel (see random_secret).
+// Not for secrets: see random_secret() in base/world.h.
 #pragma once
 
 #include <array>
@@ -55,8 +55,5 @@ class Random {
  private:
   std::array<uint64_t, 4> state_;
 };
-
-// 64 unpredictable bits from the kernel: tokens, connection numbers, boot identities.
-uint64_t random_secret();
 
 }  // namespace drlnet

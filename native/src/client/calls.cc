@@ -1,8 +1,8 @@
 // The client's calls, one after another as PROTOCOL.md lists them.
 #include <algorithm>
 
-#include "base/clock.h"
 #include "base/streaming_copy.h"
+#include "base/world.h"
 #include "client/client.h"
 #include "wire/codec.h"
 

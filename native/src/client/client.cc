@@ -1,11 +1,9 @@
 #include "client/client.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <chrono>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "spec/wait.h"
 
 namespace drlnet {
@@ -30,15 +28,10 @@ std::string remedy_of_silence(const std::string& address) {
   return "start it with `drlnet serve --listen " + address + "`, or correct the address";
 }
 
-void sleep_on(const WaitPoint& point, int other_fd, uint64_t until) {
-  const uint64_t now = now_ns();
+void sleep_at(const WaitPoint& point, int other_fd, uint64_t until) {
   if (point.fd < 0) until = std::min(until, point.look_again_ns);
-  if (until <= now) return;
   pollfd fds[2] = {{point.fd, POLLIN, 0}, {other_fd, POLLIN, 0}};
-  const uint64_t left = until - now;
-  const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
-                         static_cast<long>(left % 1'000'000'000)};
-  ::ppoll(fds, 2, &timeout, nullptr);  // a negative descriptor is passed over
+  sleep_on(fds, until);
 }
 
 }  // namespace
@@ -159,7 +152,7 @@ void Client::sleep(Lock& lock, uint64_t until, bool for_answer) {
   watching_ = true;
   watcher_waits_ = for_answer;
   lock.unlock();
-  sleep_on(point, wake_fd_.fd(), until);
+  sleep_at(point, wake_fd_.fd(), until);
   lock.lock();
   watching_ = false;
   if (woken_) wake_fd_.clear();

@@ -37,7 +37,7 @@ struct PriorityChanges {
   std::vector<float> priorities;
 };
 
-// Absolute, on base/clock.h's clock.
+// Absolute, on base/world.h's clock.
 using Deadline = uint64_t;
 Deadline deadline_in(uint64_t ns);
 

@@ -1,4 +1,4 @@
-// Batches drawn ahead of their use: `depth` requests are always under way, each into a buffer of
+// A stream of batches of one session: `depth` requests are always under way, each into a buffer of
 // the caller's. Threading: one thread; the client's background thread receives meanwhile.
 #pragma once
 
@@ -6,22 +6,18 @@
 #include <span>
 #include <vector>
 
-#include "client/client.h"
+#include "client/batch_stream.h"
 
 namespace drlnet {
 
-class SampleStream {
+class SampleStream final : public BatchStream {
  public:
   // buffers: depth + 1 of them, each of the layout's total bytes for `batch`. Their memory must
   // outlive us.
   SampleStream(Client& client, uint32_t table, uint32_t batch, std::vector<Destination> buffers);
-  ~SampleStream();
-  SampleStream(const SampleStream&) = delete;
-  SampleStream& operator=(const SampleStream&) = delete;
+  ~SampleStream() override;
 
-  // The index of the buffer that holds the next batch; it is ours again at the following call.
-  // A batch whose rows were overwritten before they had all come is passed over.
-  size_t next(Deadline deadline);
+  size_t next(Deadline deadline) override;
   uint64_t expired() const { return expired_; }
 
  private:

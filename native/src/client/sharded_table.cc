@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/streaming_copy.h"
+#include "base/world.h"
 #include "wire/codec.h"
 
 namespace drlnet {

@@ -16,6 +16,7 @@
 
 #include "base/random.h"
 #include "client/batch_layout.h"
+#include "client/batch_stream.h"
 #include "client/client.h"
 
 namespace drlnet {
@@ -86,17 +87,15 @@ class ShardedTable {
   std::deque<LateSample> late_;
 };
 
-// SampleStream over several shards.
-class ShardedStream {
+// A stream of batches of several shards.
+class ShardedStream final : public BatchStream {
  public:
   // The layout and the memory of the buffers outlive us.
   ShardedStream(ShardedTable& table, const BatchLayout& batch,
                 std::vector<std::span<std::byte>> buffers);
-  ~ShardedStream();
-  ShardedStream(const ShardedStream&) = delete;
-  ShardedStream& operator=(const ShardedStream&) = delete;
+  ~ShardedStream() override;
 
-  size_t next(Deadline deadline);
+  size_t next(Deadline deadline) override;
 
  private:
   ShardedTable& table_;

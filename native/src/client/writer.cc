@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/assert.h"
-#include "base/clock.h"
+#include "base/world.h"
 #include "wire/codec.h"
 
 namespace drlnet {
@@ -53,10 +53,10 @@ void StreamWriter::append(std::span<const std::byte* const> columns, std::span<c
   if (due()) send();
 }
 
-void StreamWriter::add_items(std::span<const int64_t> streams, std::span<const int64_t> steps,
-                             std::span<const float> priorities) {
+void check_items(size_t writer_streams, std::span<const int64_t> streams,
+                 std::span<const int64_t> steps, std::span<const float> priorities) {
   for (size_t i = 0; i < streams.size(); ++i) {
-    if (streams[i] < 0 || static_cast<size_t>(streams[i]) >= leases_.size() || steps[i] < 0) {
+    if (streams[i] < 0 || static_cast<size_t>(streams[i]) >= writer_streams || steps[i] < 0) {
       throw Error(Status::config, "item " + std::to_string(i) + " names no row of this writer",
                   "use the writer's stream indices and the steps that append() returned");
     }
@@ -66,6 +66,11 @@ void StreamWriter::add_items(std::span<const int64_t> streams, std::span<const i
                   "send finite priorities of 0 or more; no item of this call was added");
     }
   }
+}
+
+void StreamWriter::add_items(std::span<const int64_t> streams, std::span<const int64_t> steps,
+                             std::span<const float> priorities) {
+  check_items(leases_.size(), streams, steps, priorities);
   for (size_t i = 0; i < streams.size();) {
     const size_t end = i + make_room(0, static_cast<uint32_t>(streams.size() - i));
     for (; i < end; ++i) {

@@ -69,4 +69,8 @@ class StreamWriter {
   bool released_ = false;
 };
 
+// Throws Error(config, bad_priority) for items that a writer of so many streams cannot add.
+void check_items(size_t writer_streams, std::span<const int64_t> streams,
+                 std::span<const int64_t> steps, std::span<const float> priorities);
+
 }  // namespace drlnet

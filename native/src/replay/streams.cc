@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "base/random.h"
+#include "base/world.h"
 
 namespace drlnet {
 namespace {

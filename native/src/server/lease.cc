@@ -1,5 +1,5 @@
 // Leases of streams: lease, resume and release.
-#include "base/clock.h"
+#include "base/world.h"
 #include "server/reply.h"
 #include "server/server.h"
 

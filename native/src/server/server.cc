@@ -1,11 +1,10 @@
 #include "server/server.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "base/clock.h"
+#include "base/world.h"
 
 namespace drlnet {
 namespace {
@@ -20,7 +19,7 @@ uint64_t default_memory_bytes() {
 
 // Keys grow over restarts: the epoch counts minutes, and 16 bits of them take 45 days to come
 // round.
-uint16_t epoch_now() { return static_cast<uint16_t>(::time(nullptr) / 60); }
+uint16_t epoch_now() { return static_cast<uint16_t>(wall_s() / 60); }
 
 }  // namespace
 
@@ -144,11 +143,8 @@ void Server::wait() {
   }
   if (until <= now) return;
   ++waits_;
-  const uint64_t left = until - now;
-  const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
-                         static_cast<long>(left % 1'000'000'000)};
-  // The raw call: a signal (Ctrl-C) simply ends it, and the loop looks at requests_ again.
-  ::ppoll(poll_fds_.data(), count, &timeout, nullptr);
+  // A signal (Ctrl-C) simply ends it, and the loop looks at requests_ again.
+  sleep_on({poll_fds_.data(), count}, until);
 }
 
 Table& Server::table(std::string_view name) {

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/random.h"
+#include "base/world.h"
 #include "server/server.h"
 
 namespace drlnet {

@@ -1,23 +1,16 @@
 // What the server knows of itself and what its clients reported.
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <map>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "server/reply.h"
 #include "server/server.h"
 
 namespace drlnet {
 namespace {
-
-double cpu_seconds() {
-  timespec cpu;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-  return static_cast<double>(cpu.tv_sec) + static_cast<double>(cpu.tv_nsec) / 1e9;
-}
 
 uint64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
@@ -66,7 +59,7 @@ void Server::measure(Metrics& metrics) {
   metrics.set("server.version", version_);
   metrics.set("server.polls", polls_);
   metrics.set("server.waits", waits_);
-  metrics.set("server.cpu_s", cpu_seconds());
+  metrics.set("server.cpu_s", process_cpu_s());
   metrics.set("server.resident_bytes", resident_bytes());
   metrics.set("server.memory_bytes", memory_used_);
   metrics.set("server.params_version", params_ ? params_->version : uint64_t{0});

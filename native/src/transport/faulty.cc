@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/assert.h"
-#include "base/clock.h"
+#include "base/world.h"
 
 namespace drlnet {
 namespace {

@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "base/random.h"
 #include "base/streaming_copy.h"
+#include "base/world.h"
 
 namespace drlnet::test {
 namespace {

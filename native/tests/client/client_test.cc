@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "client/bench.h"
 
 namespace drlnet::test {

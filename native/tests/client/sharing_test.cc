@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "client/bench.h"
 
 namespace drlnet::test {

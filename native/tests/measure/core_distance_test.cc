@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/world.h"
 
 namespace drlnet::measure {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "transport/variants.h"
 
 namespace drlnet::test {

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "transport/variants.h"
 
 namespace drlnet::test {

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/world.h"
 #include "transport/variants.h"
 #include "transport/veth.h"
 

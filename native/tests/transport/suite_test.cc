@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "transport/variants.h"
 
 namespace drlnet::test {

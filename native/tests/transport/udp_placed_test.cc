@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/random.h"
+#include "base/world.h"
 #include "transport/variants.h"
 
 namespace drlnet::test {

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "transport/variants.h"
 
 namespace drlnet::test {

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/world.h"
 #include "transport/veth.h"
 
 #if defined(__SANITIZE_ADDRESS__)

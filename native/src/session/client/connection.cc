@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/clock.h"
-#include "base/random.h"
+#include "base/world.h"
 #include "wire/messages.h"
 
 namespace drlnet {

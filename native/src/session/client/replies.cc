@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/clock.h"
 #include "base/streaming_copy.h"
+#include "base/world.h"
 #include "session/client/connection.h"
 #include "wire/messages.h"
 

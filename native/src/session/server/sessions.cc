@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "session/flow.h"
 
 namespace drlnet {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/world.h"
 #include "session/server/sessions.h"
 
 namespace drlnet {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/random.h"
+#include "base/world.h"
 
 namespace drlnet::link {
 

@@ -1,26 +1,39 @@
-// Monotonic time. Every deadline and latency of the core is in these nanoseconds:
-// CLOCK_MONOTONIC's, read off the processor's time-stamp counter wherever the kernel keeps time by
-// it as well. The kernel's own reading waits for all that the processor has under way, 20 to 40 ns
-// in the middle of a request of a microsecond; the counter's does not.
+// The world that the core runs in: its clock, its secrets, and sleep. Nothing else in the core asks
+// the kernel for them, so that another world.cc can take this one's place when a program is linked:
+// there time passes and secrets come as a seed says.
+//
+// Every deadline and latency of the core is in nanoseconds of now_ns(): CLOCK_MONOTONIC's, read off
+// the processor's time-stamp counter wherever the kernel keeps time by it as well. The kernel's own
+// reading waits for all that the processor has under way, 20 to 40 ns in the middle of a request of
+// a microsecond; the counter's does not.
+// Threading: any thread.
 #pragma once
 
-#include <time.h>
+#include <poll.h>
 
 #include <cstdint>
+#include <span>
 
 namespace drlnet {
 
-inline uint64_t kernel_now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
-}
+uint64_t kernel_now_ns();  // the kernel's own reading
+uint64_t wall_s();         // since 1970
+double process_cpu_s();    // of all threads of this process
+
+// 64 unpredictable bits: tokens, connection numbers, boot identities.
+uint64_t random_secret();
+
+// Sleeps until a descriptor has what it is polled for, or until then; a signal ends it, too. Passes
+// over negative descriptors.
+void sleep_on(std::span<pollfd> descriptors, uint64_t until_ns);
+inline void sleep_until(uint64_t until_ns) { sleep_on({}, until_ns); }
 
 #if defined(__x86_64__)
 
 // The counter, set by the kernel's clock every 10 ms or so: neither a correction of that clock nor
 // a suspended machine leads it astray. Never goes back within a thread; threads differ by some tens
-// of nanoseconds. Threading: one for each thread.
+// of nanoseconds. A world whose set() leaves `fresh_ticks_` at 0 gives every reading itself.
+// Threading: one for each thread.
 class TickClock {
  public:
   uint64_t now_ns() {
@@ -50,7 +63,7 @@ inline uint64_t now_ns() { return tick_clock.now_ns(); }
 
 #else
 
-inline uint64_t now_ns() { return kernel_now_ns(); }
+uint64_t now_ns();
 
 #endif
 

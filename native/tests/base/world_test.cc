@@ -1,4 +1,4 @@
-#include "base/clock.h"
+#include "base/world.h"
 
 #include <doctest/doctest.h>
 

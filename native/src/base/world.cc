@@ -1,13 +1,47 @@
-#include "base/clock.h"
+#include "base/world.h"
 
-#if defined(__x86_64__)
+#include <sys/random.h>
+#include <time.h>
 
 #include <algorithm>
 #include <fstream>
 #include <optional>
 #include <string>
 
+#include "base/assert.h"
+
 namespace drlnet {
+namespace {
+
+uint64_t read_ns(clockid_t clock) {
+  timespec t;
+  clock_gettime(clock, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
+}
+
+}  // namespace
+
+uint64_t kernel_now_ns() { return read_ns(CLOCK_MONOTONIC); }
+uint64_t wall_s() { return read_ns(CLOCK_REALTIME) / 1'000'000'000; }
+double process_cpu_s() { return static_cast<double>(read_ns(CLOCK_PROCESS_CPUTIME_ID)) / 1e9; }
+
+uint64_t random_secret() {
+  uint64_t value = 0;
+  DRLNET_ASSERT(getrandom(&value, sizeof value, 0) == sizeof value);
+  return value;
+}
+
+void sleep_on(std::span<pollfd> descriptors, uint64_t until_ns) {
+  const uint64_t now = now_ns();
+  if (until_ns <= now) return;
+  const uint64_t left = until_ns - now;
+  const timespec timeout{static_cast<time_t>(left / 1'000'000'000),
+                         static_cast<long>(left % 1'000'000'000)};
+  ::ppoll(descriptors.data(), descriptors.size(), &timeout, nullptr);
+}
+
+#if defined(__x86_64__)
+
 namespace {
 
 constexpr uint64_t kFreshNs = 10'000'000;
@@ -63,6 +97,10 @@ uint64_t TickClock::promised(uint64_t kernel_ns) {
   return std::max(kernel_ns, ns_ + (fresh_ticks_ * ns_per_tick_ >> kShift));
 }
 
-}  // namespace drlnet
+#else
+
+uint64_t now_ns() { return kernel_now_ns(); }
 
 #endif
+
+}  // namespace drlnet

@@ -1,0 +1,82 @@
+// A client of a replay server: a session with it or, where it has several shards, with each.
+//
+// Every shard holds its part of each table. A stream belongs to one shard: its ordinal, modulo
+// their number, says which. A writer's streams are shared out evenly, so that few of them fill the
+// whole table. Params, pings and what a client reports of itself go to the first shard.
+// Threading: as Client; a writer or a stream of batches belongs to one thread.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "client/batch_layout.h"
+#include "client/batch_stream.h"
+#include "client/client.h"
+#include "client/sharded_table.h"
+#include "client/sharded_writer.h"
+
+namespace drlnet {
+
+class ShardedClient {
+ public:
+  // options.address: where the first shard listens. interrupt, run_server: as Client's; with
+  // run_server the session is with that one server alone.
+  // Throws as Client does, and where another server, or none, is in a shard's place.
+  explicit ShardedClient(const ClientOptions& options, const std::function<void()>& interrupt = {},
+                         const std::function<bool()>& run_server = {});
+  ShardedClient(const ShardedClient&) = delete;
+  ShardedClient& operator=(const ShardedClient&) = delete;
+
+  uint32_t shards() const { return static_cast<uint32_t>(sessions_.size()); }
+  // Returns the table's number in the other calls.
+  uint32_t open_table(const TableSpec& spec);
+  // Leases `streams` of them or, where `held` has any, resumes those instead.
+  std::unique_ptr<ShardedWriter> writer(uint32_t table, const TableSpec& spec, uint32_t streams,
+                                        const std::vector<Lease>& held, WriterOptions options);
+  // memory: as long as the layout says and, with several shards, 8 bytes for each one's head.
+  void sample(uint32_t table, const BatchLayout& batch, std::span<std::byte> memory,
+              Deadline deadline);
+  // The layout and the buffers' memory outlive the stream.
+  std::unique_ptr<BatchStream> stream(uint32_t table, const BatchLayout& batch,
+                                      std::vector<std::span<std::byte>> buffers);
+  UpdateResult update_priorities(uint32_t table, std::span<const uint64_t> keys,
+                                 std::span<const float> priorities);
+  void update_priorities_async(uint32_t table, std::span<const uint64_t> keys,
+                               std::span<const float> priorities);
+  // Client's. They throw Error(config) where there are several shards.
+  void read_items(uint32_t table, const BatchLayout& batch, std::span<const uint64_t> keys,
+                  std::span<std::byte> memory, Deadline deadline);
+  bool new_priorities(uint32_t table, PriorityChanges& changes);
+
+  void set_timeout(uint64_t timeout_ns);
+  uint64_t ping_ns(std::span<const std::byte> payload) { return first().ping_ns(payload); }
+  uint64_t publish(std::span<const std::byte> params) { return first().publish(params); }
+  uint64_t fetch(uint64_t newer_than, std::vector<std::byte>& bytes) {
+    return first().fetch(newer_than, bytes);
+  }
+  void report(const Metrics& metrics);
+  // A reading of each shard; of each session.
+  std::vector<Metrics> stats();
+  std::vector<Metrics> own_metrics();
+
+ private:
+  struct Table {
+    std::unique_ptr<ShardedTable> table;
+    uint32_t turn;  // the shard that gets the next stream, modulo their number
+  };
+  Client& first() { return *sessions_.front(); }
+  bool alone() const { return sessions_.size() == 1; }
+  ShardedTable& table(uint32_t number);
+  std::vector<uint32_t> homes(uint32_t table, uint32_t streams);
+  void refuse_shards(const char* call) const;
+
+  std::vector<std::unique_ptr<Client>> sessions_;
+  std::mutex mutex_;          // of what follows
+  std::deque<Table> tables_;  // with several shards; their addresses stay
+};
+
+}  // namespace drlnet
