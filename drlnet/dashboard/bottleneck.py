@@ -306,7 +306,7 @@ RULES: tuple[Rule, ...] = (
             f"actors are held {percent(f.held(f.actors, 'inserts_limit'))} by the limiter: the "
             f"learner has been silent for {clock(_silent(f)[0].peer('silent_s'))}"
         ),
-        "see whether the learner still runs; without it actors wait until their deadline",
+        "see whether the learner still runs; actors wait for it",
     ),
     Rule(
         "learner_slow",
