@@ -149,7 +149,7 @@ class Batch:
             self.items_created,
             self.items_drawn,
             self.priority_mass,
-        ) = memory.layout.settle(memory.bytes)
+        ) = memory.layout.align_views(memory.bytes)
         self._head: int | NDArray[np.uint64] = head if memory.heads is None else memory.heads
         self.views = memory.views
         self.keys = memory.keys

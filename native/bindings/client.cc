@@ -172,12 +172,12 @@ void bind_layout(nb::module_& module) {
                    })
       // Returns what the reply's header says:
       // (item_count, head, env_steps, items_created, items_drawn, priority_mass)
-      .def("settle", [](const BatchLayout& layout, nb::handle batch) {
+      .def("align_views", [](const BatchLayout& layout, nb::handle batch) {
         const Memory memory = batch_memory(batch);
         SampleHeader header;
         {
           nb::gil_scoped_release release;
-          layout.settle(bytes_of(memory));
+          layout.align_views(bytes_of(memory));
           std::memcpy(&header, bytes_of(memory).data(), sizeof header);
         }
         return nb::make_tuple(header.item_count, header.head, header.env_steps,

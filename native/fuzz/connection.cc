@@ -38,7 +38,7 @@ void welcome(Transport& server, Connection& client, Endpoint& client_endpoint) {
     header.length = sizeof answer;
     header.credit = 1 << 20;
     Bytes bytes;
-    Writer writer(bytes);
+    ByteWriter writer(bytes);
     writer.put(header);
     writer.put(answer);
     bytes.resize(frame.data.size());

@@ -15,7 +15,7 @@ TableSpec small_table() {
 
 Bytes append_body(uint32_t ordinal, uint64_t first_step, uint32_t rows) {
   Bytes body;
-  Writer writer(body);
+  ByteWriter writer(body);
   writer.put(AppendHeader{0, 1, rows, rows});
   writer.put(AppendSegment{ordinal, 1, 0, first_step, rows, 0});
   for (uint32_t i = 0; i < rows; ++i) {
@@ -56,7 +56,7 @@ Bytes hello_frame(uint64_t client) {
   hello.client = client;
   hello.nonce = client;
   Bytes frame;
-  Writer writer(frame);
+  ByteWriter writer(frame);
   writer.put(header);
   writer.put(hello);
   frame.resize(kMinFrameBytes);
@@ -73,7 +73,7 @@ Bytes request_frame(Operation operation, uint64_t request, std::span<const std::
   header.total_bytes = header.length = static_cast<uint32_t>(body.size());
   header.credit = 4096;
   Bytes frame;
-  Writer writer(frame);
+  ByteWriter writer(frame);
   writer.put(header);
   writer.raw(body);
   return frame;
@@ -88,19 +88,19 @@ Bytes pull_frame(Lane lane, uint64_t request, uint32_t offset, uint32_t length) 
   header.offset = offset;
   header.length = length;
   Bytes frame;
-  Writer(frame).put(header);
+  ByteWriter(frame).put(header);
   return frame;
 }
 
 void add_frame(Bytes& input, std::span<const std::byte> frame, uint8_t fix) {
-  Writer writer(input);
+  ByteWriter writer(input);
   writer.put(static_cast<uint16_t>(frame.size()));
   writer.put(fix);
   writer.raw(frame);
 }
 
 Bytes take_frame(std::span<const std::byte>& input, uint32_t connection) {
-  Reader reader(input);
+  ByteReader reader(input);
   const auto length = reader.get<uint16_t>();
   const auto fix = reader.get<uint8_t>();
   input = input.subspan(std::min<size_t>(3, input.size()));

@@ -11,7 +11,7 @@ namespace {
 
 Bytes body_of(auto... fields) {
   Bytes body;
-  Writer writer(body);
+  ByteWriter writer(body);
   (writer.put(fields), ...);
   return body;
 }
@@ -79,7 +79,7 @@ void listen_to(Transport& transport, std::vector<Lease>& leases) {
       continue;
     }
     leases.clear();
-    Reader reader(frame_payload(frame.data));
+    ByteReader reader(frame_payload(frame.data));
     for (uint32_t i = 0; i < header.length / sizeof(Lease); ++i) {
       leases.push_back(reader.get<Lease>());
     }

@@ -52,7 +52,7 @@ class Link {
   }
 
   void run(std::span<const std::byte> input) {
-    Reader reader(input);
+    ByteReader reader(input);
     for (auto step = reader.get<uint8_t>(); reader.ok(); step = reader.get<uint8_t>()) {
       one(static_cast<Step>(step % static_cast<uint8_t>(Step::count)), reader);
     }
@@ -78,7 +78,7 @@ class Link {
   }
 
  private:
-  void one(Step step, Reader& reader) {
+  void one(Step step, ByteReader& reader) {
     switch (step) {
       case Step::receive:
         receive();
@@ -190,7 +190,7 @@ class Link {
 
   // Another place, size and position of a ring, in a message of the driver's; out of the memory,
   // even: that is looked at here.
-  void agree(Reader& reader) {
+  void agree(ByteReader& reader) {
     VhostLibrary::Ring& ring = vhost_library().rings[reader.get<uint8_t>() % kRings];
     const auto at = reader.get<int16_t>(), event = reader.get<int16_t>();
     const auto size = reader.get<uint16_t>(), position = reader.get<uint16_t>();
@@ -212,7 +212,7 @@ class Link {
   }
 
   // Other addresses of the regions, and no more of them than there is.
-  void remap(Reader& reader) {
+  void remap(ByteReader& reader) {
     const auto index = reader.get<uint8_t>() % memory_.size();
     const auto address = reader.get<uint64_t>(), bytes = reader.get<uint64_t>();
     in_message([&] {

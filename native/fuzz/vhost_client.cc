@@ -7,7 +7,7 @@ namespace {
 
 using link::PackedRing;
 
-void add_post(Writer& writer, Ring ring, uint64_t address, uint32_t bytes) {
+void add_post(ByteWriter& writer, Ring ring, uint64_t address, uint32_t bytes) {
   writer.put(Step::post);
   writer.put(ring);
   writer.put(address);
@@ -15,7 +15,7 @@ void add_post(Writer& writer, Ring ring, uint64_t address, uint32_t bytes) {
   writer.put(uint16_t{0});
   writer.put(uint16_t{0});
 }
-void add_frame(Writer& writer, uint16_t at, size_t payload_bytes) {
+void add_frame(ByteWriter& writer, uint16_t at, size_t payload_bytes) {
   const Bytes frame = vhost_frame(payload_bytes);
   writer.put(Step::write);
   writer.put(uint8_t{1});
@@ -25,23 +25,23 @@ void add_frame(Writer& writer, uint16_t at, size_t payload_bytes) {
   add_post(writer, kFromDriver, kAddress + kApart + at, static_cast<uint32_t>(frame.size()));
   writer.put(Step::receive);
 }
-void add_send(Writer& writer, uint8_t count, uint16_t bytes, bool lent) {
+void add_send(ByteWriter& writer, uint8_t count, uint16_t bytes, bool lent) {
   writer.put(Step::send);
   writer.put(count);
   writer.put(bytes);
   writer.put(lent);
 }
-void add_place(Writer& writer, uint16_t bytes, bool lent) {
+void add_place(ByteWriter& writer, uint16_t bytes, bool lent) {
   writer.put(Step::place);
   writer.put(bytes);
   writer.put(lent);
 }
-void add_notice(Writer& writer, Notice notice, uint8_t argument) {
+void add_notice(ByteWriter& writer, Notice notice, uint8_t argument) {
   writer.put(Step::notice);
   writer.put(notice);
   writer.put(argument);
 }
-void add_agree(Writer& writer, Ring ring, int16_t at, int16_t event, uint16_t size,
+void add_agree(ByteWriter& writer, Ring ring, int16_t at, int16_t event, uint16_t size,
                uint16_t position) {
   writer.put(Step::agree);
   writer.put(ring);
@@ -53,7 +53,7 @@ void add_agree(Writer& writer, Ring ring, int16_t at, int16_t event, uint16_t si
 
 Bytes frames_in() {
   Bytes input;
-  Writer writer(input);
+  ByteWriter writer(input);
   for (const uint16_t bytes : {1, 64, 1232, 8968}) add_frame(writer, 0, bytes);
   // Many at once, the last of them not there.
   for (int i = 0; i < 40; ++i) add_post(writer, kFromDriver, kAddress + kApart, 200);
@@ -64,7 +64,7 @@ Bytes frames_in() {
 
 Bytes frames_out() {
   Bytes input;
-  Writer writer(input);
+  ByteWriter writer(input);
   for (int i = 0; i < 6; ++i) add_post(writer, kToDriver, kAddress + kApart, kBufferBytes);
   add_send(writer, 2, 300, false);
   add_send(writer, 2, 8968, true);
@@ -79,7 +79,7 @@ Bytes frames_out() {
 // The buffers are the rings themselves.
 Bytes rings_in_buffers() {
   Bytes input;
-  Writer writer(input);
+  ByteWriter writer(input);
   for (int i = 0; i < 4; ++i) add_post(writer, kToDriver, kAddress, kControlBytes);
   add_send(writer, 4, 900, false);
   add_place(writer, 500, true);
@@ -89,7 +89,7 @@ Bytes rings_in_buffers() {
 
 Bytes other_layouts() {
   Bytes input;
-  Writer writer(input);
+  ByteWriter writer(input);
   add_frame(writer, 0, 64);
   add_agree(writer, kFromDriver, kRingBytes, kEvents, kDescriptors, PackedRing::kTurn | 1);
   add_frame(writer, 100, 64);

@@ -100,7 +100,7 @@ size_t streamed_samples(Client& client, uint32_t table, uint32_t batch,
   const auto ask = [&](std::span<std::byte> destination) {
     ahead.push_back(client.start(
         Operation::sample, deadline_in(kSampleTimeoutNs),
-        [&](auto& body) { Writer(body).put(SampleRequest{table, batch}); }, destination));
+        [&](auto& body) { ByteWriter(body).put(SampleRequest{table, batch}); }, destination));
   };
   const auto take = [&] {
     const CallId id = ahead.front();

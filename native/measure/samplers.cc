@@ -45,7 +45,7 @@ size_t LiveSampler::updates(uint32_t batch, const Loop& loop) {
   };
   return run(loop, choose, [&] {
     sampler_->update(slots_, of_slots_);
-    sampler_->settle(random_);
+    sampler_->work_ahead(random_);
   });
 }
 

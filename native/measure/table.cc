@@ -71,7 +71,7 @@ size_t FullTable::samples(uint32_t batch, const Loop& loop) {
       const bool whole =
           slot_.source->gather(offset, std::span(reply_).subspan(offset, bytes), loans);
       DRLNET_ASSERT(whole);
-      loans.settle();
+      loans.copy_out();
     }
   });
 }

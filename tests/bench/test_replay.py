@@ -93,7 +93,7 @@ def test_our_rows_are_the_transitions_that_were_inserted(shape: Shape) -> None:
         for block in given:
             memory.insert(block)
         memory.insert(first_of(given[0]))
-        memory.settle()
+        memory.wait_for_inserts()
         keys, weights, rows = memory.sample(64)
         assert len(keys) == len(weights) == 64
         assert rows["obs"].shape == rows["next_obs"].shape == (64, *shape.stacked.shape)
@@ -124,7 +124,7 @@ def test_redis_holds_the_transitions_that_its_clients_insert() -> None:
             door.insert(block)
         door.close()
         memory.insert(given[-1])
-        memory.settle()
+        memory.wait_for_inserts()
         slots, weights, rows = memory.sample(500)
         for name in given[0]:
             inserted = np.concatenate([block[name] for block in given])

@@ -56,7 +56,7 @@ class _Inserting:
             ray.get(finished)
         self._under_way.append(self._actor.insert.remote(block))
 
-    def settle(self) -> None:
+    def wait_for_inserts(self) -> None:
         ray.get(self._under_way)
         self._under_way = []
 
@@ -83,8 +83,8 @@ class Ray(Memory):
     def insert(self, block: Block) -> None:
         self._inserting.insert(block)
 
-    def settle(self) -> None:
-        self._inserting.settle()
+    def wait_for_inserts(self) -> None:
+        self._inserting.wait_for_inserts()
 
     def sample(self, batch: int) -> Drawn:
         rows = ray.get(self._actor.sample.remote(batch))

@@ -59,7 +59,7 @@ class Rows:
     def head(self) -> int:
         return int(self._redis.get(_HEAD) or 0)
 
-    def settle(self) -> None:
+    def wait_for_inserts(self) -> None:
         """Each insertion is answered before it returns."""
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class Redis(Memory):
     def insert(self, block: Block) -> None:
         self._rows.insert(block)
 
-    def settle(self) -> None:
+    def wait_for_inserts(self) -> None:
         self._see(self._rows.head())
 
     def _see(self, head: int) -> None:

@@ -62,7 +62,7 @@ class _Inserting:
             self._writer.create_item(_TABLE, priority=1.0, trajectory=trajectory)
         self._writer.flush(block_until_num_items=BY)
 
-    def settle(self) -> None:
+    def wait_for_inserts(self) -> None:
         self._writer.flush()
 
     def close(self) -> None:
@@ -85,8 +85,8 @@ class Reverb(Memory):
     def insert(self, block: Block) -> None:
         self._inserting.insert(block)
 
-    def settle(self) -> None:
-        self._inserting.settle()
+    def wait_for_inserts(self) -> None:
+        self._inserting.wait_for_inserts()
 
     def sample(self, batch: int) -> Drawn:
         if batch not in self._batches:

@@ -86,7 +86,7 @@ class Learner:
         """The calls, the last with the time until all that they inserted is stored."""
         count = timed_calls(prepare, call, latencies_ns, budget_s)
         before = time.perf_counter_ns()
-        self.memory.settle()
+        self.memory.wait_for_inserts()
         if count and call == self.memory.insert:
             latencies_ns[count - 1] += np.uint64(time.perf_counter_ns() - before)
         return count
@@ -157,5 +157,5 @@ class Client:
         """Stores what is under way and closes the door behind it."""
         inserter, self._inserter = self._inserter, None
         if inserter is not None:
-            inserter.settle()
+            inserter.wait_for_inserts()
             inserter.close()

@@ -36,7 +36,7 @@ class Inserter(Protocol):
     def insert(self, block: Block) -> None:
         """Inserts k transitions; may still be on their way when it returns."""
 
-    def settle(self) -> None:
+    def wait_for_inserts(self) -> None:
         """Waits until all that was inserted is stored."""
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class Memory(ABC):
     def update(self, keys: Any, priorities: NDArray[np.float32]) -> None:
         """New priorities [k], raw, of drawn keys [k]. Returns when others would see them."""
 
-    def settle(self) -> None:
+    def wait_for_inserts(self) -> None:
         """As Inserter's."""
         return
 
@@ -79,7 +79,7 @@ class Memory(ABC):
         """Fills it to its capacity. Not timed."""
         for _ in range(-(-capacity // BY)):
             self.insert(next(blocks))
-        self.settle()
+        self.wait_for_inserts()
 
     def cycle(self, batch: int, priorities: NDArray[np.float32]) -> None:
         """What a learner does in each step, without what it does itself."""
@@ -177,7 +177,7 @@ class _Sender:
     def insert(self, block: Block) -> None:
         self._connection.send(block)
 
-    def settle(self) -> None:
+    def wait_for_inserts(self) -> None:
         """The learner takes what is left when it lets go."""
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class _Appender:
         if self._begins:  # the row in which the episode ends is nobody's beginning
             self.writer.append(columns, self._no, self._yes)
 
-    def settle(self) -> None:
+    def wait_for_inserts(self) -> None:
         self.writer.flush()
 
     def close(self) -> None:
@@ -80,8 +80,8 @@ class _Visitor:
     def insert(self, block: Block) -> None:
         self._appender.insert(block)
 
-    def settle(self) -> None:
-        self._appender.settle()
+    def wait_for_inserts(self) -> None:
+        self._appender.wait_for_inserts()
 
     def close(self) -> None:
         self._appender.close()
@@ -121,9 +121,9 @@ class Ours(Memory):
     def insert(self, block: Block) -> None:
         self._appenders[len(block["action"])].insert(block)
 
-    def settle(self) -> None:
+    def wait_for_inserts(self) -> None:
         for appender in self._appenders.values():
-            appender.settle()
+            appender.wait_for_inserts()
 
     def fill(self, blocks: Iterator[Block], capacity: int) -> None:
         # Rows that begin no item take places, too: once around the ring.

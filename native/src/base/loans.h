@@ -36,8 +36,8 @@ class Loans {
   bool empty() const { return count_ == 0; }
   void clear() { count_ = 0; }
 
-  // Copies what was lent to its places. Loans that stand may be settled more than once.
-  void settle() const {
+  // Copies what was lent to its places. Loans that stand may be copied out more than once.
+  void copy_out() const {
     for (const Loan& loan : all()) std::memcpy(loan.place, loan.from, loan.bytes);
   }
 

@@ -67,7 +67,7 @@ void BatchLayout::add_part(std::span<std::byte> memory, uint32_t first, uint32_t
   }
 }
 
-void BatchLayout::settle(std::span<std::byte> memory) const {
+void BatchLayout::align_views(std::span<std::byte> memory) const {
   DRLNET_ASSERT(memory.size() >= memory_bytes_);
   const std::byte* lengths = memory.data() + reply_.lengths(n_);
   for (const Apart& apart : apart_) {

@@ -33,7 +33,7 @@ class BatchLayout {
   // items [first, first + rows) of the batch.
   void add_part(std::span<std::byte> memory, uint32_t first, uint32_t rows, Places& places) const;
   // After the reply has come: puts the rows of items that end early where their views show them.
-  void settle(std::span<std::byte> memory) const;
+  void align_views(std::span<std::byte> memory) const;
 
  private:
   // The rows of end-aligned views in a window that others share, which they have to themselves.

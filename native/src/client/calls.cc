@@ -11,7 +11,7 @@ namespace {
 
 template <typename Record>
 Record read(std::span<const std::byte> reply) {
-  Reader reader(reply);
+  ByteReader reader(reply);
   const auto record = reader.get<Record>();
   if (!reader.ok()) {
     throw Error(Status::protocol, "a reply is too short", "install the same drlnet on both sides");
@@ -29,7 +29,7 @@ std::vector<Lease> read_leases(std::span<const std::byte> reply) {
 constexpr size_t kNames = (kMaxRequestBytes - sizeof(StreamRequest)) / sizeof(StreamName);
 
 void fill_names(std::vector<std::byte>& body, uint32_t table, std::span<const StreamName> names) {
-  Writer writer(body);
+  ByteWriter writer(body);
   writer.put(StreamRequest{table, static_cast<uint32_t>(names.size())});
   writer.raw(std::as_bytes(names));
 }
@@ -39,7 +39,7 @@ constexpr size_t kUpdateKeys = (kMaxRequestBytes - sizeof(UpdateHeader)) / 12 / 
 
 void fill_update(std::vector<std::byte>& body, uint32_t table, std::span<const uint64_t> keys,
                  std::span<const float> priorities) {
-  Writer writer(body);
+  ByteWriter writer(body);
   writer.put(UpdateHeader{table, static_cast<uint32_t>(keys.size())});
   writer.raw(std::as_bytes(keys));
   writer.raw(std::as_bytes(priorities));
@@ -64,7 +64,7 @@ void check_update(std::span<const uint64_t> keys, std::span<const float> priorit
 }
 
 void Client::ping(std::span<const std::byte> payload) {
-  call(Operation::ping, [&](auto& body) { Writer(body).raw(payload); }, [](auto) {});
+  call(Operation::ping, [&](auto& body) { ByteWriter(body).raw(payload); }, [](auto) {});
 }
 
 uint64_t Client::ping_ns(std::span<const std::byte> payload) {
@@ -85,7 +85,7 @@ OpenTableReply Client::open(const TableSpec& spec) {
 std::vector<Lease> Client::lease(uint32_t table, uint32_t count) {
   std::vector<Lease> leases;
   call(
-      Operation::lease, [&](auto& body) { Writer(body).put(LeaseRequest{table, count}); },
+      Operation::lease, [&](auto& body) { ByteWriter(body).put(LeaseRequest{table, count}); },
       [&](auto reply) { leases = read_leases(reply); });
   return leases;
 }
@@ -116,7 +116,8 @@ void Client::sample(uint32_t table, uint32_t batch, const Destination& destinati
       late ? *late
            : start(
                  lock, now_ns(), Operation::sample, deadline,
-                 [&](auto& body) { Writer(body).put(SampleRequest{table, batch}); }, destination);
+                 [&](auto& body) { ByteWriter(body).put(SampleRequest{table, batch}); },
+                 destination);
   try {
     wait(lock, id, deadline);
   } catch (...) {
@@ -153,7 +154,7 @@ void Client::read_items(uint32_t table, std::span<const uint64_t> keys,
   const CallId id = start(
       lock, now_ns(), Operation::read_items, deadline,
       [&](auto& body) {
-        Writer writer(body);
+        ByteWriter writer(body);
         writer.put(ReadHeader{table, static_cast<uint32_t>(keys.size())});
         writer.raw(std::as_bytes(keys));
       },
@@ -233,9 +234,9 @@ bool Client::new_priorities(uint32_t table, PriorityChanges& changes) {
   bool more = false;
   call(
       Operation::new_priorities,
-      [&](auto& body) { Writer(body).put(ChangesRequest{table, kMaxChanges, changes.next}); },
+      [&](auto& body) { ByteWriter(body).put(ChangesRequest{table, kMaxChanges, changes.next}); },
       [&](auto reply) {
-        Reader reader(reply);
+        ByteReader reader(reply);
         const auto header = reader.get<ChangesHeader>();
         const auto keys = reader.records<uint64_t>(header.count);
         const auto priorities = reader.records<float>(header.count);
@@ -262,7 +263,7 @@ uint64_t Client::publish(std::span<const std::byte> params) {
     call(
         Operation::publish,
         [&](auto& body) {
-          Writer writer(body);
+          ByteWriter writer(body);
           writer.put(PublishHeader{params.size(), at});
           writer.raw(params.subspan(at, n));
         },
@@ -275,7 +276,7 @@ uint64_t Client::publish(std::span<const std::byte> params) {
 uint64_t Client::fetch(uint64_t newer_than, std::vector<std::byte>& bytes) {
   uint64_t version = 0;
   call(
-      Operation::fetch, [&](auto& body) { Writer(body).put(FetchRequest{newer_than}); },
+      Operation::fetch, [&](auto& body) { ByteWriter(body).put(FetchRequest{newer_than}); },
       [&](auto reply) {
         const auto head = read<FetchReply>(reply);
         if (head.version <= newer_than) return;
@@ -310,7 +311,7 @@ void Client::report(const Metrics& metrics) {
     encoded.clear();
     encode(metrics, encoded);
   }
-  call(Operation::report, [&](auto& body) { Writer(body).raw(encoded); }, [](auto) {});
+  call(Operation::report, [&](auto& body) { ByteWriter(body).raw(encoded); }, [](auto) {});
 }
 
 Metrics Client::own_metrics() {

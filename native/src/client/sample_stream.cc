@@ -20,7 +20,7 @@ SampleStream::~SampleStream() {
 void SampleStream::ask(size_t buffer, Deadline deadline) {
   const CallId id = client_.start(
       Operation::sample, deadline,
-      [&](auto& body) { Writer(body).put(SampleRequest{table_, batch_}); }, buffers_[buffer]);
+      [&](auto& body) { ByteWriter(body).put(SampleRequest{table_, batch_}); }, buffers_[buffer]);
   ahead_.push_back({id, buffer});
 }
 

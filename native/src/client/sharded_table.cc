@@ -75,7 +75,7 @@ void ShardedTable::ask(SplitSample& split, const BatchLayout& batch, std::span<s
       place(part, batch, memory);
       part.call = shards_[shard]->start(
           Operation::sample, deadline,
-          [&](auto& body) { Writer(body).put(SampleRequest{numbers_[shard], part.rows}); },
+          [&](auto& body) { ByteWriter(body).put(SampleRequest{numbers_[shard], part.rows}); },
           part.places);
     }
   } catch (...) {

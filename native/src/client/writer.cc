@@ -116,7 +116,7 @@ void StreamWriter::fill(std::vector<std::byte>& body) {
   uint32_t segments = 0;
   for (const uint32_t count : counts_) segments += count > 0;
   body.reserve(append_bytes(column_bytes_, segments, rows, static_cast<uint32_t>(items_.size())));
-  drlnet::Writer writer(body);
+  ByteWriter writer(body);
   writer.put(AppendHeader{table_, segments, rows, static_cast<uint32_t>(items_.size())});
   for (size_t stream = 0; stream < leases_.size(); ++stream) {
     const uint32_t count = counts_[stream + 1];
@@ -170,7 +170,7 @@ void StreamWriter::look_at_replies(bool all) {
 }
 
 void StreamWriter::check_reply(Status status, std::span<const std::byte> reply) {
-  Reader reader(reply);
+  ByteReader reader(reply);
   const auto result = reader.get<AppendResult>();
   rows_stored_ += result.rows_stored;
   items_created_ += result.items_created;

@@ -8,8 +8,6 @@
 namespace drlnet {
 namespace {
 
-constexpr uint32_t kMostTraced = 16;  // rows of an item
-
 TableSpec checked(TableSpec spec) {
   check(spec);
   return spec;
@@ -19,23 +17,20 @@ TableSpec checked(TableSpec spec) {
 
 Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<LogicalTable> logical)
     : spec_(checked(std::move(spec))),
-      layout_(spec_),
-      back_(spec_.item.back()),
-      horizon_(spec_.item.horizon()),
-      stop_(spec_.item.boundary == Boundary::stop),
-      traced_(back_ + 1 + horizon_ <= kMostTraced),
+      reach_(spec_.item),
       key_base_(uint64_t{shard} << kKeyShardShift | uint64_t{epoch} << kKeyNumberBits),
       ring_(spec_),
+      gather_(spec_, ring_, key_base_),
       streams_(static_cast<uint32_t>(spec_.capacity / (2 * uint64_t{spec_.item.window()})),
-               [this](Stream& stream) { settle_stream(stream, 0, true); }),
+               [this](Stream& stream) { complete_items(stream, 0, true); }),
       limiter_(spec_.limiter),
       logical_(std::move(logical)),
       sampler_(make_sampler(spec_.sampler, ring_.size())),
       drawable_(ring_.size()),
       random_(spec_.seed) {
   // What draw() or, where items are one row, gather() reads of each slot.
-  const RingColumn& column = ring_.column(layout_.windows().front().column);
-  if (back_ + horizon_ == 0) {
+  const RingColumn& column = ring_.column(layout().windows().front().column);
+  if (reach_.back + reach_.horizon == 0) {
     sampler_->fetch_along(column.at(0), column.stride);
   } else {
     sampler_->fetch_along(reinterpret_cast<const std::byte*>(&ring_.row(0)), ring_.record_bytes());
@@ -114,7 +109,7 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   drawn.probabilities.resize(batch);
   drawn.lengths.assign(batch, 0);
   if (batch == 0) return;
-  const std::span<uint32_t> slots = begin_trace(drawn);
+  const std::span<uint32_t> slots = gather_.begin(drawn);
   if (is_queue()) {
     draw_from_queue(slots, drawn.probabilities);
   } else {
@@ -128,7 +123,7 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
     drawn.keys[i] = next_key - age;
   }
   drawn.oldest = ring_.head() - oldest;
-  trace(drawn);
+  gather_.trace(drawn);
   seen_ = {skew_of(drawn), drawn.keys[0] - key_base_};
 }
 
@@ -153,12 +148,12 @@ double Table::skew_of(const DrawnBatch& drawn) {
          static_cast<double>(drawn.header.item_count);
 }
 
-bool Table::settle(uint64_t now) {
+bool Table::work_ahead(uint64_t now) {
   if (const auto seen = std::exchange(seen_, std::nullopt)) {
     skew_.add(seen->skew);
     freshness_.drawn(seen->number, ring_.head(), now);
   }
-  return sampler_->settle(random_);
+  return sampler_->work_ahead(random_);
 }
 
 void Table::read_metrics(const std::string& prefix, Metrics& metrics, uint64_t now) const {

@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "replay/changes.h"
 #include "replay/freshness.h"
+#include "replay/gather.h"
 #include "replay/limiter.h"
 #include "replay/logical_table.h"
 #include "replay/ring.h"
@@ -26,7 +27,6 @@
 #include "sampler/sampler.h"
 #include "spec/append.h"
 #include "spec/items.h"
-#include "spec/sample_layout.h"
 
 namespace drlnet {
 
@@ -35,19 +35,6 @@ namespace drlnet {
 // too.
 constexpr uint64_t kKeyNumberBits = 40;
 static_assert(kKeyNumberBits + 16 == kKeyShardShift);
-
-// What a sample request drew. The reply's bytes are a function of this and of immutable rows.
-struct DrawnBatch {
-  SampleHeader header{};
-  std::vector<uint64_t> keys;
-  std::vector<float> probabilities;
-  std::vector<uint32_t> lengths;
-  // Where the items' rows lie: slots[r * n + i] is the row r - back of item i, or the nearest that
-  // the item has. Only the anchors (back = 0, r = 0) when the rows were not traced.
-  std::vector<uint32_t> slots;
-  bool traced = false;  // and good while the row of number `oldest`, the oldest of them, is stored
-  uint64_t oldest = 0;
-};
 
 class Table {
  public:
@@ -58,7 +45,7 @@ class Table {
   Table& operator=(const Table&) = delete;
 
   const TableSpec& spec() const { return spec_; }
-  const SampleLayout& layout() const { return layout_; }
+  const SampleLayout& layout() const { return gather_.layout(); }
   static uint64_t memory_bytes(const TableSpec& spec);  // what a table of that kind will take
 
   Streams& streams() { return streams_; }
@@ -94,19 +81,20 @@ class Table {
   // Draws `batch` items with replacement and counts them; a queue's at most as often as they may be
   // drawn. may_sample(batch) must be Wait::none.
   void draw(uint32_t batch, DrawnBatch& drawn);
-  // Writes bytes [offset, offset + out.size()) of the reply. False when a row that it needs has
-  // been overwritten (SampleExpired). O(rows touched). With `loans`, long pieces of it are lent:
-  // rows until the next append, and what `drawn` holds.
+  // See Gather::write().
   bool gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
-              Loans* loans = nullptr) const;
+              Loans* loans = nullptr) const {
+    return gather_.write(drawn, offset, out, loans);
+  }
 
   // Live items get the priority; others are counted as stale and ignored. bad_priority applies
   // none.
   Status update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities,
                            uint64_t& applied, uint64_t& stale);
 
-  // Nobody waits now: see Sampler::settle(). What the last draw showed goes into the statistics.
-  bool settle(uint64_t now_ns);
+  // Nobody waits now: see Sampler::work_ahead(). What the last draw showed goes into the
+  // statistics.
+  bool work_ahead(uint64_t now_ns);
 
   // The items of these keys as a reply of their own, in place of a draw: stored priorities for
   // probabilities, and kNoKey for what is not held. Counts as no draw. O(keys).
@@ -159,35 +147,19 @@ class Table {
   bool would_overwrite_live(uint64_t rows) const;
   enum class Added { created, known, refused };
   Added add_item(const AppendItem& item, ItemPlace& latest);
-  uint64_t period_step(const Row& row) const { return stop_ ? row.since_first : row.step; }
+  uint64_t period_step(const Row& row) const { return reach_.stops ? row.since_first : row.step; }
   SampleHeader header_of(uint32_t batch, uint64_t draws) const;
   void list_items();
   static double skew_of(const DrawnBatch& drawn);
-  void settle_stream(const Stream& stream, uint64_t new_rows, bool broken);
-  uint64_t back_of(const Row& row) const;
+  void complete_items(const Stream& stream, uint64_t new_rows, bool broken);
   void go_live(uint32_t slot, float priority, uint32_t length);
   void retire(uint32_t slot);
 
-  // table_trace.cc
-  std::span<uint32_t> begin_trace(DrawnBatch& drawn) const;
-  void trace(DrawnBatch& drawn) const;
-  void gather_traced(const DrawnBatch& drawn, const Window& window, uint64_t offset,
-                     std::span<std::byte> out, Loans* loans) const;
-
-  // table_gather.cc
-  bool gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
-                     std::span<std::byte> out, Loans* loans) const;
-  bool gather_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
-                   std::span<std::byte> out, Loans* loans) const;
-  void prefetch(const Window& window, uint64_t key) const;
-
   TableSpec spec_;
-  SampleLayout layout_;
-  uint32_t back_, horizon_;
-  bool stop_;    // Boundary::stop
-  bool traced_;  // batches are, see trace()
+  Reach reach_;
   uint64_t key_base_;
   Ring ring_;
+  Gather gather_;
   Streams streams_;
   Limiter limiter_;  // of a shard: its counts only
   std::shared_ptr<LogicalTable> logical_;
@@ -207,7 +179,7 @@ class Table {
   uint64_t applied_updates_ = 0, stale_updates_ = 0;
   WaitTimes waits_;
   Freshness freshness_;
-  // The last batch that was drawn, until settle() has taken note of it. One a round: which one
+  // The last batch that was drawn, until work_ahead() has taken note of it. One a round: which one
   // says nothing of its age, and to note each takes 60 ns.
   struct Seen {
     double skew;

@@ -78,9 +78,9 @@ bool Table::would_overwrite_live(uint64_t rows) const {
   for (uint64_t number = ring_.oldest(); number < end; ++number) {
     RowPlace place = ring_.place(number);
     if (ring_.row(place.slot).state == ItemState::live) return true;
-    for (uint32_t i = 0; i < back_ && ring_.step_on(place); ++i) {
+    for (uint32_t i = 0; i < reach_.back && ring_.step_on(place); ++i) {
       const Row& row = ring_.row(place.slot);
-      if (stop_ && (row.flags & kFirst) != 0) break;
+      if (reach_.stops && (row.flags & kFirst) != 0) break;
       if (row.state == ItemState::live) return true;
     }
   }
@@ -159,7 +159,7 @@ void Table::store_rows(const Append& append, const AppendSegment& segment, size_
       evict(ring_.place(number));
     }
     store_piece(append, stream, segment.ordinal, first_row, piece);
-    settle_stream(stream, piece, false);
+    complete_items(stream, piece, false);
     first_row += piece;
     rows -= piece;
   }
@@ -207,7 +207,7 @@ void Table::store_piece(const Append& append, Stream& stream, uint32_t ordinal, 
 // Promotes the stream's pending items whose window the newest rows completed, and retires those
 // whose episode was broken: a FIRST row came after a row that was not LAST, or the stream ended.
 // Walks back over the new rows and the horizon behind them.
-void Table::settle_stream(const Stream& stream, uint64_t new_rows, bool broken) {
+void Table::complete_items(const Stream& stream, uint64_t new_rows, bool broken) {
   if (pending_items_ == 0 || stream.next_step == 0) return;
   if (!ring_.stored(stream.last_number)) return;
   RowPlace place = ring_.place(stream.last_number);
@@ -217,28 +217,23 @@ void Table::settle_stream(const Stream& stream, uint64_t new_rows, bool broken) 
   for (;; ++ahead) {
     const Row& row = ring_.row(place.slot);
     if (row.state == ItemState::pending) {
-      const uint64_t length = stop_ ? ahead - behind : ahead;
-      if (length >= horizon_) {
-        go_live(place.slot, row.priority, horizon_);
-      } else if (stop_ && ended) {
+      const uint64_t length = reach_.stops ? ahead - behind : ahead;
+      if (length >= reach_.horizon) {
+        go_live(place.slot, row.priority, reach_.horizon);
+      } else if (reach_.stops && ended) {
         go_live(place.slot, row.priority, static_cast<uint32_t>(length));
       } else if (broken) {
         retire(place.slot);
       }
     }
     const bool first = (row.flags & kFirst) != 0;
-    if (ahead == new_rows + horizon_ || !ring_.step_back(place)) return;
-    if (first && stop_) {
+    if (ahead == new_rows + reach_.horizon || !ring_.step_back(place)) return;
+    if (first && reach_.stops) {
       behind = ahead + 1;
       ended = (ring_.row(place.slot).flags & kLast) != 0;
       broken = !ended;
     }
   }
-}
-
-// How many rows before this one its item reads; rows that never were are padded.
-uint64_t Table::back_of(const Row& row) const {
-  return std::min<uint64_t>(back_, stop_ ? row.since_first : row.step);
 }
 
 Table::Added Table::add_item(const AppendItem& item, ItemPlace& latest) {
@@ -258,22 +253,22 @@ Table::Added Table::add_item(const AppendItem& item, ItemPlace& latest) {
   const uint32_t slot = latest.place.slot;
   Row& row = ring_.row(slot);
   if (row.state != ItemState::none) return Added::known;
-  if (stop_ && (row.flags & kLast) != 0) return Added::refused;
+  if (reach_.stops && (row.flags & kLast) != 0) return Added::refused;
   if (period_step(row) % spec_.item.period != 0) return Added::refused;
-  if (item.step - back_of(row) < stream.oldest_step) return Added::refused;
+  if (item.step - reach_.back_of(row) < stream.oldest_step) return Added::refused;
 
   uint32_t length = 0;  // rows of the item's future that exist
   bool ended = false;
-  for (RowPlace place = latest.place; length < horizon_ && !ended && ring_.step_on(place);) {
+  for (RowPlace place = latest.place; length < reach_.horizon && !ended && ring_.step_on(place);) {
     const uint8_t flags = ring_.row(place.slot).flags;
-    if (stop_ && (flags & kFirst) != 0) return Added::refused;  // the episode was broken
-    ended = stop_ && (flags & kLast) != 0;
+    if (reach_.stops && (flags & kFirst) != 0) return Added::refused;  // the episode was broken
+    ended = reach_.stops && (flags & kLast) != 0;
     ++length;
   }
   const bool given = (item.flags & kUseMaximum) == 0;
   if (given) maximum_priority_ = std::max(maximum_priority_, item.priority);
   const float priority = given ? item.priority : maximum_priority_;
-  if (length == horizon_ || ended) {
+  if (length == reach_.horizon || ended) {
     go_live(slot, priority, length);
   } else {
     row.state = ItemState::pending;
@@ -315,8 +310,8 @@ void Table::evict(RowPlace place) {
   Stream& stream = streams_.at(row.ordinal);
   if (stream.first_number <= place.number) stream.oldest_step = row.step + 1;
   retire(place.slot);
-  for (uint32_t i = 0; i < back_ && ring_.step_on(place); ++i) {
-    if (stop_ && (ring_.row(place.slot).flags & kFirst) != 0) return;
+  for (uint32_t i = 0; i < reach_.back && ring_.step_on(place); ++i) {
+    if (reach_.stops && (ring_.row(place.slot).flags & kFirst) != 0) return;
     const bool known = ring_.row(place.slot).state == ItemState::live;
     retire(place.slot);
     // The evicted row itself need not be named: its key lies under the oldest one.

@@ -17,29 +17,30 @@ bool Table::consistent() const {
     live += drawable;
     pending += waits;
     if (!waits && !drawable) continue;
-    if (number < ring_.oldest() || (stop_ && (row.flags & kLast) != 0)) return false;
+    if (number < ring_.oldest() || (reach_.stops && (row.flags & kLast) != 0)) return false;
     if (period_step(row) % spec_.item.period != 0) return false;
     left += drawable && is_queue() ? spec_.limiter.max_times_sampled - row.draws : 0;
 
     RowPlace at = place;
-    for (uint64_t i = back_of(row); i > 0; --i) {  // all that it looks back to is held
+    for (uint64_t i = reach_.back_of(row); i > 0; --i) {  // all that it looks back to is held
       const Row& later = ring_.row(at.slot);
       if (!ring_.step_back(at) || at.number < ring_.oldest()) return false;
       const Row& earlier = ring_.row(at.slot);
       if (earlier.ordinal != later.ordinal || earlier.step + 1 != later.step) return false;
-      if (stop_ && earlier.since_first + 1 != later.since_first) return false;
+      if (reach_.stops && earlier.since_first + 1 != later.since_first) return false;
     }
     at = place;
     uint32_t ahead = 0;
     bool ended = false;
-    while (ahead < horizon_ && !ended && ring_.step_on(at)) {
+    while (ahead < reach_.horizon && !ended && ring_.step_on(at)) {
       const Row& next = ring_.row(at.slot);
       if (next.ordinal != row.ordinal || next.step != row.step + ahead + 1) return false;
-      if (stop_ && (next.flags & kFirst) != 0) return false;  // a broken episode: must be retired
-      ended = stop_ && (next.flags & kLast) != 0;
+      if (reach_.stops && (next.flags & kFirst) != 0)
+        return false;  // a broken episode: must be retired
+      ended = reach_.stops && (next.flags & kLast) != 0;
       ++ahead;
     }
-    const bool complete = ahead == horizon_ || ended;
+    const bool complete = ahead == reach_.horizon || ended;
     if (complete != drawable || (drawable && row.length != ahead)) return false;
   }
   if (live != sampler_->size() || pending != pending_items_ || left != draws_left_) return false;

@@ -10,7 +10,7 @@ void Table::look_up(std::span<const uint64_t> keys, DrawnBatch& found) const {
   found.probabilities.assign(n, 0);
   found.lengths.assign(n, 0);
   found.oldest = ring_.head();
-  const std::span<uint32_t> slots = begin_trace(found);
+  const std::span<uint32_t> slots = gather_.begin(found);
   size_t held = 0;
   for (size_t i = 0; i < n; ++i) {
     const uint64_t number = keys[i] - key_base_;  // of a foreign key: beyond the head
@@ -25,7 +25,7 @@ void Table::look_up(std::span<const uint64_t> keys, DrawnBatch& found) const {
     slots[i] = slot;
     ++held;
   }
-  if (held == n) trace(found);
+  if (held == n) gather_.trace(found);
 }
 
 // What is an item, and what somebody may still believe to be one.

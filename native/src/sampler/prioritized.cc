@@ -45,7 +45,7 @@ class Prioritized final : public Sampler {
     later_count_ += slots.size();
     updated_ |= !slots.empty();
   }
-  bool settle(const Random& random) override {
+  bool work_ahead(const Random& random) override {
     if (updated_) {
       catch_up();
     } else {

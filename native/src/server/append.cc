@@ -6,7 +6,7 @@
 namespace drlnet {
 
 uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body) {
-  Reader reader(body);
+  ByteReader reader(body);
   const auto header = reader.get<AppendHeader>();
   if (!reader.ok()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   Table* table = table_for(header.table, slot);

@@ -6,7 +6,7 @@
 namespace drlnet {
 
 uint16_t Server::lease(Peer& peer, Slot& slot, std::span<const std::byte> body) {
-  Reader reader(body);
+  ByteReader reader(body);
   const auto request = reader.get<LeaseRequest>();
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   Table* table = table_for(request.table, slot);
@@ -24,7 +24,7 @@ uint16_t Server::lease(Peer& peer, Slot& slot, std::span<const std::byte> body) 
 }
 
 uint16_t Server::resume(Peer& peer, Slot& slot, std::span<const std::byte> body) {
-  Reader reader(body);
+  ByteReader reader(body);
   const auto request = reader.get<StreamRequest>();
   const auto names = reader.records<StreamName>(request.count);
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
@@ -41,7 +41,7 @@ uint16_t Server::resume(Peer& peer, Slot& slot, std::span<const std::byte> body)
 }
 
 uint16_t Server::release(Peer&, Slot& slot, std::span<const std::byte> body) {
-  Reader reader(body);
+  ByteReader reader(body);
   const auto request = reader.get<StreamRequest>();
   const auto names = reader.records<StreamName>(request.count);
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);

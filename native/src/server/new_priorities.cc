@@ -6,7 +6,7 @@
 namespace drlnet {
 
 uint16_t Server::new_priorities(Peer&, Slot& slot, std::span<const std::byte> body) {
-  Reader reader(body);
+  ByteReader reader(body);
   const auto request = reader.get<ChangesRequest>();
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   Table* table = table_for(request.table, slot);
@@ -21,7 +21,7 @@ uint16_t Server::new_priorities(Peer&, Slot& slot, std::span<const std::byte> bo
   memory_used_ += bytes;
   const ChangesHeader header = table->changes(request.since, std::min(request.most, kMaxChanges),
                                               changed_keys_, changed_priorities_);
-  Writer writer(slot.bytes);
+  ByteWriter writer(slot.bytes);
   writer.put(header);
   writer.raw(std::as_bytes(std::span(changed_keys_)));
   writer.raw(std::as_bytes(std::span(changed_priorities_)));

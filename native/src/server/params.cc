@@ -32,7 +32,7 @@ class ParamsReply final : public ReplySource {
 }  // namespace
 
 uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body) {
-  Reader reader(body);
+  ByteReader reader(body);
   const auto header = reader.get<PublishHeader>();
   const auto chunk = body.subspan(std::min(body.size(), sizeof header));
   std::vector<std::byte>& staged = peer.staged_params;
@@ -66,7 +66,7 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
 }
 
 uint16_t Server::fetch(Peer&, Slot& slot, std::span<const std::byte> body) {
-  Reader reader(body);
+  ByteReader reader(body);
   const auto request = reader.get<FetchRequest>();
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   if (!params_ || params_->version <= request.newer_than) {

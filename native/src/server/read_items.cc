@@ -5,7 +5,7 @@
 namespace drlnet {
 
 uint16_t Server::read_items(Peer&, Slot& slot, std::span<const std::byte> body) {
-  Reader reader(body);
+  ByteReader reader(body);
   const auto header = reader.get<ReadHeader>();
   const auto keys = reader.records<uint64_t>(header.count);
   if (!reader.finished() || keys.empty()) {

@@ -10,7 +10,7 @@ namespace drlnet {
 
 template <typename Record>
 void reply_with(Slot& slot, const Record& record) {
-  Writer(slot.bytes).put(record);
+  ByteWriter(slot.bytes).put(record);
 }
 
 // What a client of ours never sends.

@@ -60,7 +60,7 @@ bool Server::refused_as_too_large(const Table& table, uint32_t batch, Slot& slot
 }
 
 uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body) {
-  Reader reader(body);
+  ByteReader reader(body);
   const auto request = reader.get<SampleRequest>();
   if (!reader.finished() || request.batch > kMaxBatch) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);

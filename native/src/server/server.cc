@@ -63,9 +63,9 @@ bool Server::poll_once() {
   // A spinning loop need not look at the clock each time: a round is far shorter than a second.
   if (polls_++ % kPollsPerClock == 0) keep_house(now_ns());
   // Once the replies are on their way, what is left to do is done between looks for frames.
-  if (!sessions_.poll() && !unsettled_) return false;
-  unsettled_ = false;
-  for (const auto& table : tables_) unsettled_ |= table->settle(sessions_.clock_ns());
+  if (!sessions_.poll() && !work_left_) return false;
+  work_left_ = false;
+  for (const auto& table : tables_) work_left_ |= table->work_ahead(sessions_.clock_ns());
   return true;
 }
 

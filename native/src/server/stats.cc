@@ -22,7 +22,7 @@ uint64_t resident_bytes() {
 }  // namespace
 
 uint16_t Server::ping(Peer&, Slot& slot, std::span<const std::byte> body) {
-  Writer(slot.bytes).raw(body);
+  ByteWriter(slot.bytes).raw(body);
   return 0;
 }
 

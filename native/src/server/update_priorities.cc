@@ -4,7 +4,7 @@
 namespace drlnet {
 
 uint16_t Server::update_priorities(Peer&, Slot& slot, std::span<const std::byte> body) {
-  Reader reader(body);
+  ByteReader reader(body);
   const auto header = reader.get<UpdateHeader>();
   const auto keys = reader.records<uint64_t>(header.count);
   const auto priorities = reader.records<float>(header.count);

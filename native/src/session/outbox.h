@@ -42,7 +42,7 @@ class Outbox {
     if (sent_ == filled_) return true;
     sent_ += transport_->send_burst(frames_.subspan(sent_, filled_ - sent_));
     for (TxFrame& left : frames_.subspan(sent_, filled_ - sent_)) {
-      left.loans.settle();
+      left.loans.copy_out();
       left.loans.clear();
     }
     if (sent_ < filled_) return false;

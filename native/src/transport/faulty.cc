@@ -81,7 +81,7 @@ std::span<TxFrame> FaultyTransport::reserve(size_t count) {
 
 size_t FaultyTransport::send_burst(std::span<const TxFrame> frames) {
   for (const TxFrame& frame : frames) {
-    frame.loans.settle();
+    frame.loans.copy_out();
     outgoing_.offer(frame.to, {frame.data, frame.length});
   }
   flush();

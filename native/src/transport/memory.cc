@@ -147,7 +147,7 @@ class MemoryTransport final : public Transport {
     const std::lock_guard lock(hub_->mutex);
     for (const TxFrame& frame : frames) {
       DRLNET_ASSERT(frame.length > 0 && frame.length <= kJumboFrameBytes);
-      frame.loans.settle();
+      frame.loans.copy_out();
       const auto to = hub_->mailboxes.find(id_of(frame.to));
       if (to == hub_->mailboxes.end()) {
         ++refused_;

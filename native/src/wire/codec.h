@@ -1,5 +1,6 @@
-// Reading and writing message bodies. A Reader never reads past its end: after the first field that
-// does not fit every further one is zero or empty, and ok() is false. A Writer grows a vector.
+// Reading and writing message bodies. A ByteReader never reads past its end: after the first field
+// that does not fit every further one is zero or empty, and ok() is false. A ByteWriter grows a
+// vector.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,9 @@
 
 namespace drlnet {
 
-class Reader {
+class ByteReader {
  public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   template <typename T>
     requires std::is_trivially_copyable_v<T>
@@ -60,9 +61,9 @@ class Reader {
   bool ok_ = true;
 };
 
-class Writer {
+class ByteWriter {
  public:
-  explicit Writer(std::vector<std::byte>& bytes) : bytes_(bytes) {}
+  explicit ByteWriter(std::vector<std::byte>& bytes) : bytes_(bytes) {}
 
   template <typename T>
     requires std::is_trivially_copyable_v<T>

@@ -17,7 +17,7 @@ constexpr uint64_t up8(uint64_t bytes) { return (bytes + 7) & ~uint64_t{7}; }
 }  // namespace
 
 void encode(const TableSpec& spec, Bytes& out) {
-  Writer writer(out);
+  ByteWriter writer(out);
   writer.text(spec.name);
   writer.put(spec.capacity);
   writer.put(spec.seed);
@@ -58,7 +58,7 @@ void encode(const TableSpec& spec, Bytes& out) {
 }
 
 bool decode(std::span<const std::byte> bytes, TableSpec& spec) {
-  Reader reader(bytes);
+  ByteReader reader(bytes);
   spec.name = reader.text();
   spec.capacity = reader.get<uint64_t>();
   spec.seed = reader.get<uint64_t>();
@@ -113,7 +113,7 @@ bool decode(std::span<const std::byte> bytes, TableSpec& spec) {
 
 bool split_append(std::span<const std::byte> bytes, std::span<const uint32_t> column_bytes,
                   Append& append) {
-  Reader reader(bytes);
+  ByteReader reader(bytes);
   const auto header = reader.get<AppendHeader>();
   append.segments = reader.records<AppendSegment>(header.segments);
   append.row_flags = reader.records<uint8_t>(header.rows);
@@ -137,7 +137,7 @@ uint64_t append_bytes(std::span<const uint32_t> column_bytes, uint32_t segments,
 }
 
 void encode(const Metrics& metrics, Bytes& out) {
-  Writer writer(out);
+  ByteWriter writer(out);
   writer.put(static_cast<uint32_t>(metrics.list().size()));
   for (const auto& [name, value] : metrics.list()) {
     writer.text(name);
@@ -158,7 +158,7 @@ void encode(const Metrics& metrics, Bytes& out) {
 }
 
 bool decode(std::span<const std::byte> bytes, Metrics& metrics) {
-  Reader reader(bytes);
+  ByteReader reader(bytes);
   const auto entries = reader.get<uint32_t>();
   if (entries > 16 * kMaxCount) return false;
   for (uint32_t i = 0; i < entries && reader.ok(); ++i) {
@@ -199,13 +199,13 @@ bool decode(std::span<const std::byte> bytes, Metrics& metrics) {
 }
 
 void encode_error(std::string_view cause, std::string_view remedy, Bytes& out) {
-  Writer writer(out);
+  ByteWriter writer(out);
   writer.text(cause.substr(0, 1024));
   writer.text(remedy.substr(0, 1024));
 }
 
 bool decode_error(std::span<const std::byte> bytes, std::string& cause, std::string& remedy) {
-  Reader reader(bytes);
+  ByteReader reader(bytes);
   cause = reader.text();
   remedy = reader.text();
   return reader.ok();

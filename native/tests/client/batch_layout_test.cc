@@ -54,7 +54,7 @@ void check_views(const TableSpec& spec) {
   destination.read(0, again);
   CHECK(again == reply);
 
-  layout.settle(memory);
+  layout.align_views(memory);
   CHECK(std::memcmp(memory.data(), reply.data(), in_reply.window(kItems, 0)) == 0);
   for (size_t v = 0; v < spec.item.views.size(); ++v) {
     const ViewPlace& place = in_reply.views()[v];
@@ -145,8 +145,8 @@ TEST_CASE("a batch that comes in parts lies as one that comes whole") {
     const uint64_t last = in_reply.window(rows, in_reply.windows().size() - 1);
     CHECK(std::memcmp(again.data() + last, part.data() + last, size_t{12} * rows) == 0);
   }
-  layout.settle(memory);
-  layout.settle(by_parts);
+  layout.align_views(memory);
+  layout.align_views(by_parts);
   const auto same = [&](uint64_t offset, size_t bytes) {
     return std::memcmp(memory.data() + offset, by_parts.data() + offset, bytes) == 0;
   };

@@ -40,7 +40,7 @@ Metrics draw(Table& table, int batches, uint32_t batch) {
   DrawnBatch drawn;
   for (int i = 0; i < batches; ++i) {
     table.draw(batch, drawn);
-    table.settle(kMillisecond);
+    table.work_ahead(kMillisecond);
   }
   Metrics metrics;
   table.read_metrics("", metrics, kMillisecond);

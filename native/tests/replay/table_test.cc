@@ -257,7 +257,7 @@ TEST_CASE("long rows are lent where they lie: settled, a reply is the one that i
     Loans loans;
     REQUIRE(table.gather(drawn, from, std::span(lent).subspan(from, bytes), &loans));
     loan_count += loans.all().size();
-    loans.settle();
+    loans.copy_out();
     from += bytes;
   }
   CHECK(lent == copied);

@@ -348,7 +348,7 @@ TEST_CASE("a sampler that is left time in between draws what one without it draw
       }
       // Left no time, a little, or all that it wants.
       const uint64_t parts = choices.below(5);
-      for (uint64_t part = 0; part < parts && settled.sampler->settle(second); ++part) {
+      for (uint64_t part = 0; part < parts && settled.sampler->work_ahead(second); ++part) {
       }
       CHECK(hurried.sampler->mass() == settled.sampler->mass());
       const size_t batch = kBatches[static_cast<size_t>(round) % kBatches.size()];
@@ -358,7 +358,7 @@ TEST_CASE("a sampler that is left time in between draws what one without it draw
       settled.sampler->draw(also_drawn, also_probabilities, second);
       CHECK(drawn == also_drawn);
       CHECK(probabilities == also_probabilities);
-      while (settled.sampler->settle(second)) {
+      while (settled.sampler->work_ahead(second)) {
       }
       CHECK(first == second);
     }
@@ -374,7 +374,7 @@ TEST_CASE("a sampler makes the next batch ready in one part") {
     std::vector<float> probabilities(32);
     for (int round = 0; round < 3; ++round) {
       filled.sampler->draw(drawn, probabilities, random);
-      CHECK(!filled.sampler->settle(random));
+      CHECK(!filled.sampler->work_ahead(random));
     }
   }
 }

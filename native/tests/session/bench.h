@@ -69,7 +69,7 @@ class TestHandler final : public RequestHandler {
       std::memcpy(&order, body.data(), sizeof order);
       if (order.bytes == kRefused) {
         slot.status = Status::config;
-        Writer(slot.bytes).raw(std::as_bytes(std::span(kRefusal)));
+        ByteWriter(slot.bytes).raw(std::as_bytes(std::span(kRefusal)));
         return 0;
       }
       if (!slot.source) slot.source = std::make_unique<PatternReply>();

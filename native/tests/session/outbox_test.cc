@@ -26,7 +26,7 @@ class NarrowTransport final : public Transport {
   size_t send_burst(std::span<const TxFrame> frames) override {
     const size_t taken = std::min(room, frames.size());
     for (const TxFrame& frame : frames.first(taken)) {
-      frame.loans.settle();
+      frame.loans.copy_out();
       sent.emplace_back(frame.data, frame.data + frame.length);
     }
     room -= taken;

@@ -90,7 +90,7 @@ TEST_CASE("a checksum is of what was lent, wherever it lies and however long it 
         loans.put(place + at, payload.data() + at, piece);
       }
       write_udp_headers(place, payload.size(), path_to_b(true), Checksums::full, loans);
-      loans.settle();
+      loans.copy_out();
       CHECK(frame == whole);
     }
   }

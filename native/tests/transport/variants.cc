@@ -19,7 +19,7 @@ namespace {
 // The client's end of a link is a port of this process, and with memif the server's, too: Debian's
 // DPDK has 32.
 constexpr size_t kDpdkClients = 14;
-constexpr uint64_t kSettleNs = 2'000'000;  // without a frame: none is under way any more
+constexpr uint64_t kSizingNs = 2'000'000;  // without a frame: none is under way any more
 
 // 5% each way of each fault, so that about one frame in three meets one.
 std::unique_ptr<Transport> wrap(const Variant& variant, std::unique_ptr<Transport> transport,
@@ -111,8 +111,8 @@ Connected start_client(const Variant& variant, Transport& listener) {
     came = listener.recv_burst().size();
   }
   REQUIRE(came > 0);
-  for (uint64_t quiet_ns = now_ns() + kSettleNs; now_ns() < quiet_ns;) {
-    if (!listener.recv_burst().empty()) quiet_ns = now_ns() + kSettleNs;
+  for (uint64_t quiet_ns = now_ns() + kSizingNs; now_ns() < quiet_ns;) {
+    if (!listener.recv_burst().empty()) quiet_ns = now_ns() + kSizingNs;
   }
   return client;
 }

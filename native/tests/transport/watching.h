@@ -40,7 +40,7 @@ class WatchingTransport final : public Transport {
   size_t send_burst(std::span<const TxFrame> frames) override {
     for (const TxFrame& frame : frames) {
       const udp::SocketAddress to = udp::from_endpoint(frame.to);
-      frame.loans.settle();
+      frame.loans.copy_out();
       if (sendto(fd_, frame.data, frame.length, 0, to.get(), to.length()) < 0) ++failed_;
     }
     return frames.size();

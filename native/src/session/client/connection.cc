@@ -152,13 +152,13 @@ bool Connection::round(std::span<const RxFrame> frames) {
   }
   next_deadline_ = now + kKeepAliveNs;
   if (state_ == State::hello) {
-    if (settle_until_ != 0 && now >= settle_until_) {
+    if (sizing_until_ != 0 && now >= sizing_until_) {
       state_ = State::open;
       resume_calls();
     } else if (now >= hello_at_ns_) {
       say_hello(now);
     }
-    next_deadline_ = settle_until_ != 0 ? settle_until_ : hello_at_ns_;
+    next_deadline_ = sizing_until_ != 0 ? sizing_until_ : hello_at_ns_;
   }
   held_ = false;
   if (state_ == State::open && active_ > 0) {
@@ -206,7 +206,7 @@ void Connection::on_frame(const RxFrame& received, uint64_t now) {
   if (header.kind == FrameKind::reset) {  // the server forgot us: open the session anew
     state_ = State::hello;
     nonce_ = random_secret();
-    hello_at_ns_ = settle_until_ = 0;
+    hello_at_ns_ = sizing_until_ = 0;
     frame_bytes_ = kMinFrameBytes;
     ++reconnects_;
     return;

@@ -192,7 +192,7 @@ class Connection {
   uint64_t packet_number_ = 0;
   size_t frame_bytes_ = kMinFrameBytes;
   bool frames_apart_ = false;  // the server takes no joined frames
-  uint64_t settle_until_ = 0;  // a larger frame size may still be welcomed until then
+  uint64_t sizing_until_ = 0;  // a larger frame size may still be welcomed until then
   uint64_t hello_at_ns_ = 0;
   std::array<LaneCalls, kLanes> lanes_;
   std::vector<Call> parked_;  // done and not released; a later call has their place

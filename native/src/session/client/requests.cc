@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kHelloEveryNs = 100'000'000;
 // How long a smaller frame size waits for the welcome of a larger one.
-constexpr uint64_t kSettleNs = 5'000'000;
+constexpr uint64_t kSizingNs = 5'000'000;
 
 }  // namespace
 
@@ -76,14 +76,14 @@ void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte
   // Requests go in frames of that length, too.
   frame_bytes_ = std::max(
       frame_bytes_, std::min({frame.size(), most, longest_frame_of(2, credit_)}) & ~size_t{7});
-  if (settle_until_ == 0) settle_until_ = now + kSettleNs;
+  if (sizing_until_ == 0) sizing_until_ = now + kSizingNs;
   // No larger one can come.
-  if (frame.size() >= most) settle_until_ = now;
+  if (frame.size() >= most) sizing_until_ = now;
 }
 
 void Connection::resume_calls() {
   in_flight_ = pulled_ = 0;
-  settle_until_ = 0;
+  sizing_until_ = 0;
   window_ = std::max(kFirstWindowBytes, 2 * static_cast<uint32_t>(frame_bytes_));
   unsent_ = true;
   each_active([&](Call& call) {

@@ -1,10 +1,11 @@
-// A reply's bytes out of the rows: any range of it, as often as it is pulled.
+// Ranges of a reply, and items whose rows are found anew by their keys and links.
+#include "replay/gather.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "base/assert.h"
 #include "replay/row_copy.h"
-#include "replay/table.h"
 
 namespace drlnet {
 namespace {
@@ -51,9 +52,18 @@ class Filler {
   uint64_t skipped_ = 0, clipped_ = 0;
 };
 
+constexpr uint32_t kMostTraced = 16;  // rows of an item
+
 }  // namespace
 
-bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
+Gather::Gather(const TableSpec& spec, const Ring& ring, uint64_t key_base)
+    : layout_(spec),
+      reach_(spec.item),
+      traces_(reach_.back + 1 + reach_.horizon <= kMostTraced),
+      ring_(ring),
+      key_base_(key_base) {}
+
+bool Gather::write(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
                    Loans* loans) const {
   const uint64_t n = drawn.keys.size();
   DRLNET_ASSERT(offset + out.size() <= layout_.total_bytes(n));
@@ -86,7 +96,7 @@ bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte
   for (const Window& window : layout_.windows()) {
     const uint64_t bytes = n * window.item_bytes();
     if (!section(begin, bytes, [&](uint64_t from, std::span<std::byte> to) {
-          return gather_window(drawn, window, from, to, loans);
+          return write_window(drawn, window, from, to, loans);
         })) {
       return false;
     }
@@ -96,10 +106,10 @@ bool Table::gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte
   return true;
 }
 
-bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
+bool Gather::write_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
                           std::span<std::byte> out, Loans* loans) const {
   if (drawn.traced && ring_.stored(drawn.oldest)) {
-    gather_traced(drawn, window, offset, out, loans);
+    write_traced(drawn, window, offset, out, loans);
     return true;
   }
   const uint64_t item_bytes = window.item_bytes();
@@ -112,7 +122,7 @@ bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_
   while (!out.empty()) {
     if (i + kRowsAhead <= last) prefetch(window, drawn.keys[i + kRowsAhead]);
     const size_t bytes = std::min<uint64_t>(item_bytes - skip, out.size());
-    if (!gather_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes), loans)) {
+    if (!write_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes), loans)) {
       return false;
     }
     out = out.subspan(bytes);
@@ -123,7 +133,7 @@ bool Table::gather_window(const DrawnBatch& drawn, const Window& window, uint64_
 }
 
 // Where the item's bytes most likely are: its rows mostly lie together.
-void Table::prefetch(const Window& window, uint64_t key) const {
+void Gather::prefetch(const Window& window, uint64_t key) const {
   const uint64_t number = key - key_base_;
   if (!ring_.stored(number)) return;
   const int64_t slot = ring_.place(number).slot;
@@ -139,7 +149,7 @@ void Table::prefetch(const Window& window, uint64_t key) const {
 
 // The window's rows are lo to hi, as seen from the anchor; what lies before the stream's
 // (episode's) start and after the item's end is padded.
-bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
+bool Gather::write_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
                         std::span<std::byte> out, Loans* loans) const {
   const uint64_t number = key - key_base_;
   if (!ring_.stored(number)) {
@@ -150,14 +160,14 @@ bool Table::gather_item(const Window& window, uint64_t key, uint32_t length, uin
   RowPlace place = ring_.place(number);
   const RingColumn& column = ring_.column(window.column);
   const uint64_t row_bytes = window.row_bytes;
-  const int64_t shift = window.align == Align::end ? int64_t{horizon_} - length : 0;
+  const int64_t shift = window.align == Align::end ? int64_t{reach_.horizon} - length : 0;
   const int64_t lo = window.lo - shift, hi = window.hi - shift;
   if (lo == 0 && hi == 0) {  // the anchor alone: no need to look at links
     copy_row(out.data(), column.at(place.slot) + offset, out.size(), loans);
     return true;
   }
   const auto end = static_cast<int64_t>(length);
-  const int64_t start = lo < 0 ? -static_cast<int64_t>(back_of(ring_.row(place.slot))) : 0;
+  const int64_t start = lo < 0 ? -static_cast<int64_t>(reach_.back_of(ring_.row(place.slot))) : 0;
   const int64_t first = std::clamp(lo, start, end), last = std::clamp(hi, start, end);
   for (int64_t at = 0; at > first; --at) {
     if (!ring_.step_back(place)) return false;

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "replay/gather.h"
 #include "replay/row_copy.h"
-#include "replay/table.h"
 
 namespace drlnet {
 namespace {
@@ -106,35 +106,31 @@ void put_items(const Traced& traced, const Window& window, const RingColumn& col
 
 }  // namespace
 
-// The items' anchors, to be filled in. Their number is that of the keys.
-std::span<uint32_t> Table::begin_trace(DrawnBatch& drawn) const {
+std::span<uint32_t> Gather::begin(DrawnBatch& drawn) const {
   const size_t n = drawn.keys.size();
   drawn.traced = false;
-  drawn.slots.resize(traced_ ? (back_ + 1 + horizon_) * n : n);
-  return std::span(drawn.slots).subspan(traced_ ? back_ * n : 0, n);
+  drawn.slots.resize(traces_ ? (reach_.back + 1 + reach_.horizon) * n : n);
+  return std::span(drawn.slots).subspan(traces_ ? reach_.back * n : 0, n);
 }
 
-// Finds the items' lengths and their other rows, once for all windows: one step of all items after
-// another, so that their cache misses overlap. Anchors are there, the oldest one's number, and 0
-// for lengths: those of a table without a horizon, whose rows need not be read for them.
-void Table::trace(DrawnBatch& drawn) const {
+void Gather::trace(DrawnBatch& drawn) const {
   const size_t n = drawn.keys.size();
   uint32_t* lengths = drawn.lengths.data();
-  uint32_t* anchors = drawn.slots.data() + (traced_ ? back_ * n : 0);
-  if (horizon_ > 0) {
-    uint32_t* to = traced_ ? anchors + n : nullptr;
+  uint32_t* anchors = drawn.slots.data() + (traces_ ? reach_.back * n : 0);
+  if (reach_.horizon > 0) {
+    uint32_t* to = traces_ ? anchors + n : nullptr;
     for (size_t i = 0; i < n; ++i) {
       if (i + kShortRowsAhead < n) __builtin_prefetch(&ring_.row(anchors[i + kShortRowsAhead]));
       const Row& row = ring_.row(anchors[i]);
-      DRLNET_ASSERT(row.state == ItemState::live || is_queue());
+      DRLNET_ASSERT(row.state >= ItemState::live);  // a queue's may have retired by this draw
       lengths[i] = row.length;
       if (to == nullptr) continue;
       to[i] = row.length > 0 ? row.next : anchors[i];
       __builtin_prefetch(&ring_.row(to[i]));
     }
   }
-  if (!traced_) return;
-  for (uint32_t step = 2; step <= horizon_; ++step) {
+  if (!traces_) return;
+  for (uint32_t step = 2; step <= reach_.horizon; ++step) {
     const uint32_t* from = anchors + (step - 1) * n;
     uint32_t* to = anchors + step * n;
     for (size_t i = 0; i < n; ++i) {
@@ -143,12 +139,12 @@ void Table::trace(DrawnBatch& drawn) const {
     }
   }
   uint32_t oldest = 0;
-  for (uint32_t step = back_; step > 0; --step) {
+  for (uint32_t step = reach_.back; step > 0; --step) {
     const uint32_t* from = drawn.slots.data() + step * n;
     uint32_t* to = drawn.slots.data() + (step - 1) * n;
     for (size_t i = 0; i < n; ++i) {
       const Row& row = ring_.row(from[i]);
-      to[i] = (stop_ ? row.since_first : row.step) > 0 ? row.previous : from[i];
+      to[i] = (reach_.stops ? row.since_first : row.step) > 0 ? row.previous : from[i];
       __builtin_prefetch(&ring_.row(to[i]));
       oldest = std::max(oldest, ring_.age_at(to[i]));
     }
@@ -158,17 +154,17 @@ void Table::trace(DrawnBatch& drawn) const {
 }
 
 // Whole items of a short column go together, the parts of items before and behind them row by row.
-void Table::gather_traced(const DrawnBatch& drawn, const Window& window, uint64_t offset,
+void Gather::write_traced(const DrawnBatch& drawn, const Window& window, uint64_t offset,
                           std::span<std::byte> out, Loans* loans) const {
   const uint64_t item_bytes = window.item_bytes();
   const Traced traced{
-      .anchors = drawn.slots.data() + back_ * drawn.keys.size(),
+      .anchors = drawn.slots.data() + reach_.back * drawn.keys.size(),
       .lengths = drawn.lengths.data(),
       .n = static_cast<int64_t>(drawn.keys.size()),
-      .horizon = horizon_,
+      .horizon = reach_.horizon,
       // With a horizon of one step every item has its full length.
-      .shifts = window.align == Align::end && horizon_ > 1,
-      .zeros = window.pad == Pad::zero && (window.lo < 0 || horizon_ > 1),
+      .shifts = window.align == Align::end && reach_.horizon > 1,
+      .zeros = window.pad == Pad::zero && (window.lo < 0 || reach_.horizon > 1),
   };
   const RingColumn column = ring_.column(window.column);
   const uint64_t before = (item_bytes - offset % item_bytes) % item_bytes;
