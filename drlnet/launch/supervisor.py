@@ -58,6 +58,7 @@ class Supervisor:
         self._less_memory = less_memory
         self._selector = selectors.DefaultSelector()
         self._selector.register(stop.fileno(), selectors.EVENT_READ, None)
+        self._heard: list[Event] = []  # what the next wait() begins with
         self.processes: list[Process] = []
 
     def __enter__(self) -> Supervisor:
@@ -98,6 +99,9 @@ class Supervisor:
 
         Among events of one moment, ends come last: a caller that leaves then has heard the rest.
         """
+        if self._heard:
+            heard, self._heard = self._heard, []
+            return heard
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
@@ -143,7 +147,8 @@ class Supervisor:
                     f"{process.name} was not ready within {deadline_s:g} s",
                     f"run it by hand: drlnet {' '.join(process.args)}",
                 )
-            for happened in self.wait(left):
+            events = self.wait(left)
+            for index, happened in enumerate(events, 1):
                 if isinstance(happened, Ended) and not happened.process.stopping:
                     raise happened.process.failure()
                 if (
@@ -151,6 +156,7 @@ class Supervisor:
                     and happened.process is process
                     and happened.values.get("event") == event
                 ):
+                    self._heard = events[index:]  # its end, perhaps, which came at the same moment
                     return happened.values
         return {}
 

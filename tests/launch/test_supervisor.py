@@ -48,6 +48,14 @@ def test_a_role_is_told_lines_and_one_that_has_ended_is_not(group: Supervisor) -
     assert (ended.process, ended.returncode) == (mute, 0)
 
 
+def test_an_end_that_comes_with_the_line_waited_for_is_told_next(group: Supervisor) -> None:
+    process = group.start("brief", script('print(\'{"event": "ready"}\')'))
+    select.select([process.pid_fd], [], [], DEADLINE_S)
+    assert group.wait_for_line(process, "ready", DEADLINE_S) == {"event": "ready"}
+    (ended,) = group.wait(DEADLINE_S)
+    assert isinstance(ended, Ended) and ended.process is process
+
+
 def test_ready_line_is_found_among_others(group: Supervisor) -> None:
     process = group.start(
         "server",
