@@ -241,7 +241,7 @@ void Interface::send(rte_mbuf* packet, const TxFrame& frame, const PeerAddress& 
     ++counters_.unresolved;
   }
   if (mac == nullptr) return rte_pktmbuf_free(packet);
-  if (!options_.copies_sent) frame.loans.settle();
+  if (!options_.copies_sent) frame.loans.copy_out();
   const size_t headers = link::udp_header_bytes(self_.ip.v4());
   if (direct_ && to.port == options_.udp_port) {
     direct_->sent.write(payload_of(packet), length);

@@ -32,9 +32,10 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_an_algorithm_of_the_users_own_learns(folder: Path, algo: str, sets: list[str]) -> None:
     words = [word for text in sets for word in ("--set", text)]
+    # The recipe's goal stands 20 above what is asked for: the report's episodes are other ones.
     ended = finished(
-        folder, "run", "CartPole-v1", "--algo", algo, *words, "--goal", "475", "--json",
-        "--seed", "1000", deadline_s=200.0,
+        folder, "run", "CartPole-v1", "--algo", algo, *words, "--json", "--seed", "1000",
+        deadline_s=300.0,
     )  # fmt: skip
     assert ended.popen.returncode == 0, ended.text()
     result = json.loads(ended.out.splitlines()[-1])
