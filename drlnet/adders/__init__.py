@@ -7,5 +7,15 @@ from drlnet.adders.n_step import (
     transition_item,
     transition_row,
 )
+from drlnet.adders.stacks import Stacks, stack_rows, stack_view
 
-__all__ = ["Items", "NStepErrors", "transition_columns", "transition_item", "transition_row"]
+__all__ = [
+    "Items",
+    "NStepErrors",
+    "Stacks",
+    "stack_rows",
+    "stack_view",
+    "transition_columns",
+    "transition_item",
+    "transition_row",
+]

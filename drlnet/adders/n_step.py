@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drlnet.adders.items import Items
+from drlnet.adders.stacks import stack_view
 from drlnet.client.specs import Column, Item, View
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ def transition_columns(spaces: EnvSpaces) -> dict[str, Column]:
     }
 
 
-def transition_item(n: int) -> Item:
-    """What a learner reads of the rows t .. t + n of one stream."""
+def transition_item(n: int, frame_stack: int = 1) -> Item:
+    """What a learner reads of the rows t .. t + n of one stream, and of those that are stacked."""
     return Item(
         views={
-            "obs": View("obs", 0),
-            "next_obs": View("obs", n, from_end=True),
+            "obs": stack_view(frame_stack),
+            "next_obs": stack_view(frame_stack, n, from_end=True),
             "action": View("action", 0),
             "reward": View("reward", (1, n), pad="zero"),
             "discount": View("discount", (1, n), pad="zero"),
@@ -62,11 +63,15 @@ class NStepErrors:
         |R + gamma^m (d_1 ... d_m) max_a Q(o_{t+m}, a) - Q(o_t, a_t)|,  m = min(n, steps left)
 
     Follows M streams row by row. O(n M) memory and work; not thread-safe.
+    reward_clip: the size to which the learner clips rewards.
     """
 
-    def __init__(self, num_streams: int, n_step: int, gamma: float):
+    def __init__(
+        self, num_streams: int, n_step: int, gamma: float, reward_clip: float | None = None
+    ):
         self._n = n_step
         self._gamma = gamma
+        self._clip = reward_clip
         shape = (n_step, num_streams)
         # The anchors that still wait, a ring for each stream: at most n are open at once.
         self._open = np.zeros(shape, dtype=np.bool_)
@@ -92,7 +97,10 @@ class NStepErrors:
         """
         has_row = np.ones(len(last), dtype=np.bool_) if mask is None else mask
         moved = self._open & has_row
-        self._returns += np.where(moved, self._factor * columns["reward"], 0.0)
+        reward = columns["reward"]
+        if self._clip is not None:
+            reward = np.clip(reward, -self._clip, self._clip)
+        self._returns += np.where(moved, self._factor * reward, 0.0)
         self._factor *= np.where(moved, self._gamma * columns["discount"], 1.0)
         self._age += moved
         complete = moved & ((self._age == self._n) | last)

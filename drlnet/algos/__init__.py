@@ -21,7 +21,10 @@ from drlnet.config import AlgoSettings, Config, PolicySettings, plugins, setting
 if TYPE_CHECKING:
     from drlnet.envs import EnvSpaces
 
-NAMES = {"dqn": "drlnet.algos.dqn:Dqn"}  # the default first
+NAMES = {
+    "dqn": "drlnet.algos.dqn:Dqn",  # the default first
+    "pqn": "drlnet.algos.pqn:Pqn",
+}
 
 
 def make_algorithm(config: Config, spaces: EnvSpaces) -> Algorithm[Any]:

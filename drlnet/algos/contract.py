@@ -19,6 +19,7 @@ import numpy.typing as npt
 from drlnet.adders.items import Items
 from drlnet.client.specs import Column, Item, Limiter, Sampler
 from drlnet.config import AlgoSettings, Config, PolicySettings
+from drlnet.nets import stacked_shape
 
 if TYPE_CHECKING:
     import torch
@@ -100,11 +101,14 @@ class Learner(Protocol):
         """What agents and players need: published, and kept as the checkpoint."""
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the learner needs to go on: params, optimiser, counters."""
+        """All that the learner needs to go on: params, optimizer, counters."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state_dict of the same settings."""
 
+
+# Settings of a network that stand in the facts already, or that its params do not depend on.
+_NOT_OF_PARAMS = {"name", "frame_stack", "precision"}
 
 S = TypeVar("S", bound=AlgoSettings)
 
@@ -129,8 +133,9 @@ class Algorithm(ABC, Generic[S]):
     def architecture(self) -> str:
         """What params must agree on to be exchanged; travels with every blob and checkpoint."""
         net = self.config.net
-        shape = "x".join(map(str, self.spaces.obs_shape))
-        own = [f"{one.name}={_word(getattr(net, one.name))}" for one in fields(net)[1:]]
+        shape = "x".join(map(str, stacked_shape(self.spaces.obs_shape, net.frame_stack)))
+        names = [one.name for one in fields(net) if one.name not in _NOT_OF_PARAMS]
+        own = [f"{name}={_word(getattr(net, name))}" for name in names]
         facts = [net.name, f"obs={shape}", f"actions={self.spaces.num_actions}", *own]
         return " ".join([self.settings.name, *facts])
 

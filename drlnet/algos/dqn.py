@@ -28,6 +28,7 @@ import numpy.typing as npt
 from drlnet.adders import (
     Items,
     NStepErrors,
+    Stacks,
     transition_columns,
     transition_item,
     transition_row,
@@ -41,8 +42,9 @@ from drlnet.algos.contract import (
     TableSettings,
 )
 from drlnet.client import Batch, importance_weights
-from drlnet.config import AlgoSettings, setting
+from drlnet.config import setting
 from drlnet.lazy import torch
+from drlnet.nets import OptimizerSettings, make_net
 from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 
 if TYPE_CHECKING:
@@ -52,16 +54,16 @@ Tensors = dict[str, "torch.Tensor"]
 
 
 @dataclass(frozen=True)
-class DqnSettings(AlgoSettings):
+class DqnSettings(OptimizerSettings):
     """Deep Q-learning: double, dueling, n-step, prioritized."""
 
     n_step: int = setting(3, "steps of reward before the bootstrap", low=1, high=1000)
     gamma: float = setting(0.99, "discount per step", low=0, high=1)
     double: bool = setting(True, "choose the next action by the online network")
     dueling: bool = setting(True, "separate value and advantage streams")
-    learning_rate: float = setting(5e-4, "Adam's learning rate", above=0)
-    adam_epsilon: float = setting(1e-8, "Adam's epsilon", above=0)
-    max_grad_norm: float = setting(10.0, "gradients are scaled down to this norm", above=0)
+    reward_clip: float | None = setting(
+        None, "rewards are clipped to this size, for learning only", above=0
+    )
     target_period: int = setting(100, "learner steps between copies to the target net", low=1)
     priority_exponent: float = setting(0.6, "alpha: stored priority is p^alpha", low=0, high=4)
     importance_exponent_start: float = setting(0.4, "beta at the first learner step", low=0)
@@ -92,14 +94,13 @@ class Dqn(Algorithm[DqnSettings]):
         return {
             TABLE: self.replay(
                 transition_columns(self.spaces),
-                transition_item(self.settings.n_step),
+                transition_item(self.settings.n_step, self.config.net.frame_stack),
                 priority_exponent=self.settings.priority_exponent,
             )
         }
 
     def q_net(self) -> torch.nn.Module:
         """The Q network; its initial params follow from torch's seed."""
-        from drlnet.nets import make_net
         from drlnet.nets.q_net import QNet
 
         torso = make_net(self.config, self.spaces)
@@ -115,14 +116,14 @@ class Dqn(Algorithm[DqnSettings]):
 
     def greedy(self, num_envs: int) -> GreedyQ:
         """The action of the largest Q value."""
-        return GreedyQ(self.q_net())
+        return GreedyQ(self.q_net(), Stacks(num_envs, self.config.net.frame_stack))
 
 
 class GreedyQ:
     """Plays the action of the largest Q value. Not thread-safe."""
 
-    def __init__(self, net: torch.nn.Module):
-        self._net = net
+    def __init__(self, net: torch.nn.Module, stacks: Stacks | None = None):
+        self._net, self._stacks = net, stacks
 
     def load(self, params: Params) -> None:
         """Plays with these params from now on."""
@@ -130,8 +131,11 @@ class GreedyQ:
 
     def values(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Q values [M, num_actions]."""
+        if self._stacks is not None:
+            rows = self._stacks.push(rows)
+        obs = torch.from_numpy(rows.obs)
         with torch.inference_mode():
-            values: npt.NDArray[np.float32] = self._net(torch.from_numpy(rows.obs)).numpy()
+            values: npt.NDArray[np.float32] = self._net(obs).numpy()
         return values
 
     def act(self, rows: Rows) -> npt.NDArray[np.int64]:
@@ -144,9 +148,12 @@ class DqnAgent(GreedyQ):
     """Explores, records transitions' rows, and gives items their first priorities."""
 
     def __init__(self, algo: Dqn, streams: Streams):
-        super().__init__(algo.q_net())
+        super().__init__(algo.q_net(), Stacks(streams.count, algo.config.net.frame_stack))
+        settings = algo.settings
         self._policy = EpsilonGreedy(algo.config.policy, streams)
-        self._errors = NStepErrors(streams.count, algo.settings.n_step, algo.settings.gamma)
+        self._errors = NStepErrors(
+            streams.count, settings.n_step, settings.gamma, settings.reward_clip
+        )
 
     def act(  # type: ignore[override]
         self, rows: Rows
@@ -168,7 +175,7 @@ class DqnAgent(GreedyQ):
 
     def figures(self) -> Mapping[str, float]:
         """The exploration of the greediest environment."""
-        return {"epsilon_min": float(self._policy.epsilons.min())}
+        return {"epsilon_min": float(self._policy.current.min())}
 
 
 def n_step_targets(
@@ -187,11 +194,11 @@ def n_step_targets(
 
 
 class DqnLearner:
-    """Online and target networks and an optimiser. Not thread-safe."""
+    """Online and target networks and an optimizer. Not thread-safe."""
 
     def __init__(self, algo: Dqn, device: str, seed: int):
-        from drlnet.nets.adam import Adam
         from drlnet.nets.device import usable_device
+        from drlnet.nets.optimizers import Optimizer
 
         torch.manual_seed(seed)
         self.settings = algo.settings
@@ -199,11 +206,10 @@ class DqnLearner:
         self.device = usable_device(device)
         self.online = algo.q_net().to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
-        self.optimiser = Adam(
+        self.optimizer = Optimizer(
+            self.settings,
             self.online.parameters(),
-            self.settings.learning_rate,
-            self.settings.adam_epsilon,
-            fused=True,
+            decay_env_steps=algo.config.run.max_env_steps,
         )
         self.steps = 0
 
@@ -227,9 +233,11 @@ class DqnLearner:
         with torch.no_grad():
             q_next = self.target(batch["next_obs"])
             best = (q_next if choose is None else choose).argmax(1, keepdim=True)
+            reward, clip = batch["reward"], self.settings.reward_clip
             returns, factor = n_step_targets(
-                batch["reward"], batch["discount"], batch["length"], self.settings.gamma
-            )
+                reward if clip is None else reward.clamp(-clip, clip),
+                batch["discount"], batch["length"], self.settings.gamma,
+            )  # fmt: skip
             target = returns + factor * q_next.gather(1, best).squeeze(1)
         return q.gather(1, batch["action"].long()[:, None]).squeeze(1), target
 
@@ -242,8 +250,7 @@ class DqnLearner:
         losses = torch.nn.functional.smooth_l1_loss(taken, target, reduction="none")
         loss = (weights * losses).mean()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.online.parameters(), self.settings.max_grad_norm)
-        self.optimiser.step()
+        self.optimizer.step(batch.env_steps)
         self.steps += 1
         if self.steps % self.settings.target_period == 0:
             self.target.load_state_dict(self.online.state_dict())
@@ -258,11 +265,11 @@ class DqnLearner:
         return self.online.state_dict()
 
     def state_dict(self) -> dict[str, Any]:
-        """Both networks, the optimiser and the steps taken."""
+        """Both networks, the optimizer and the steps taken."""
         return {
             "online": self.online.state_dict(),
             "target": self.target.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "steps": self.steps,
         }
 
@@ -270,7 +277,7 @@ class DqnLearner:
         """Goes on from a state_dict of the same settings."""
         self.online.load_state_dict(state["online"])
         self.target.load_state_dict(state["target"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.optimizer.load_state_dict(state["optimizer"])
         self.steps = int(state["steps"])
 
 

@@ -1,5 +1,6 @@
 """One typed, frozen tree of settings: TOML < flags < --set, checked before anything starts."""
 
+from drlnet.config.checks import repeatable
 from drlnet.config.fields import setting, setting_from
 from drlnet.config.load import find_recipe, known_keys, load, load_file, load_server
 from drlnet.config.toml import dump
@@ -35,6 +36,7 @@ __all__ = [
     "load",
     "load_file",
     "load_server",
+    "repeatable",
     "setting",
     "setting_from",
 ]

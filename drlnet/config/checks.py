@@ -37,12 +37,20 @@ def derived(config: Config) -> Config:
             run=replace(config.run, max_seconds=None),
             replay=replace(config.replay, prefetch=0),
         )
+        config = repeatable(config)
     if config.replay.error_buffer is None:
         limited = config.replay.samples_per_insert > 0
         # Twice the least: room to work in, not only to survive.
         buffer = float(math.ceil(2 * least_error_buffer(config))) if limited else 0.0
         config = replace(config, replay=replace(config.replay, error_buffer=buffer))
     return config
+
+
+def repeatable(config: Config) -> Config:
+    """The same config with a network that no clock decides about."""
+    if getattr(config.net, "precision", None) != "auto":
+        return config
+    return replace(config, net=replace(config.net, precision="float32"))  # type: ignore[call-arg]
 
 
 def check(config: Config) -> None:
@@ -72,7 +80,9 @@ def _check_replay(config: Config) -> None:
             f"set replay.error_buffer to {math.ceil(least)} or more, or leave it out",
         )
     streams = config.actor.num_actors * config.actor.envs_per_actor
-    least_rows = 4 * streams * config.algo.horizon
+    # A queue holds a batch that is complete beside what every stream has begun.
+    queue = (streams + replay.batch_size) * (config.algo.horizon + 1)
+    least_rows = queue if replay.max_times_sampled else 4 * streams * config.algo.horizon
     if replay.capacity < least_rows:
         raise Deadlock(
             f"replay.capacity = {replay.capacity} is too small for {streams} environments and "

@@ -50,6 +50,9 @@ class NetSettings:
     name: str = setting_from(
         lambda: plugins.names("nets")[0], "the network, or your own: module:Name"
     )
+    frame_stack: int = setting(
+        1, "observations that the network sees together: the newest and those before it", low=1
+    )
 
 
 @dataclass(frozen=True)

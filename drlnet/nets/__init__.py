@@ -10,19 +10,60 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from drlnet.config import NetSettings, plugins
-from drlnet.nets.settings import MlpSettings
+from drlnet.nets.settings import (
+    CompactSettings,
+    ConvSettings,
+    Dqn2013Settings,
+    ImpalaSettings,
+    MinAtarSettings,
+    MlpSettings,
+    OptimizerName,
+    OptimizerSettings,
+)
 
 if TYPE_CHECKING:
     from drlnet.config import Config
     from drlnet.envs import EnvSpaces
 
-NAMES = {"mlp": "drlnet.nets.mlp:Mlp"}  # the default first
-SETTINGS: dict[str, type[NetSettings]] = {"mlp": MlpSettings}
+_CONV = "drlnet.nets.conv:Conv"
+NAMES = {
+    "mlp": "drlnet.nets.mlp:Mlp",  # the default first
+    "nature": _CONV,
+    "dqn2013": _CONV,
+    "minatar": _CONV,
+    "compact": _CONV,
+    "impala": "drlnet.nets.impala:Impala",
+}
+SETTINGS: dict[str, type[NetSettings]] = {
+    "mlp": MlpSettings,
+    "nature": ConvSettings,
+    "dqn2013": Dqn2013Settings,
+    "minatar": MinAtarSettings,
+    "compact": CompactSettings,
+    "impala": ImpalaSettings,
+}
 
 
 def make_net(config: Config, spaces: EnvSpaces) -> Any:
-    """The network that [net] chooses, for these observations; initialised from torch's seed."""
-    return plugins.find("nets", config.net.name)(config.net, spaces.obs_shape)
+    """The network that [net] chooses, for these observations; initialised from torch's seed.
+
+    What it sees is [n, *shape], with a stack of frames (net.frame_stack above 1) [n, k, *shape].
+    """
+    shape = stacked_shape(spaces.obs_shape, config.net.frame_stack)
+    return plugins.find("nets", config.net.name)(config.net, shape)
 
 
-__all__ = ["NAMES", "SETTINGS", "MlpSettings", "make_net"]
+def stacked_shape(shape: tuple[int, ...], frames: int) -> tuple[int, ...]:
+    """The shape of a stack of so many observations; one alone has no axis for it."""
+    return shape if frames == 1 else (frames, *shape)
+
+
+__all__ = [
+    "NAMES",
+    "SETTINGS",
+    "MlpSettings",
+    "OptimizerName",
+    "OptimizerSettings",
+    "make_net",
+    "stacked_shape",
+]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 from torch import nn
@@ -19,12 +18,9 @@ class Mlp(nn.Sequential):
     """
 
     def __init__(self, settings: MlpSettings, obs_shape: Sequence[int]):
-        sizes = [math.prod(obs_shape), *settings.hidden_sizes]
-        layers: list[nn.Module] = []
-        for inputs, outputs in pairwise(sizes):
-            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-        super().__init__(*layers)
-        self.features = sizes[-1]
+        inputs = math.prod(obs_shape)
+        super().__init__(*dense_layers(inputs, settings.hidden_sizes, settings.norm))
+        self.features = settings.hidden_sizes[-1] if settings.hidden_sizes else inputs
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         """obs: [n, *obs_shape] -> [n, features]."""
@@ -35,3 +31,15 @@ class Mlp(nn.Sequential):
         for layer in self:
             obs = layer(obs)
         return obs
+
+
+def dense_layers(inputs: int, sizes: Sequence[int], norm: str) -> list[nn.Module]:
+    """Linear, LayerNorm where norm is "layer", ReLU: for each size."""
+    layers: list[nn.Module] = []
+    for outputs in sizes:
+        layers.append(nn.Linear(inputs, outputs))
+        if norm == "layer":
+            layers.append(nn.LayerNorm(outputs))
+        layers.append(nn.ReLU())
+        inputs = outputs
+    return layers

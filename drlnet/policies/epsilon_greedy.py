@@ -17,10 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EpsilonGreedySettings(PolicySettings):
-    """Each stream explores with an epsilon of its own, from greedy to random: a ladder."""
+    """Each stream explores with an epsilon of its own, from greedy to random: a ladder.
+
+    epsilon_exponent = 0 is the same epsilon_base for all of them.
+    """
 
     epsilon_base: float = setting(0.4, "epsilon = base^(1 + exponent x u)", low=0, high=1)
     epsilon_exponent: float = setting(7.0, "the spread of the exploration ladder", low=0)
+    epsilon_decay_env_steps: int = setting(
+        0, "env_steps of all actors over which epsilon goes from 1 to what the ladder says", low=0
+    )
     ladder: Literal["radical", "apex"] = setting(
         "radical", "u: radical inverse of the stream's ordinal, or index / total as in Ape-X"
     )
@@ -43,13 +49,23 @@ class EpsilonGreedy:
             total=streams.total,
         )
         self._rng = streams.rng
-        self._greedy = not self.epsilons.any()
+        self._decay = settings.epsilon_decay_env_steps / streams.total  # steps of each stream
+        self._steps = 0
+
+    @property
+    def current(self) -> npt.NDArray[np.float64]:
+        """Epsilon of each stream now, [M]."""
+        if self._steps >= self._decay:
+            return self.epsilons
+        return 1 - self._steps / self._decay * (1 - self.epsilons)
 
     def choose(self, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Actions [M] from action values [M, num_actions]."""
         action: npt.NDArray[np.int64] = values.argmax(1)
-        if self._greedy:
+        epsilons = self.current
+        self._steps += 1
+        if not epsilons.any():
             return action
-        explore = self._rng.random(len(action)) < self.epsilons
+        explore = self._rng.random(len(action)) < epsilons
         random = self._rng.integers(values.shape[1], size=len(action))
         return np.where(explore, random, action)

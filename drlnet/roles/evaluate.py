@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from drlnet.algos import Params, Player, make_algorithm
-from drlnet.config import Config
+from drlnet.config import Config, repeatable
 from drlnet.envs import RowEnv, crashed, find_spaces, make_envs, ticks
 from drlnet.nets.params import load
 from drlnet.roles.seeds import role_seed
@@ -60,7 +60,7 @@ def evaluate(
         wrappers=config.env.wrappers,
         longest_episode=_LONGEST_EPISODE,
     )
-    player = make_algorithm(config, spaces).greedy(num_envs)
+    player = make_algorithm(repeatable(config), spaces).greedy(num_envs)
     player.load(params)
     try:
         return play(

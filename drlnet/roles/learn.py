@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
-from drlnet.algos import Params, make_algorithm
+from drlnet.algos import Params, TableSettings, make_algorithm
 from drlnet.client import Batch, Client, Table
 from drlnet.config import Config
 from drlnet.envs import find_spaces
@@ -66,7 +66,7 @@ def learn(
 
 def _learn(learning: Learning, stop: Stop) -> None:
     streams = {
-        name: learning.tables[name].stream(table.batch_size, depth=max(1, table.prefetch))
+        name: _batches(learning.tables[name], table)
         for name, table in learning.algorithm.tables().items()
     }
     while not learning.finished(stop.is_set()):
@@ -76,6 +76,14 @@ def _learn(learning: Learning, stop: Stop) -> None:
         except KeyboardInterrupt:
             continue
         learning.step(batches)
+
+
+def _batches(table: Table, settings: TableSettings) -> Iterator[Batch]:
+    """Batches without end, so many asked for ahead as the settings say."""
+    if settings.prefetch:
+        yield from table.stream(settings.batch_size, depth=settings.prefetch)
+    while True:
+        yield table.sample(settings.batch_size)
 
 
 class Learning:

@@ -180,4 +180,4 @@ def test_architecture_names_what_must_agree() -> None:
         architecture("net.hidden_sizes=[64, 64]", actions=3),
     ]
     assert len(set(named)) == len(named)
-    assert named[0] == "dqn mlp obs=4 actions=2 hidden_sizes=64-64 dueling=true"
+    assert named[0] == "dqn mlp obs=4 actions=2 hidden_sizes=64-64 norm=none dueling=true"

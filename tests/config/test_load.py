@@ -195,7 +195,10 @@ def test_an_algorithms_own_defaults_lie_under_all_else(bandit: str) -> None:
 
 def test_a_users_network_needs_no_settings(bandit: str) -> None:
     name = bandit.replace("Bandit", "Net")
-    assert dataclasses.asdict(load(ID, sets=[f"net.name={name}"]).net) == {"name": name}
+    assert dataclasses.asdict(load(ID, sets=[f"net.name={name}"]).net) == {
+        "name": name,
+        "frame_stack": 1,
+    }
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from torch import nn
 
 from drlnet import native
 from drlnet.bench.measure import Replay
-from drlnet.nets.adam import Adam
 from drlnet.nets.mlp import Mlp
+from drlnet.nets.optimizers import Optimizer
 from drlnet.nets.q_net import QNet
-from drlnet.nets.settings import MlpSettings
+from drlnet.nets.settings import MlpSettings, OptimizerSettings
 
 _INPUTS, _ACTIONS = 1764, 6  # of an item's bytes, evenly chosen: what a pooling layer would leave
 
@@ -38,7 +38,11 @@ class Trainer:
             QNet(Mlp(MlpSettings(hidden_sizes=(128,)), (width,)), _ACTIONS, dueling=False)
             for _ in range(2)
         )
-        self._optimiser = Adam(self._net.parameters(), 1e-3, 1e-8, fused=False)
+        self._optimizer = Optimizer(
+            OptimizerSettings(learning_rate=1e-3, max_grad_norm=None),
+            self._net.parameters(),
+            fused=False,
+        )
 
     def step(self, replay: Replay) -> None:
         """One batch, one step, its priorities."""
@@ -51,7 +55,7 @@ class Trainer:
         errors = goal - q.gather(1, action)
         loss = nn.functional.huber_loss(errors, torch.zeros_like(errors))
         loss.backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
+        self._optimizer.step()
         replay.update(self._keys, errors.detach().abs().flatten().numpy())
 
     def timed_steps(self, replay: Replay, latencies_ns: NDArray[np.uint64], budget_s: float) -> int:

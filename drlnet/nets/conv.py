@@ -1,0 +1,44 @@
+"""Convolutions and dense layers behind them: Nature's, MinAtar's and other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from drlnet.errors import ConfigError
+from drlnet.nets.images import ImageNet
+from drlnet.nets.mlp import dense_layers
+from drlnet.nets.settings import ConvSettings
+
+
+class Conv(ImageNet):
+    """Each convolution without padding, normalised over the whole image where asked for, ReLU."""
+
+    def __init__(self, settings: ConvSettings, obs_shape: Sequence[int]):
+        super().__init__(settings, obs_shape, lambda image: _layers(settings, image))
+
+
+def _layers(settings: ConvSettings, image: tuple[int, int, int]) -> nn.Sequential:
+    inputs, height, width = image
+    layers: list[nn.Module] = []
+    if not len(settings.channels) == len(settings.kernels) == len(settings.strides):
+        raise ConfigError(
+            "net.channels, net.kernels and net.strides differ in length",
+            "give each convolution one of each",
+        )
+    for outputs, kernel, stride in zip(
+        settings.channels, settings.kernels, settings.strides, strict=True
+    ):
+        layers.append(nn.Conv2d(inputs, outputs, kernel, stride))
+        if settings.norm == "layer":
+            layers.append(nn.GroupNorm(1, outputs))
+        layers.append(nn.ReLU())
+        inputs, height, width = (
+            outputs,
+            *((size - kernel) // stride + 1 for size in (height, width)),
+        )
+    if height < 1 or width < 1:
+        raise ValueError("nothing is left of the image behind the convolutions")
+    dense = dense_layers(inputs * height * width, settings.hidden_sizes, settings.norm)
+    return nn.Sequential(*layers, nn.Flatten(), *dense)

@@ -1,0 +1,46 @@
+"""IMPALA's residual network (Espeholt et al., arXiv 1802.01561, figure 3, the deep one)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
+
+from drlnet.nets.images import ImageNet
+from drlnet.nets.mlp import dense_layers
+from drlnet.nets.settings import ImpalaSettings
+
+
+class Impala(ImageNet):
+    """Groups of a convolution, a maximum over 3 x 3 with stride 2, and two residual blocks."""
+
+    def __init__(self, settings: ImpalaSettings, obs_shape: Sequence[int]):
+        super().__init__(settings, obs_shape, lambda image: _layers(settings, image))
+
+
+class Residual(nn.Module):
+    """x + conv(relu(conv(relu(x))))."""
+
+    def __init__(self, channels: int, *, spectral: bool):
+        super().__init__()
+        convs = [nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2)]
+        self.first, self.second = (spectral_norm(conv) if spectral else conv for conv in convs)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[n, C, H, W] -> the same."""
+        inside: torch.Tensor = self.second(self.first(x.relu()).relu())
+        return x + inside
+
+
+def _layers(settings: ImpalaSettings, image: tuple[int, int, int]) -> nn.Sequential:
+    inputs, height, width = image
+    layers: list[nn.Module] = []
+    for channels in settings.channels:
+        outputs = channels * settings.width
+        layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
+        layers += [Residual(outputs, spectral=settings.spectral_norm) for _ in range(2)]
+        inputs, height, width = outputs, (height + 1) // 2, (width + 1) // 2
+    dense = dense_layers(inputs * height * width, settings.hidden_sizes, settings.norm)
+    return nn.Sequential(*layers, nn.ReLU(), nn.Flatten(), *dense)

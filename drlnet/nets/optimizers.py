@@ -1,0 +1,99 @@
+"""Optimizers: torch's own, without torch's compiler, with clipped gradients and a decaying rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch.optim.adam import adam
+from torch.optim.adamw import adamw
+from torch.optim.radam import radam
+from torch.optim.rmsprop import rmsprop
+
+from drlnet.nets.settings import OptimizerSettings
+
+_BETAS: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999}
+
+
+class Optimizer:
+    """The optimizer that the settings name, bit by bit as torch's class of that name computes.
+
+    adam (Kingma and Ba, 2015), adamw with weight decay 0.01 (Loshchilov and Hutter, 2019), radam
+    (Liu et al., 2020), rmsprop (Hinton; decay 0.99): the functions that torch's classes call. The
+    classes import torch's compiler when they are made: as much processor time as torch itself.
+
+    fused: adam by one kernel for all params and not a dozen for each. Every param has a gradient at
+    each step, and none before the first backward pass. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        settings: OptimizerSettings,
+        params: Iterable[torch.Tensor],
+        *,
+        decay_env_steps: int | None = None,
+        fused: bool = True,
+    ) -> None:
+        """decay_env_steps: where learning_rate_env_steps is not set."""
+        self._settings = settings
+        self._params = list(params)
+        self._decay_env_steps = settings.learning_rate_env_steps or decay_env_steps
+        self._fused = fused and settings.optimizer in ("adam", "adamw")
+        self._means = [torch.zeros_like(one) for one in self._params]
+        self._squares = [torch.zeros_like(one) for one in self._params]
+        # Where its kernels look for them.
+        self._steps = [
+            torch.zeros((), device=one.device if self._fused else "cpu") for one in self._params
+        ]
+
+    def learning_rate(self, env_steps: int) -> float:
+        """The rate after so many steps of the environments: linear from its start to its end."""
+        start, end = self._settings.learning_rate, self._settings.learning_rate_end
+        if end is None or not self._decay_env_steps:
+            return start
+        return start + min(1.0, env_steps / self._decay_env_steps) * (end - start)
+
+    @torch.no_grad()
+    def step(self, env_steps: int = 0) -> None:
+        """Steps along the gradients, which are none afterwards."""
+        settings, params = self._settings, self._params
+        if settings.max_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(params, settings.max_grad_norm)
+        grads = [one.grad for one in params if one.grad is not None]
+        assert len(grads) == len(params)
+        means, squares, steps = self._means, self._squares, self._steps
+        common: dict[str, Any] = {"lr": self.learning_rate(env_steps), "eps": settings.adam_epsilon}
+        if settings.optimizer == "adam":
+            adam(
+                params, grads, means, squares, [], steps, fused=self._fused, amsgrad=False,
+                weight_decay=0.0, maximize=False, **_BETAS, **common,
+            )  # fmt: skip
+        elif settings.optimizer == "adamw":
+            adamw(
+                params, grads, means, squares, [], steps, fused=self._fused, amsgrad=False,
+                weight_decay=0.01, maximize=False, **_BETAS, **common,
+            )  # fmt: skip
+        elif settings.optimizer == "radam":
+            radam(
+                params, grads, means, squares, steps, foreach=True, weight_decay=0.0,
+                **_BETAS, **common,
+            )  # fmt: skip
+        else:
+            rmsprop(
+                params, grads, squares, [], [], steps, foreach=True, alpha=0.99, momentum=0.0,
+                centered=False, weight_decay=0.0, **common,
+            )  # fmt: skip
+        for one in params:
+            one.grad = None
+
+    def state_dict(self) -> dict[str, list[torch.Tensor]]:
+        """The moments and steps of every param, in their order."""
+        return {"means": self._means, "squares": self._squares, "steps": self._steps}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from the state_dict of an optimizer of params of the same shapes."""
+        for own, given in zip(self.state_dict().values(), state.values(), strict=True):
+            for tensor, value in zip(own, given, strict=True):
+                tensor.copy_(value)

@@ -1,0 +1,148 @@
+"""PQN's returns against a loop over the equation, its minibatches, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from oracle import OracleBatch
+
+from drlnet.algos import TABLE, make_algorithm, pqn
+from drlnet.config import load
+from drlnet.envs import EnvSpaces
+from drlnet.errors import ConfigError, Deadlock
+
+SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
+
+
+def naive(
+    reward: np.ndarray, discount: np.ndarray, value: np.ndarray, last: np.ndarray,
+    gamma: float, trace: float,
+) -> list[float]:  # fmt: skip
+    """G_0 .. G_T-1 of one unroll, each as the sum over how many rows it looks ahead.
+
+    G = sum_n weight_n G^(n), the n-step returns weighted by trace^(n-1) (1 - trace), the last of
+    them by what is left; a row that ends its episode is the last.
+    """
+    length, returns = len(reward), []
+    for t in range(length):
+        total, weight, gained, factor = 0.0, 1.0, 0.0, 1.0
+        for n in range(t, length):
+            gained += factor * reward[n]
+            factor *= gamma * discount[n]
+            final = n == length - 1 or bool(last[n])
+            total += weight * (1.0 if final else 1 - trace) * (gained + factor * value[n])
+            weight *= trace
+            if final:
+                break
+        returns.append(total)
+    return returns
+
+
+@pytest.mark.parametrize("trace", [0.0, 0.65, 1.0])
+def test_returns(trace: float) -> None:
+    rng = np.random.default_rng(1)
+    shape = (64, 17)
+    reward, value = (rng.normal(size=shape).astype(np.float32) for _ in range(2))
+    last = rng.random(shape) < 0.2
+    terminated = (last & (rng.random(shape) < 0.5)) | (rng.random(shape) < 0.05)  # lost lives, too
+    discount = np.where(terminated, 0, 1).astype(np.float32)
+    found = pqn.lambda_returns(reward, discount, value, last, 0.97, trace)
+    for index in range(shape[0]):
+        known = naive(reward[index], discount[index], value[index], last[index], 0.97, trace)
+        np.testing.assert_allclose(found[index], known, rtol=1e-5, atol=1e-5)
+
+
+def test_the_edges_by_hand() -> None:
+    one, value = np.ones((1, 2), np.float32), np.array([[5.0, 7.0]], np.float32)
+    off, on = np.zeros((1, 2), bool), np.array([[True, False]])
+
+    def first(discount: float, last: np.ndarray) -> float:
+        discounts = np.array([[discount, 1.0]], np.float32)
+        return float(pqn.lambda_returns(one, discounts, value, last, 0.5, 1.0)[0, 0])
+
+    assert first(1.0, off) == 1 + 0.5 * (1 + 0.5 * 7)
+    assert first(0.0, on) == 1  # terminated: nothing is bootstrapped
+    assert first(1.0, on) == 1 + 0.5 * 5  # truncated: from the final observation, no further
+    assert first(0.0, off) == 1  # a lost life
+
+
+def algorithm(**flags: Any) -> pqn.Pqn:
+    settings = {"algo.unroll": 6, "algo.minibatch_size": 8, "replay.batch_size": 4, **flags}
+    made = make_algorithm(
+        load(flags={"algo.name": "pqn", "net.hidden_sizes": (8,), **settings}), SPACES
+    )
+    assert isinstance(made, pqn.Pqn)
+    return made
+
+
+def random_batch(algo: pqn.Pqn, seed: int = 0) -> OracleBatch:
+    rng = np.random.default_rng(seed)
+    item = algo.tables()[TABLE].item
+    size, views = 4, {}
+    for name, view in item.views.items():
+        rows = view.bounds[1] - view.bounds[0] + 1
+        shape = (size, rows, *((3,) if name == "obs" else ()))
+        views[name] = rng.normal(size=shape).astype(np.float32)
+    views["action"] = rng.integers(4, size=views["action"].shape).astype(np.int32)
+    views["discount"] = np.ones_like(views["discount"])
+    views["last"] = rng.random(views["last"].shape) < 0.3
+    return OracleBatch(
+        views=views, keys=np.arange(size, dtype=np.uint64),
+        probabilities=np.full(size, 1 / size, np.float32), length=np.full(size, 6, np.uint32),
+        item_count=size, age=np.zeros(size, np.int64), env_steps=100, items_created=size,
+        items_drawn=size,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("stack", [1, 3])
+def test_a_step_takes_each_acted_row_once_an_epoch(stack: int) -> None:
+    algo = algorithm(**{"net.frame_stack": stack, "algo.epochs": 3})
+    learner, batch = algo.learner("cpu", 1), random_batch(algo)
+    seen: list[torch.Tensor] = []
+    learner.online.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    learned = learner.step({TABLE: batch})  # type: ignore[dict-item]
+    obs, last = batch.views["obs"], batch.views["last"]
+    known = []
+    for b, t in np.argwhere(~last[:, stack - 1 : -1]):
+        place, frames = t + stack - 1, []
+        for back in range(stack):
+            began = max([i + 1 for i in range(place) if last[b, i]], default=0)
+            frames.insert(0, obs[b, max(place - back, began)])
+        known.append(np.stack(frames) if stack > 1 else frames[0])
+    rows = torch.cat(seen).numpy()
+    assert len(rows) == 3 * len(known)
+    for epoch in np.split(rows, 3):
+        assert sorted(map(bytes, epoch)) == sorted(map(bytes, known))
+    assert learned.priorities == {} and learner.steps == 1
+    assert learned.figures["updates"] == len(seen) == 3 * max(1, len(known) // 8)
+
+
+def test_a_state_goes_on() -> None:
+    algo = algorithm()
+    first, second = algo.learner("cpu", 1), algo.learner("cpu", 2)
+    first.step({TABLE: random_batch(algo)})  # type: ignore[dict-item]
+    second.load_state_dict(first.state_dict())
+    for learner in (first, second):
+        learner.step({TABLE: random_batch(algo, seed=5)})  # type: ignore[dict-item]
+    assert first.steps == second.steps == 2
+    for one, other in zip(first.params().values(), second.params().values(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind", "cause"),
+    [
+        ({"algo.minibatch_size": 25}, ConfigError, "exceeds the 24 steps of a batch"),
+        ({"replay.max_times_sampled": 0}, ConfigError, "its table is a queue"),
+        ({"algo.trace": 1.5}, ConfigError, "algo.trace"),
+        ({"algo.unroll": 500}, Deadlock, "items of 500 steps"),
+    ],
+)
+def test_what_cannot_work_is_refused(
+    flags: dict[str, Any], kind: type[ConfigError], cause: str
+) -> None:
+    with pytest.raises(kind, match=cause):
+        algorithm(**flags)

@@ -1,0 +1,113 @@
+"""Networks over images: shapes in any order, bytes, normalisation, and what does not fit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from drlnet.config import NetSettings
+from drlnet.errors import ConfigError
+from drlnet.nets import NAMES, SETTINGS, stacked_shape
+from drlnet.nets.conv import Conv
+from drlnet.nets.images import ImageNet
+from drlnet.nets.impala import Impala, Residual
+from drlnet.nets.mlp import Mlp
+from drlnet.nets.settings import CompactSettings, ConvSettings, ImpalaSettings, MlpSettings
+
+FITTING = {
+    "mlp": (4,), "nature": (4, 84, 84), "dqn2013": (4, 42, 42), "minatar": (10, 10, 6),
+    "compact": (4, 42, 42), "impala": (4, 64, 64),
+}  # fmt: skip
+
+
+def make(name: str, shape: tuple[int, ...], **settings: object) -> torch.nn.Module:
+    filled: NetSettings = dataclasses.replace(SETTINGS[name](name=name), **settings)  # type: ignore[arg-type]
+    return {"mlp": Mlp, "impala": Impala}.get(name, Conv)(filled, shape)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", list(NAMES))
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_every_network_makes_features_and_learns(name: str, norm: str) -> None:
+    torch.manual_seed(0)
+    net = make(name, FITTING[name], norm=norm)
+    features = net(torch.randint(0, 256, (3, *FITTING[name]), dtype=torch.uint8))
+    assert features.shape == (3, net.features) and features.dtype == torch.float32
+    features.square().mean().backward()
+    assert all(one.grad is not None and one.grad.isfinite().all() for one in net.parameters())
+    normalised = any(isinstance(one, torch.nn.LayerNorm) for one in net.modules())
+    assert normalised == (norm == "layer")
+
+
+@pytest.mark.parametrize(
+    ("shape", "image"),
+    [
+        ((9, 9), (1, 9, 9)),
+        ((3, 9, 8), (3, 9, 8)),
+        ((9, 8, 3), (3, 9, 8)),
+        ((4, 9, 8), (4, 9, 8)),  # a stack of grey frames
+        ((4, 3, 9, 8), (12, 9, 8)),
+        ((4, 9, 8, 3), (12, 9, 8)),
+    ],
+)
+def test_channels_come_first(shape: tuple[int, ...], image: tuple[int, int, int]) -> None:
+    seen: list[torch.Tensor] = []
+
+    class Keeps(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append(x)
+            return x.flatten(1)
+
+    settings = ConvSettings(precision="float32")
+    net = ImageNet(settings, shape, lambda found: torch.nn.Sequential(Keeps()))
+    obs = torch.randint(0, 256, (2, *shape), dtype=torch.uint8)
+    net(obs)
+    assert seen[-1].shape == (2, *image)
+    # A pixel of the newest image's last channel, at the place where it was.
+    channels_last = shape[-1] == 3
+    known = obs[..., 7, 5, -1] if channels_last else obs[..., 7, 5]
+    known = known.reshape(2, -1)[:, -1]
+    torch.testing.assert_close(seen[-1][:, -1, 7, 5], known / 255.0)
+    torch.testing.assert_close(net(obs), net(obs / 255.0))
+
+
+def test_a_network_that_does_not_fit_is_told() -> None:
+    for shape in [(4, 5, 5), (3,), (2, 2, 2, 2, 2)]:
+        with pytest.raises(ConfigError) as caught:
+            Conv(ConvSettings(name="nature"), shape)
+        assert "net.name=mlp" in caught.value.remedy
+    with pytest.raises(ConfigError, match="differ in length"):
+        Conv(ConvSettings(channels=(8,)), (4, 84, 84))
+
+
+def test_both_formats_agree_and_the_faster_one_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    torch.manual_seed(0)
+    obs = torch.randint(0, 256, (8, 4, 42, 42), dtype=torch.uint8)
+    exact = Conv(CompactSettings(precision="float32"), obs.shape[1:])
+    rough = Conv(CompactSettings(precision="bfloat16"), obs.shape[1:])
+    chosen = Conv(CompactSettings(precision="auto"), obs.shape[1:])
+    for other in (rough, chosen):
+        other.load_state_dict(exact.state_dict())
+    torch.testing.assert_close(exact(obs), rough(obs), atol=0.1, rtol=0.1)
+    assert any(torch.equal(chosen(obs), one(obs)) for one in (exact, rough))
+    chosen(obs)
+    assert capsys.readouterr().err.count("is used") == 1
+
+
+def test_spectral_norms_divide() -> None:
+    plain, scaled = Residual(4, spectral=False), Residual(4, spectral=True)
+    assert not hasattr(plain.first, "parametrizations")
+    scaled.train()
+    for _ in range(50):
+        weight = scaled.first.weight.detach()
+    norm = torch.linalg.matrix_norm(weight.flatten(1), ord=2)
+    assert float(norm) == pytest.approx(1.0, abs=0.05)
+    wide = Impala(ImpalaSettings(width=2, spectral_norm=True), (4, 32, 32))
+    assert wide.layers[0].out_channels == 32
+
+
+def test_stacks_of_one_have_no_axis() -> None:
+    assert stacked_shape((84, 84), 1) == (84, 84)
+    assert stacked_shape((84, 84), 4) == (4, 84, 84)
+    assert Mlp(MlpSettings(hidden_sizes=(8,)), (4, 3))(torch.zeros(2, 4, 3)).shape == (2, 8)

@@ -1,0 +1,75 @@
+"""The optimizers against torch's own, bit by bit, and what stands around them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from drlnet.nets.mlp import Mlp
+from drlnet.nets.optimizers import Optimizer
+from drlnet.nets.settings import MlpSettings, OptimizerSettings
+
+
+def nets() -> tuple[Mlp, Mlp]:
+    torch.manual_seed(0)
+    ours = Mlp(MlpSettings(hidden_sizes=(16, 8)), (4,))
+    return ours, copy.deepcopy(ours)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize(
+    ("name", "torchs", "options"),
+    [
+        ("adam", torch.optim.Adam, {"fused": True}),
+        ("adamw", torch.optim.AdamW, {"fused": True}),
+        ("radam", torch.optim.RAdam, {}),
+        ("rmsprop", torch.optim.RMSprop, {}),
+    ],
+)
+def test_it_is_torchs(name: Any, torchs: Any, options: dict[str, Any], fused: bool) -> None:
+    ours, theirs = nets()
+    settings = OptimizerSettings(
+        optimizer=name, learning_rate=5e-4, adam_epsilon=1e-6, max_grad_norm=None
+    )
+    own = Optimizer(settings, ours.parameters(), fused=fused)
+    options = {**options, "fused": fused} if options else {"foreach": True}
+    known = torchs(theirs.parameters(), lr=5e-4, eps=1e-6, **options)
+    for _ in range(100):
+        obs = torch.randn(32, 4)
+        for net in (ours, theirs):
+            net(obs).square().mean().backward()
+        own.step()
+        known.step()
+        known.zero_grad()
+        assert all(map(torch.equal, ours.parameters(), theirs.parameters()))
+        assert all(one.grad is None for one in ours.parameters())
+
+
+def test_gradients_are_clipped_and_a_state_goes_on() -> None:
+    ours, theirs = nets()
+    settings = OptimizerSettings(optimizer="radam", max_grad_norm=0.1)
+    first, second = (Optimizer(settings, net.parameters()) for net in (ours, theirs))
+    for _ in range(10):
+        (1e3 * ours(torch.randn(8, 4))).square().mean().backward()
+        first.step()
+    theirs.load_state_dict(ours.state_dict())
+    second.load_state_dict(first.state_dict())
+    obs = torch.randn(8, 4)
+    for net, optimizer in ((ours, first), (theirs, second)):
+        net(obs).square().mean().backward()
+        optimizer.step()
+    assert all(map(torch.equal, ours.parameters(), theirs.parameters()))
+
+
+def test_the_rate_decays_over_env_steps() -> None:
+    ours, _ = nets()
+    settings = OptimizerSettings(learning_rate=1e-3, learning_rate_end=1e-4)
+    rates = Optimizer(settings, ours.parameters(), decay_env_steps=1000)
+    assert [rates.learning_rate(n) for n in (0, 500, 1000, 5000)] == pytest.approx(
+        [1e-3, 5.5e-4, 1e-4, 1e-4]
+    )
+    without = Optimizer(settings, ours.parameters())
+    assert without.learning_rate(5000) == 1e-3  # there is no budget to say when
