@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -12,7 +16,7 @@ from torch import nn
 from drlnet.errors import ConfigError
 from drlnet.nets.settings import ConvSettings, ImpalaSettings
 
-_TRIALS = 5
+_TRIALS, _TRIAL_IMAGES = 4, 64
 
 
 class ImageNet(nn.Module):
@@ -20,7 +24,8 @@ class ImageNet(nn.Module):
 
     obs_shape: [H, W], [C, H, W] or [H, W, C] (the channels' axis is the shortest of the two ends),
     or a stack of them [k, ...], whose images become channels. Observations of uint8 are scaled to
-    [0, 1]. layers: what follows, from [n, C, H, W] in channels_last memory, as bfloat16 or float32.
+    [0, 1]. Where settings.precision is "auto", a processor computes in the number and memory format
+    in which a learner's step measures fastest, and a GPU in bfloat16.
     """
 
     def __init__(
@@ -33,56 +38,82 @@ class ImageNet(nn.Module):
         super().__init__()
         self._permutation, image = _channels_first(obs_shape)
         try:
-            layers = make(image)
+            self.layers = make(image)
             with torch.no_grad():
-                self.features = layers(torch.zeros(1, *image)).shape[1]
+                self.features = self.layers(torch.zeros(1, *image)).shape[1]
         except (RuntimeError, IndexError, ValueError) as error:
             raise ConfigError(
                 f"net.name = {settings.name!r} does not fit observations of {list(obs_shape)}: "
                 + str(error).strip().splitlines()[0],
                 "use --set net.name=mlp, or kernels and strides that fit (--help-config)",
             ) from error
-        self.layers = layers.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        known = {"float32": False, "bfloat16": True, "auto": None}
-        self._bfloat16: bool | None = known[settings.precision]
+        self._auto = settings.precision == "auto"
+        self._form = _Form(settings.precision == "bfloat16", channels_last=True)
+        if self._auto:
+            self._form = _fastest(self.layers, image)
+        self.layers.to(memory_format=self._form.memory)  # type: ignore[call-overload]
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         """obs: [n, *obs_shape] -> [n, features]."""
         images = obs.permute(self._permutation) if self._permutation else obs
         images = images.reshape(len(obs), -1, *images.shape[-2:])
-        if self._bfloat16 is None:
-            self._bfloat16 = self._faster(images)
-        return self._pass(images, self._bfloat16)
+        cuda = self._auto and images.device.type == "cuda"
+        return _pass(self.layers, images, _Form(True, True) if cuda else self._form)
 
-    def _pass(self, images: torch.Tensor, bfloat16: bool) -> torch.Tensor:
-        dtype = torch.bfloat16 if bfloat16 else torch.float32
-        pixels = images.to(dtype, memory_format=torch.channels_last)
-        if images.dtype == torch.uint8:
-            pixels = pixels * (1.0 / 255.0)
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=bfloat16):
-            features: torch.Tensor = self.layers(pixels)
-        return features.float()
 
-    @torch.no_grad()
-    def _faster(self, images: torch.Tensor) -> bool:
-        """Measures both formats on these images, in turns; True for bfloat16."""
-        best = {True: float("inf"), False: float("inf")}
-        for _ in range(_TRIALS):
-            for bfloat16 in (True, False):
-                begun = time.perf_counter()
-                self._pass(images, bfloat16)
-                if images.device.type == "cuda":
-                    torch.cuda.synchronize(images.device)
-                best[bfloat16] = min(best[bfloat16], time.perf_counter() - begun)
-        faster = best[True] < best[False]
-        chosen = "bfloat16" if faster else "float32"
-        print(
-            f"a pass of {len(images)} images takes {1e3 * best[False]:.2f} ms in float32, "
-            f"{1e3 * best[True]:.2f} ms in bfloat16: {chosen} is used",
-            file=sys.stderr,
-            flush=True,
-        )
-        return faster
+class _Form(NamedTuple):
+    """What a network computes in."""
+
+    bfloat16: bool
+    channels_last: bool
+
+    @property
+    def memory(self) -> torch.memory_format:
+        return torch.channels_last if self.channels_last else torch.contiguous_format
+
+    def __str__(self) -> str:
+        number = "bfloat16" if self.bfloat16 else "float32"
+        return f"{number}, channels {'last' if self.channels_last else 'first'}"
+
+
+_known: dict[str, _Form] = {}  # measured once in a process
+
+
+def _pass(layers: nn.Module, images: torch.Tensor, form: _Form) -> torch.Tensor:
+    dtype = torch.bfloat16 if form.bfloat16 else torch.float32
+    pixels = images.to(dtype, memory_format=form.memory)
+    if images.dtype == torch.uint8:
+        pixels = pixels * (1.0 / 255.0)
+    with torch.autocast(images.device.type, torch.bfloat16, enabled=form.bfloat16):
+        features: torch.Tensor = layers(pixels)
+    return features.float()
+
+
+def _fastest(layers: nn.Module, image: tuple[int, int, int]) -> _Form:
+    """The form in which these layers pass forward and back fastest, on this processor."""
+    key = f"{layers} {image}"
+    if key in _known:
+        return _known[key]
+    images = torch.arange(_TRIAL_IMAGES * math.prod(image), dtype=torch.int32) % 251
+    images = images.reshape(_TRIAL_IMAGES, *image).to(torch.uint8)
+    trial = copy.deepcopy(layers)
+    forms = [_Form(*choice) for choice in product((False, True), repeat=2)]
+    best = dict.fromkeys(forms, math.inf)
+    for _ in range(_TRIALS):  # in turns: a disturbance meets all of them
+        for form in forms:
+            trial.to(memory_format=form.memory)  # type: ignore[call-overload]
+            begun = time.perf_counter()
+            torch.autograd.grad(_pass(trial, images, form).sum(), list(trial.parameters()))
+            best[form] = min(best[form], time.perf_counter() - begun)
+    _known[key] = min(forms, key=best.__getitem__)
+    took = "; ".join(f"{form}: {1e3 * seconds:.1f} ms" for form, seconds in best.items())
+    print(
+        f"{_TRIAL_IMAGES} images of {list(image)} forward and back take, as {took}. "
+        f"The network computes in {_known[key]}",
+        file=sys.stderr,
+        flush=True,
+    )
+    return _known[key]
 
 
 def _channels_first(shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
