@@ -5,6 +5,7 @@ DRLNET_WRITE_DOCS=1 rewrites the tables that come from the code, instead of comp
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
@@ -17,9 +18,12 @@ import typer
 
 from drlnet.cli import help as help_command
 from drlnet.cli.main import app
-from drlnet.config import Config, known_keys
+from drlnet.config import Config, EnvConfig, known_keys
 from drlnet.config.fields import field_types
+from drlnet.config.load import build
+from drlnet.config.toml import literal
 from drlnet.dashboard.bottleneck import RULES
+from drlnet.envs.settings import AtariSettings
 from drlnet.errors import DPDK_UNFIT_EXIT_CODE, RUN_UNFIT_EXIT_CODE, DrlnetError, all_errors
 from drlnet.metrics.catalog import OPERATIONS, as_table
 
@@ -59,10 +63,25 @@ def errors() -> str:
     return table("| code | error | when |", rows)
 
 
+def atari_settings() -> str:
+    common = {field.name for field in dataclasses.fields(EnvConfig)}
+    own = (field for field in dataclasses.fields(AtariSettings) if field.name not in common)
+    rows = (
+        f"| `env.{field.name}` | `{literal(field.default)}` | {field.metadata['help']} |"
+        for field in own
+    )
+    return table("| setting | default | what it does |", rows)
+
+
 @pytest.mark.parametrize(
     ("name", "made"),
-    [("operations", rules()), ("operations", errors()), ("metrics", as_table())],
-    ids=["bottleneck", "errors", "metrics"],
+    [
+        ("operations", rules()),
+        ("operations", errors()),
+        ("metrics", as_table()),
+        ("environments", atari_settings()),
+    ],
+    ids=["bottleneck", "errors", "metrics", "atari"],
 )
 def test_tables_that_come_from_the_code(name: str, made: str) -> None:
     text = page(name)
@@ -134,7 +153,8 @@ def test_settings_named_exist(path: Path) -> None:
     sections = "|".join(field_types(Config))
     text = path.read_text(encoding="utf-8")
     spans = " ".join(re.findall(r"`([^`\n]+)`", text))
-    known = {*known_keys(), "algo.quantiles"}  # an example's own
+    atari = known_keys(build({"env.id": "ALE/Pong-v5"}))
+    known = {*known_keys(), *atari, "algo.quantiles"}  # an example's own
     # Names of metrics and of modules have the same form: `server.drops.<reason>`, `server.log`.
     found = re.findall(rf"(?<![\w./])({sections})\.([a-z][a-z_]*)(?=[\s=`,]|$)", spans)
     metrics = {"server.log", "learner.log", "server.busy_s"}

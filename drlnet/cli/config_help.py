@@ -12,13 +12,17 @@ from drlnet.config.load import build, parse_set
 from drlnet.config.toml import literal
 
 
-def print_config_help(algos: Sequence[str] = (), sets: Sequence[str] = ()) -> None:
+def print_config_help(
+    env_id: str | None = None, algo: str | None = None, sets: Sequence[str] = ()
+) -> None:
     """A table of all keys, 80 columns wide on a narrow terminal.
 
-    algos, sets: the values of --algo and --set, which decide whose settings [algo], [policy] and
-    [net] are. Raises ConfigError for what they cannot be.
+    env_id, algo, sets: ENV, --algo and --set, which decide whose settings [env], [algo], [policy]
+    and [net] are. Raises ConfigError for what they cannot be.
     """
-    chosen = dict(map(parse_set, [*(f"algo.name={name}" for name in algos), *sets]))
+    given = {"env.id": env_id, "algo.name": algo}
+    chosen = {key: value for key, value in given.items() if value is not None}
+    chosen.update(map(parse_set, sets))
     table = Table(box=None, pad_edge=False, show_header=True)
     table.add_column("key", no_wrap=True, style="cyan")
     table.add_column("default", overflow="fold", max_width=16)

@@ -14,22 +14,14 @@ DEFAULT_ADDRESS = "udp://127.0.0.1:7447"
 EAL_VARIABLE = "DRLNET_EAL"  # read when DPDK starts
 
 
-def _print_config_help(asked: bool) -> None:
+def _print_config_help(context: typer.Context, asked: bool) -> None:
     if asked:
         from drlnet.cli.config_help import print_config_help
 
-        print_config_help(_words_behind("--algo"), _words_behind("--set"))
+        # It answers before the other options are parsed, and whether they are valid or not.
+        given = context.command.make_parser(context).parse_args(sys.argv[2:])[0]
+        print_config_help(given.get("env"), given.get("algo_name"), given.get("set_", ()))
         raise typer.Exit
-
-
-def _words_behind(option: str) -> list[str]:
-    # --help-config answers before the other options are parsed.
-    words = [word.partition("=") for word in sys.argv[1:]]
-    pairs = zip(sys.argv[1:], sys.argv[2:], strict=False)
-    return [
-        *(value for name, equals, value in words if equals and name == option),
-        *(value for name, value in pairs if name == option),
-    ]
 
 
 def _pass_eal(arguments: str | None) -> str | None:

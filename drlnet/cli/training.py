@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from drlnet.cli.output import Output
@@ -117,6 +118,7 @@ def result_of(
         learner_steps=int(made_by.get("learner_steps") or 0),
         run_dir=str(folder.path),
         stopped=stopped,
+        env_settings=asdict(config.env),
     )
 
 

@@ -14,7 +14,14 @@ from typing import Any
 from drlnet.config import plugins, toml
 from drlnet.config.checks import check, derived
 from drlnet.config.fields import check_limits, convert, field_types, unknown_key, walk
-from drlnet.config.tree import AlgoSettings, Config, NetSettings, PolicySettings, ServerConfig
+from drlnet.config.tree import (
+    AlgoSettings,
+    Config,
+    EnvConfig,
+    NetSettings,
+    PolicySettings,
+    ServerConfig,
+)
 from drlnet.errors import ConfigError
 
 # What of a recipe holds for any algorithm: facts of the environment, and when it counts as solved.
@@ -104,11 +111,13 @@ def build(values: Mapping[str, Any]) -> Config:
 
 
 def _section_types(values: Mapping[str, Any]) -> dict[str, type]:
-    """The dataclass of every section: the algorithm and the network bring their own."""
+    """The dataclass of every section: algorithm, network and environment may bring their own."""
+    env_id = str(convert("env.id", values.get("env.id", EnvConfig().id), str))
     algo, net = _name("algo", AlgoSettings, values), _name("net", NetSettings, values)
     policy: type = getattr(plugins.find("algos", algo), "Policy", PolicySettings)
     return {
         **field_types(Config),
+        "env": plugins.env_settings_type(env_id, EnvConfig),
         "algo": plugins.settings_type("algos", algo, AlgoSettings),
         "net": plugins.settings_type("nets", net, NetSettings),
         "policy": policy,

@@ -18,6 +18,8 @@ from drlnet.errors import ConfigError
 
 Kind = Literal["algos", "nets"]
 _KEYS = {"algos": "algo.name", "nets": "net.name"}
+# Environments whose section [env] has more settings, by what their ids begin with.
+_ENV_SETTINGS = {"ALE/": "drlnet.envs.settings:AtariSettings"}
 
 
 def names(kind: Kind) -> list[str]:
@@ -41,6 +43,15 @@ def settings_type(kind: Kind, name: str, base: type) -> type:
             f"let class Settings inherit from drlnet.config.{base.__name__}",
         )
     return found
+
+
+def env_settings_type(env_id: str, base: type) -> type:
+    """The settings of the environment of that id; `base` where it has no more."""
+    for prefix, place in _ENV_SETTINGS.items():
+        if env_id.startswith(prefix):
+            found: type = find_object("env.id", place)
+            return found
+    return base
 
 
 def find(kind: Kind, name: str) -> Any:

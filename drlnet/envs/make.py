@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from drlnet.client.specs import Column, Item, Limiter, Sampler, View, native_spec
 from drlnet.config import EnvConfig, plugins
+from drlnet.envs.atari import AtariRows, make_atari
+from drlnet.envs.registry import find_spec
 from drlnet.envs.rows import RowEnv
+from drlnet.envs.settings import AtariSettings
 from drlnet.errors import ConfigError, UnknownEnvironment
 
 
@@ -29,59 +31,60 @@ class EnvSpaces:
 
 
 def make_envs(
-    env_id: str,
+    env: EnvConfig,
     num_envs: int,
     *,
-    kwargs: Mapping[str, Any] | None = None,
-    vectorization: str = "sync",
-    wrappers: Sequence[str] = (),
+    training: bool = True,
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
+    max_episode_steps: int | None = None,
     longest_episode: int | None = None,
 ) -> tuple[RowEnv, EnvSpaces]:
     """Makes `num_envs` copies of an environment.
 
-    env_id: as gymnasium.make takes it; of "module:id" the module, which registers it, is imported.
-    vectorization: "sync" steps them in a loop, "async" in a process each, "vector_entry_point"
-    takes the environment's own vectorised form (CartPole's steps 16 environments 3 times faster).
-    wrappers: gymnasium wrappers by module:Name, innermost first; for the first two.
-    autoreset_mode: for the first two; an own form has the mode that it declares.
-    longest_episode: the steps after which an environment is truncated that has no limit of its own;
-    an own form cannot be made to, and its RowEnv says so.
+    env: the section [env]. An id is as gymnasium.make takes it; of "module:id" the module, which
+    registers it, is imported.
+    training: false for an evaluation, which ignores the settings that only help learning.
+    autoreset_mode: for what gymnasium vectorises; an environment's own vectorised form has the mode
+    that it declares.
+    max_episode_steps: the steps after which an environment is truncated.
+    longest_episode: the same, for an environment that has no limit of its own. An own vectorised
+    form cannot be given it; its RowEnv says so.
     Errors: UnknownEnvironment for an id that is not registered (with near matches) or spaces that
     are not supported, ConfigError for an environment that cannot be made, or whose observations no
     table can hold.
     """
-    spec = _find(env_id)
-    vector_kwargs: dict[str, Any] = {}
-    kwargs = dict(kwargs or {})
-    wrapping = [plugins.find_object("env.wrappers", name) for name in wrappers]
-    if wrapping and vectorization == "vector_entry_point":
+    spec = find_spec(env.id)
+    wrapping = [plugins.find_object("env.wrappers", name) for name in env.wrappers]
+    if wrapping and env.vectorization == "vector_entry_point":
         raise ConfigError(
             "env.wrappers wrap single environments, and vector_entry_point makes none",
-            "use --set env.vectorization=sync, or a wrapper inside the environment's own form",
+            f"use ale_py:{env.id}, which gymnasium makes one by one"
+            if isinstance(env, AtariSettings)
+            else "use --set env.vectorization=sync, or a wrapper inside the environment's own form",
         )
+    kwargs = dict(env.kwargs)
+    if max_episode_steps is not None:
+        kwargs["max_episode_steps"] = max_episode_steps
     if spec.max_episode_steps is not None or "max_episode_steps" in kwargs:
         longest_episode = None
-    if vectorization != "vector_entry_point":
-        vector_kwargs["autoreset_mode"] = autoreset_mode
-        if longest_episode is not None:
-            kwargs["max_episode_steps"], longest_episode = longest_episode, None
+    if longest_episode is not None and env.vectorization != "vector_entry_point":
+        kwargs["max_episode_steps"], longest_episode = longest_episode, None
     try:
-        envs = gym.make_vec(
-            env_id,
-            num_envs=num_envs,
-            vectorization_mode=vectorization,
-            vector_kwargs=vector_kwargs,
-            wrappers=wrapping,
-            **kwargs,
-        )
+        if isinstance(env, AtariSettings):
+            envs, longest_episode = make_atari(spec.kwargs["game"], env, num_envs, kwargs), None
+        else:
+            envs = _make_vec(spec, env.vectorization, num_envs, kwargs, wrapping, autoreset_mode)
+    except ConfigError:
+        raise
     except Exception as error:  # an environment is someone else's code
         raise ConfigError(
-            f"environment {env_id} cannot be made: {_one_line(error)}",
-            "check env.kwargs, env.vectorization and that the environment's packages are installed",
+            f"environment {env.id} cannot be made: {_one_line(error)}",
+            "check the settings of [env] and that the environment's packages are installed",
         ) from error
     try:
-        spaces = _spaces(env_id, envs.single_observation_space, envs.single_action_space)
+        spaces = _spaces(env.id, envs.single_observation_space, envs.single_action_space)
+        if isinstance(env, AtariSettings):
+            return AtariRows(envs, training and env.life_loss == "discount"), spaces
         return RowEnv(envs, spaces.obs_dtype, spaces.first_action, longest_episode), spaces
     except ConfigError:
         envs.close()
@@ -90,16 +93,32 @@ def make_envs(
 
 def find_spaces(env: EnvConfig) -> EnvSpaces:
     """The spaces of an environment, found by making one copy of it. Errors as make_envs."""
-    own = env.vectorization == "vector_entry_point"  # one copy needs no process of its own
-    envs, spaces = make_envs(
-        env.id,
-        1,
-        kwargs=env.kwargs,
-        vectorization=env.vectorization if own else "sync",
-        wrappers=env.wrappers,
-    )
+    if env.vectorization == "async":
+        env = replace(env, vectorization="sync")  # one copy needs no process of its own
+    envs, spaces = make_envs(env, 1)
     envs.close()
     return spaces
+
+
+def _make_vec(
+    spec: gym.envs.registration.EnvSpec,
+    vectorization: str,
+    num_envs: int,
+    kwargs: Mapping[str, Any],
+    wrapping: Sequence[Callable[..., Any]],
+    autoreset_mode: AutoresetMode,
+) -> VectorEnv[Any, Any, Any]:
+    vector_kwargs: dict[str, Any] = {}
+    if vectorization != "vector_entry_point":
+        vector_kwargs = {"autoreset_mode": autoreset_mode, "copy": False}  # RowEnv copies
+    return gym.make_vec(
+        spec,
+        num_envs=num_envs,
+        vectorization_mode=vectorization,
+        vector_kwargs=vector_kwargs,
+        wrappers=wrapping,
+        **kwargs,
+    )
 
 
 def crashed(env_id: str, when: str, error: Exception) -> ConfigError:
@@ -108,27 +127,6 @@ def crashed(env_id: str, when: str, error: Exception) -> ConfigError:
         f"environment {env_id} crashed {when}: {_one_line(error)}",
         "play it alone to find out why",
     )
-
-
-def _find(env_id: str) -> gym.envs.registration.EnvSpec:
-    # gymnasium's own form "module:id" names the module whose import registers the id.
-    module, _, name = env_id.rpartition(":")
-    if module:
-        plugins.import_module(f"environment {env_id}", module, UnknownEnvironment)
-    try:
-        return gym.spec(name)
-    except (gym.error.Error, ImportError) as error:
-        near = difflib.get_close_matches(name, list(gym.registry), n=3, cutoff=0.5)
-        if not near:  # another capitalisation is nearer than its letters say
-            lower = {known.lower(): known for known in gym.registry}
-            near = [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 3, 0.5)]
-        remedy = "python -c 'import gymnasium; gymnasium.pprint_registry()' lists all"
-        if near:
-            prefix = f"{module}:" if module else ""
-            remedy = f"did you mean {' or '.join(prefix + n for n in near)}? {remedy}"
-        raise UnknownEnvironment(
-            f"no environment {env_id!r} is registered with gymnasium", remedy
-        ) from error
 
 
 def _spaces(
@@ -170,8 +168,8 @@ def _require_storable(env_id: str, spaces: EnvSpaces) -> None:
 
 
 def _column_dtype(dtype: npt.DTypeLike) -> str:
-    # Bytes stay bytes (images); all else is what the networks compute in.
-    return "uint8" if np.dtype(dtype) == np.uint8 else "float32"
+    # Bytes stay bytes (images), and a truth value is one; all else is what the networks compute in.
+    return "uint8" if np.dtype(dtype) in (np.uint8, np.bool_) else "float32"
 
 
 def _one_line(error: BaseException) -> str:

@@ -107,10 +107,10 @@ class RowEnv:
             return None, self._rows(obs, reward, terminated, truncated, reset_now, last)
         if not last.any():
             return None, self._rows(obs, reward, terminated, truncated)
-        final_obs = self._copy(obs)
+        final_obs = self._own(obs)
         if self.mode is AutoresetMode.SAME_STEP:
             for index in np.flatnonzero(last):
-                final_obs[index] = info["final_obs"][index]
+                final_obs[index] = self._own(info["final_obs"][index])
         else:
             obs, _ = self.envs.reset(options={"reset_mask": last.copy()})
         none = np.zeros_like(last)
@@ -122,12 +122,16 @@ class RowEnv:
         """Closes the environments."""
         self.envs.close()
 
-    def _copy(self, obs: npt.ArrayLike) -> npt.NDArray[Any]:
-        return np.array(obs, dtype=self._dtype)
+    def _own(self, obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A copy of obs in the column's dtype: an environment may write to obs again."""
+        own = np.array(obs, dtype=self._dtype)
+        if obs.dtype == np.bool_:
+            own *= 255  # true: every network divides uint8 by 255
+        return own
 
     def _rows(
         self,
-        obs: npt.ArrayLike,
+        obs: npt.NDArray[Any],
         reward: npt.ArrayLike | None = None,
         terminated: Bools | None = None,
         truncated: Bools | None = None,
@@ -136,7 +140,7 @@ class RowEnv:
     ) -> Rows:
         none = np.zeros(self.num_envs, dtype=np.bool_)
         return Rows(
-            obs=self._copy(obs),
+            obs=self._own(obs),
             reward=np.zeros(self.num_envs, np.float32)
             if reward is None
             else np.array(reward, dtype=np.float32),

@@ -6,7 +6,7 @@ import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -50,6 +50,7 @@ class RunResult:
     learner_steps: int
     run_dir: str
     stopped: str  # goal | budget | interrupted | evaluated
+    env_settings: Mapping[str, Any] = field(default_factory=dict)  # all of [env]; {} in older ones
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> RunResult:

@@ -206,14 +206,7 @@ class Actor:
         self.start()
 
     def _make_envs(self) -> None:
-        env = self._config.env
-        self._envs, self._spaces = make_envs(
-            env.id,
-            self._config.actor.envs_per_actor,
-            kwargs=env.kwargs,
-            vectorization=env.vectorization,
-            wrappers=env.wrappers,
-        )
+        self._envs, self._spaces = make_envs(self._config.env, self._config.actor.envs_per_actor)
 
     def _fetch(self) -> bool:
         self._stages.ended("other")

@@ -51,13 +51,11 @@ def evaluate(
     Deterministic in run.seed, purpose, params and the counts, unless max_seconds ends it earlier.
     """
     num_envs = min(config.eval.num_envs, episodes)
-    limit = config.eval.max_episode_steps
     envs, spaces = make_envs(
-        config.env.id,
+        config.env,
         num_envs,
-        kwargs={**config.env.kwargs, **({"max_episode_steps": limit} if limit else {})},
-        vectorization=config.env.vectorization,
-        wrappers=config.env.wrappers,
+        training=False,
+        max_episode_steps=config.eval.max_episode_steps,
         longest_episode=_LONGEST_EPISODE,
     )
     player = make_algorithm(repeatable(config), spaces).greedy(num_envs)

@@ -11,6 +11,7 @@ from toy import TOY
 
 from drlnet.adders import NStepErrors, transition_columns, transition_item, transition_row
 from drlnet.algos import dqn
+from drlnet.config import EnvConfig
 from drlnet.envs import make_envs, ticks
 
 
@@ -19,7 +20,9 @@ from drlnet.envs import make_envs, ticks
 @pytest.mark.parametrize("n", [1, 3, 5])
 def test_every_item_once_with_its_own_error(n: int, longest: int, mode: AutoresetMode) -> None:
     num_envs, num_actions = 3, 4
-    envs, spaces = make_envs(TOY, num_envs, kwargs={"longest": longest}, autoreset_mode=mode)
+    envs, spaces = make_envs(
+        EnvConfig(id=TOY, kwargs={"longest": longest}), num_envs, autoreset_mode=mode
+    )
     table = OracleTable(transition_columns(spaces), transition_item(n), capacity=10_000)
     writer = table.writer(num_envs)
     errors = NStepErrors(num_envs, n, 0.9)

@@ -15,6 +15,7 @@ from toy import TOY
 
 from drlnet import native
 from drlnet.client import Client, Column, Item, Sampler, Table, View, Writer
+from drlnet.config import EnvConfig
 from drlnet.envs import Rows, make_envs, ticks
 
 COLUMNS = {
@@ -109,7 +110,9 @@ def compare(table: Table, oracle: OracleTable) -> dict[int, int]:
 @pytest.mark.parametrize("name", list(ITEMS))
 def test_random_episodes(name: str, longest: int, mode: AutoresetMode) -> None:
     rng = np.random.default_rng(longest)
-    envs, _ = make_envs(TOY, STREAMS, kwargs={"longest": longest}, autoreset_mode=mode)
+    envs, _ = make_envs(
+        EnvConfig(id=TOY, kwargs={"longest": longest}), STREAMS, autoreset_mode=mode
+    )
     with tables(ITEMS[name], capacity=100) as (table, oracle):
         both = Both(table, oracle)
         step = (None, envs.reset(longest))
@@ -185,7 +188,7 @@ def test_a_stream_is_resumed_by_another_client() -> None:
     spec = {"columns": COLUMNS, "item": item, "capacity": 200, "sampler": SAMPLER}
     oracle = OracleTable(COLUMNS, item, 200, SAMPLER)
     both = Both(first.table("t", **spec), oracle)
-    envs, _ = make_envs(TOY, STREAMS, kwargs={"longest": 9})
+    envs, _ = make_envs(EnvConfig(id=TOY, kwargs={"longest": 9}), STREAMS)
     rows = envs.reset(3)
     everyone = np.arange(STREAMS)
     for tick in range(40):

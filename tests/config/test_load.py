@@ -201,6 +201,24 @@ def test_a_users_network_needs_no_settings(bandit: str) -> None:
     }
 
 
+def test_atari_has_settings_of_its_own(tmp_path: Path) -> None:
+    config = load("ALE/Pong-v5", sets=["env.screen_size=42", "env.life_loss=discount"])
+    found = dataclasses.asdict(config.env)
+    assert (found["screen_size"], found["life_loss"], found["sticky_actions"]) == (
+        42,
+        "discount",
+        0.25,
+    )
+    file = tmp_path / "config.toml"
+    file.write_text(dump(config))
+    assert load_file(file) == config
+    for other in (ID, "ale_py:ALE/Pong-v5"):
+        with pytest.raises(UnknownKey, match=r"env\.screen_size"):
+            load(other, sets=["env.screen_size=42"])
+    with pytest.raises(ConfigError, match="one of 'ignore', 'discount'"):
+        load("ALE/Pong-v5", sets=["env.life_loss=end"])
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

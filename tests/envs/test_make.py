@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from installed import require
 from toy import TOY, Toy
 
 from drlnet.config import EnvConfig
@@ -17,24 +20,24 @@ from drlnet.errors import ConfigError, UnknownEnvironment
 @pytest.mark.parametrize("env_id", ["CartPole-v9", "Cartpole-v1", "cartpole"])
 def test_unknown_id_names_near_matches(env_id: str) -> None:
     with pytest.raises(UnknownEnvironment) as info:
-        make_envs(env_id, 1)
+        make_envs(EnvConfig(id=env_id), 1)
     assert env_id in info.value.cause and "CartPole-v1" in info.value.remedy
     assert "\n" not in info.value.cause + info.value.remedy
 
 
 def test_continuous_actions_are_refused() -> None:
     with pytest.raises(UnknownEnvironment, match="action space"):
-        make_envs("Pendulum-v1", 1)
+        make_envs(EnvConfig(id="Pendulum-v1"), 1)
 
 
 def test_other_observations_are_refused() -> None:
     with pytest.raises(UnknownEnvironment, match="observation space"):
-        make_envs("FrozenLake-v1", 1)
+        make_envs(EnvConfig(id="FrozenLake-v1"), 1)
 
 
 def test_unknown_keyword() -> None:
     with pytest.raises(ConfigError, match="cannot be made") as info:
-        make_envs("CartPole-v1", 1, kwargs={"gravity_of_mars": True})
+        make_envs(EnvConfig(id="CartPole-v1", kwargs={"gravity_of_mars": True}), 1)
     assert "\n" not in info.value.cause
 
 
@@ -59,23 +62,23 @@ class Unmakeable(Toy):
 def test_whatever_an_environment_raises_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gym.spec(TOY), "entry_point", Unmakeable)
     with pytest.raises(ConfigError, match="AttributeError: no licence for this simulator"):
-        make_envs(TOY, 1)
+        make_envs(EnvConfig(id=TOY), 1)
 
 
 def test_no_own_vector_form() -> None:
     with pytest.raises(ConfigError, match="cannot be made"):
-        make_envs("Acrobot-v1", 2, vectorization="vector_entry_point")
+        make_envs(EnvConfig(id="Acrobot-v1", vectorization="vector_entry_point"), 2)
 
 
 def test_an_id_may_name_the_module_that_registers_it() -> None:
-    envs, spaces = make_envs(f"toy:{TOY}", 1)
+    envs, spaces = make_envs(EnvConfig(id=f"toy:{TOY}"), 1)
     envs.close()
     assert spaces.num_actions == 4
 
 
 def test_a_module_without_that_id_names_its_own() -> None:
     with pytest.raises(UnknownEnvironment) as info:
-        make_envs("toy:drlnet/Tay-v0", 1)
+        make_envs(EnvConfig(id="toy:drlnet/Tay-v0"), 1)
     assert f"toy:{TOY}" in info.value.remedy
 
 
@@ -90,17 +93,71 @@ def test_a_module_that_cannot_be_imported(
     if source:
         (tmp_path / "own_envs.py").write_text(source, encoding="utf-8")
     with pytest.raises(UnknownEnvironment, match=cause) as info:
-        make_envs("own_envs:Own-v0", 1)
+        make_envs(EnvConfig(id="own_envs:Own-v0"), 1)
     assert remedy in info.value.remedy and "\n" not in info.value.cause
 
 
 def test_only_an_environment_without_a_limit_gets_another() -> None:
-    envs, _ = make_envs(TOY, 1, kwargs={"longest": 10**6}, longest_episode=5)
+    envs, _ = make_envs(EnvConfig(id=TOY, kwargs={"longest": 10**6}), 1, longest_episode=5)
     envs.reset(seed=0)
     last = [bool(envs.step(np.array([0]))[1].last[0]) for _ in range(5)]
     envs.close()
     assert last == [False] * 4 + [True]
-    envs, _ = make_envs("CartPole-v1", 1, longest_episode=5)
+    envs, _ = make_envs(EnvConfig(id="CartPole-v1"), 1, longest_episode=5)
     envs.reset(seed=0)
     assert not any(envs.step(np.array([t % 2]))[1].last[0] for t in range(6))
     envs.close()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "near"),
+    [
+        ("ALE/Png-v5", "ALE/Pong-v5"),
+        ("ale/pong-v5", "ALE/Pong-v5"),
+        ("ALE/Pong-v4", "ALE/Pong-v5"),
+        ("MinAtar/Brekout-v1", "MinAtar/Breakout-v1"),
+        ("minatar/freeway-v1", "MinAtar/Freeway-v1"),
+    ],
+)
+def test_ids_of_packages_have_near_matches(env_id: str, near: str) -> None:
+    require("ale_py" if env_id.lower().startswith("ale") else "minatar")
+    with pytest.raises(UnknownEnvironment) as info:
+        find_spaces(EnvConfig(id=env_id))
+    assert near in info.value.remedy
+
+
+WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Without(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name in ("ale_py", "minatar"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Without())
+from drlnet.__main__ import main
+sys.argv = ["drlnet", "run", sys.argv[1]]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("env_id", "package", "extra"),
+    [("ALE/Pong-v5", "ale-py", "atari"), ("MinAtar/Breakout-v1", "minatar", "minatar")],
+)
+def test_a_package_that_is_missing(env_id: str, package: str, extra: str, tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(WITHOUT, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "run.py"), env_id],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == UnknownEnvironment.exit_code
+    assert done.stderr.splitlines() == [
+        f"error: environment {env_id} needs the package {package}: "
+        f"No module named {package.replace('-', '_')!r}",
+        f"  try: pip install 'drlnet[{extra}]'",
+    ]

@@ -8,6 +8,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 from toy import TOY, Toy
 
+from drlnet.config import EnvConfig
 from drlnet.envs import Rows, make_envs, ticks
 
 Line = tuple[object, ...]
@@ -54,7 +55,9 @@ def test_same_rows_in_every_mode(mode: AutoresetMode, longest: int, vectorizatio
     num_envs, seed = 3, 17
     rng = np.random.default_rng(longest)
     envs, spaces = make_envs(
-        TOY, num_envs, kwargs={"longest": longest}, vectorization=vectorization, autoreset_mode=mode
+        EnvConfig(id=TOY, kwargs={"longest": longest}, vectorization=vectorization),
+        num_envs,
+        autoreset_mode=mode,
     )
     assert (spaces.num_actions, spaces.first_action, spaces.obs_dtype) == (4, -1, "float32")
     recorder = Recorder(num_envs)
@@ -81,7 +84,7 @@ def test_same_rows_in_every_mode(mode: AutoresetMode, longest: int, vectorizatio
 
 def test_cartpoles_own_vector_form_has_the_same_rows() -> None:
     """Both forms follow the same dynamics: from equal states, equal rows."""
-    own, _ = make_envs("CartPole-v1", 2, vectorization="vector_entry_point")
+    own, _ = make_envs(EnvConfig(id="CartPole-v1", vectorization="vector_entry_point"), 2)
     rows = own.reset(3)
     alone = gym.make("CartPole-v1")
     alone.reset()
@@ -106,7 +109,7 @@ def test_cartpoles_own_vector_form_has_the_same_rows() -> None:
 
 
 def test_rows_do_not_change_afterwards() -> None:
-    envs, _ = make_envs(TOY, 2)
+    envs, _ = make_envs(EnvConfig(id=TOY), 2)
     rows = envs.reset(1)
     before = rows.obs.copy()
     for _ in range(5):
@@ -117,7 +120,7 @@ def test_rows_do_not_change_afterwards() -> None:
 
 def test_equal_seeds_give_equal_episodes() -> None:
     def play(seed: int) -> list[np.ndarray]:
-        envs, _ = make_envs("CartPole-v1", 4, vectorization="vector_entry_point")
+        envs, _ = make_envs(EnvConfig(id="CartPole-v1", vectorization="vector_entry_point"), 4)
         rows = [envs.reset(seed).obs]
         rows += [envs.step(np.arange(4) % 2)[1].obs for _ in range(50)]
         return rows

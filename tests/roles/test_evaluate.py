@@ -45,7 +45,7 @@ def returns_alone(seed: int, episodes: int) -> list[float]:
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_each_environment_plays_its_quota(mode: AutoresetMode) -> None:
-    envs, _ = make_envs(TOY, 3, autoreset_mode=mode)
+    envs, _ = make_envs(EnvConfig(id=TOY), 3, autoreset_mode=mode)
     found = play(envs, GreedyQ(Second()), quota=4, seed=11, env_id=TOY)
     envs.close()
     expected = [value for i in range(3) for value in returns_alone(11 + i, 4)]
@@ -107,7 +107,9 @@ def test_a_vector_form_without_a_limit_is_given_up_and_begun_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gym.spec(TOY), "vector_entry_point", Endless)
-    envs, _ = make_envs(TOY, 4, vectorization="vector_entry_point", longest_episode=10)
+    envs, _ = make_envs(
+        EnvConfig(id=TOY, vectorization="vector_entry_point"), 4, longest_episode=10
+    )
     found = play(envs, GreedyQ(Second()), quota=2, seed=0, env_id=TOY)
     assert found.returns == [10.0, 10.0, 3.0, 3.0] * 2
     assert found.never_ended == 4

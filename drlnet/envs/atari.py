@@ -1,0 +1,107 @@
+"""Atari 2600 games by ale-py's vector environment: ids that begin with ALE/.
+
+It emulates, pools, shrinks and resets in native code. Its settings here, and why:
+
+    stack_num 1             frames are stored once; the item's views stack them
+    reward_clipping off     returns are the game's score; an algorithm clips if it likes
+    episodic_life off       it would start a new game at every lost life
+    life_loss_info off      it would call a lost life the end of an episode that goes on
+
+So `terminated` is the game's end, of games without lives (Pong) as of others, and a lost life is
+seen in the count of lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from drlnet.envs.rows import RowEnv, Rows
+from drlnet.envs.settings import AtariSettings
+from drlnet.errors import ConfigError
+
+_SEEDS = 2**31  # the emulator's are of 31 bits; a negative one means "any"
+
+
+class AtariRows(RowEnv):
+    """Rows of M games: obs is one frame, uint8[M, size, size] or [M, size, size, 3].
+
+    discount_lives: a row that arrives with a lost life is `terminated` and not `last`: nothing is
+    bootstrapped over it, and the episode goes on.
+    """
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any], discount_lives: bool):
+        super().__init__(envs, np.uint8)
+        self._discount_lives = discount_lives
+        self._lives = np.zeros(self.num_envs, dtype=np.int32)
+
+    def reset(self, seed: int | None = None) -> Rows:
+        """Starts new episodes everywhere: FIRST rows. Equal seeds give equal episodes."""
+        seeds = None if seed is None else (seed + np.arange(self.num_envs)) % _SEEDS
+        obs, info = self.envs.reset(seed=seeds)  # type: ignore[arg-type]
+        self._last, self._lives = np.zeros(self.num_envs, dtype=np.bool_), info["lives"]
+        return self._rows(obs, first=~self._last)
+
+    def step(self, action: npt.NDArray[np.int64]) -> tuple[None, Rows]:
+        """Steps all environments; action: [M] int64, ignored where the newest row is LAST."""
+        first = self._last
+        obs, reward, game_over, truncated, info = self.envs.step(action)
+        self._last = game_over | truncated
+        lost, self._lives = info["lives"] < self._lives, info["lives"]
+        terminated = game_over | (lost & ~first) if self._discount_lives else game_over
+        return None, self._rows(obs, reward, terminated, truncated, first, self._last)
+
+    def _own(self, obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        # Made anew for each step, so it is ours; the axis of one stacked frame goes.
+        return obs[:, 0]
+
+
+def make_atari(
+    game: str, env: AtariSettings, num_envs: int, kwargs: Mapping[str, Any]
+) -> VectorEnv[Any, Any, Any]:
+    """`num_envs` copies of a game, as AtariRows takes them.
+
+    game: as ale-py names its ROM; kwargs: max_episode_steps, which lowers the limit that
+    env.max_frames sets, and others of AtariVectorEnv that no setting decides.
+    """
+    from ale_py import roms
+    from ale_py.vector_env import AtariVectorEnv
+
+    try:
+        roms.get_rom_path(game)
+    except OSError as error:
+        raise ConfigError(
+            f"environment {env.id} has no ROM: {error}",
+            "ale-py brings its ROMs: unset ALE_ROMS_DIR, or pip install --force-reinstall ale-py",
+        ) from error
+    others = dict(kwargs)
+    steps = others.pop("max_episode_steps", env.max_frames)
+    envs = AtariVectorEnv(
+        game,
+        num_envs,
+        num_threads=env.num_threads,
+        max_num_frames_per_episode=min(env.max_frames, steps * env.frame_skip),
+        repeat_action_probability=env.sticky_actions,
+        full_action_space=env.full_action_space,
+        autoreset_mode=AutoresetMode.NEXT_STEP,
+        img_height=env.screen_size,
+        img_width=env.screen_size,
+        grayscale=env.grayscale,
+        stack_num=1,
+        frameskip=env.frame_skip,
+        maxpool=env.max_pool,
+        noop_max=env.noop_max,
+        episodic_life=False,
+        life_loss_info=False,
+        reward_clipping=False,
+        use_fire_reset=env.fire_reset,
+        **others,
+    )
+    size = (env.screen_size, env.screen_size)  # of a row: without the axis of the stack
+    envs.single_observation_space = Box(0, 255, size if env.grayscale else (*size, 3), np.uint8)
+    return envs
