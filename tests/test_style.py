@@ -38,6 +38,7 @@ NATIVE_LAYERS: dict[str, set[str]] = {
         "client",
     },
     "client": {"base", "spec", "wire", "session"},
+    "adders": {"base"},
     "server": {"base", "spec", "wire", "replay", "session"},
     "session": {"base", "spec", "wire", "transport"},
     "replay": {"base", "spec", "sampler"},

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from drlnet import native
 from drlnet.adders.items import Items
 from drlnet.adders.stacks import stack_view
 from drlnet.client.specs import Column, Item, View
@@ -69,18 +70,7 @@ class NStepErrors:
     def __init__(
         self, num_streams: int, n_step: int, gamma: float, reward_clip: float | None = None
     ):
-        self._n = n_step
-        self._gamma = gamma
-        self._clip = reward_clip
-        shape = (n_step, num_streams)
-        # The anchors that still wait, a ring for each stream: at most n are open at once.
-        self._open = np.zeros(shape, dtype=np.bool_)
-        self._age = np.zeros(shape, dtype=np.int64)
-        self._step = np.zeros(shape, dtype=np.int64)
-        self._q_taken = np.zeros(shape)
-        self._returns = np.zeros(shape)
-        self._factor = np.zeros(shape)
-        self._next = np.zeros(num_streams, dtype=np.int64)
+        self._native = native.NStepErrors(num_streams, n_step, gamma, reward_clip)
 
     def push(
         self,
@@ -92,45 +82,12 @@ class NStepErrors:
     ) -> Items:
         """Takes the rows just appended, returns the items that they complete.
 
-        columns: reward, discount, action [M] as appended; steps: what append returned; q: the
-        actor's Q values of the rows' observations, [M, num_actions]; mask: the streams with a row.
+        columns: reward, discount float32 and action int32 [M] as appended; steps: what append
+        returned; q: the actor's Q values of the rows' observations, float32 [M, num_actions]; mask:
+        the streams with a row. Native: the actor calls it at every step (native/src/adders).
         """
-        has_row = np.ones(len(last), dtype=np.bool_) if mask is None else mask
-        moved = self._open & has_row
-        reward = columns["reward"]
-        if self._clip is not None:
-            reward = np.clip(reward, -self._clip, self._clip)
-        self._returns += np.where(moved, self._factor * reward, 0.0)
-        self._factor *= np.where(moved, self._gamma * columns["discount"], 1.0)
-        self._age += moved
-        complete = moved & ((self._age == self._n) | last)
-        errors = self._returns + self._factor * q.max(1) - self._q_taken
-        # By age: the oldest anchor of a stream first, so that its items keep their order.
-        slots, streams = np.nonzero(complete)
-        order = np.argsort(self._step[slots, streams], kind="stable")
-        slots, streams = slots[order], streams[order]
-        ready = Items(
-            streams=streams,
-            steps=self._step[slots, streams],
-            priorities=np.abs(errors[slots, streams]).astype(np.float32),
+        return Items(
+            *self._native.push(
+                columns["reward"], columns["discount"], columns["action"], q, last, steps, mask
+            )
         )
-        self._open &= ~complete
-        self._anchor(np.flatnonzero(has_row & ~last), columns["action"], steps, q)
-        return ready
-
-    def _anchor(
-        self,
-        streams: npt.NDArray[np.int64],
-        action: npt.NDArray[Any],
-        steps: npt.NDArray[np.int64],
-        q: npt.NDArray[np.float32],
-    ) -> None:
-        slots = self._next[streams] % self._n
-        self._next[streams] += 1
-        at = (slots, streams)
-        self._open[at] = True
-        self._age[at] = 0
-        self._step[at] = steps[streams]
-        self._q_taken[at] = q[streams, action[streams]]
-        self._returns[at] = 0.0
-        self._factor[at] = 1.0

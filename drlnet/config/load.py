@@ -185,10 +185,16 @@ def recipe(env_id: str, algo: str | None = None, net: str | None = None) -> dict
 def find_recipe(env_id: str, algo: str = "") -> Path | None:
     """The recipe's file, by ids in lower case; None when there is none.
 
-    "ALE/Pong-v5" is looked for as "ale-pong-v5.toml", with an algorithm as "ale-pong-v5.dqn.toml".
+    "ALE/Pong-v5" is looked for as "ale-pong-v5.toml", with an algorithm as "ale-pong-v5.dqn.toml";
+    then that of all such environments, "ale.toml".
     """
-    name = ".".join([*_slugs([env_id, algo] if algo else [env_id]), "toml"])
-    return next((folder / name for folder in recipe_folders() if (folder / name).is_file()), None)
+    space, slash, _ = env_id.rpartition("/")
+    for known in [env_id, space] if slash else [env_id]:
+        name = ".".join([*_slugs([known, algo] if algo else [known]), "toml"])
+        for folder in recipe_folders():
+            if (folder / name).is_file():
+                return folder / name
+    return None
 
 
 def _slugs(words: Iterable[str]) -> list[str]:

@@ -9,6 +9,10 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "base/metrics.h"
 
 namespace drlnet {
@@ -19,11 +23,39 @@ void bind_errors(nb::module_& module);
 void bind_specs(nb::module_& module);
 void bind_server(nb::module_& module);
 void bind_client(nb::module_& module);
+void bind_adders(nb::module_& module);
 
 // {"dotted.name": int | float | str | HistogramReading}
 nb::dict to_dict(const Metrics& metrics);
 
 // While waiting without the GIL: raises KeyboardInterrupt when a signal handler asks for it.
 void check_signals();
+
+// The memory of a contiguous array, for as long as this holds it. An Array says more of what it
+// gets, but to make one takes longer than most calls have to do otherwise.
+class Memory {
+ public:
+  explicit Memory(nb::handle array, int flags = PyBUF_SIMPLE) {
+    if (PyObject_GetBuffer(array.ptr(), &view_, flags) != 0) throw nb::python_error();
+  }
+  ~Memory() { PyBuffer_Release(&view_); }
+  Memory(Memory&& other) noexcept : view_(std::exchange(other.view_, {})) {}
+
+  template <typename T>
+  std::span<T> as() const {
+    return {static_cast<T*>(view_.buf), static_cast<size_t>(view_.len) / sizeof(T)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
+// A numpy array that owns the values.
+template <typename T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> array_of(std::vector<T>&& values) {
+  auto* owned = new std::vector<T>(std::move(values));
+  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner);
+}
 
 }  // namespace drlnet

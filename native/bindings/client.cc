@@ -20,25 +20,6 @@ std::span<T> span_of(const Array<T>& array) {
   return {array.data(), array.size()};
 }
 
-// The memory of a contiguous array, for as long as this holds it. An Array says more of what it
-// gets, but to make one takes longer than most calls have to do otherwise.
-class Memory {
- public:
-  explicit Memory(nb::handle array, int flags = PyBUF_SIMPLE) {
-    if (PyObject_GetBuffer(array.ptr(), &view_, flags) != 0) throw nb::python_error();
-  }
-  ~Memory() { PyBuffer_Release(&view_); }
-  Memory(Memory&& other) noexcept : view_(std::exchange(other.view_, {})) {}
-
-  template <typename T>
-  std::span<T> as() const {
-    return {static_cast<T*>(view_.buf), static_cast<size_t>(view_.len) / sizeof(T)};
-  }
-
- private:
-  Py_buffer view_{};
-};
-
 // At most some thirty years, at least none; NaN is none.
 uint64_t ns_of(double seconds) {
   return seconds > 0 ? static_cast<uint64_t>(std::min(seconds, 1e9) * 1e9) : 0;
@@ -53,14 +34,6 @@ std::vector<LeaseTuple> tuples_of(const std::vector<Lease>& leases) {
   std::vector<LeaseTuple> result;
   for (const Lease& l : leases) result.emplace_back(l.ordinal, l.epoch, l.token, l.next_step);
   return result;
-}
-
-// A numpy array that owns the values.
-template <typename T>
-nb::ndarray<nb::numpy, T, nb::ndim<1>> array_of(std::vector<T>&& values) {
-  auto* owned = new std::vector<T>(std::move(values));
-  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner);
 }
 
 Metrics metrics_of(const nb::dict& values) {

@@ -8,4 +8,5 @@ NB_MODULE(_native, module) {
   drlnet::bind_specs(module);
   drlnet::bind_server(module);
   drlnet::bind_client(module);
+  drlnet::bind_adders(module);
 }
