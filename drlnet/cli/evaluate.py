@@ -25,6 +25,9 @@ VideoOption = Annotated[
         "--video", metavar="FILE", help="film the first of the episodes, too: FILE.gif or FILE.mp4"
     ),
 ]
+RenderOption = Annotated[
+    bool, typer.Option("--render", help="show the first of the episodes in a window, too")
+]
 
 
 def evaluate(
@@ -32,6 +35,7 @@ def evaluate(
     episodes: EpisodesOption = None,
     seed: EvalSeedOption = None,
     video: VideoOption = None,
+    render: RenderOption = False,
     set_: SetOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -47,7 +51,7 @@ def evaluate(
     drlnet eval runs/CartPole-v1-20260101-120000-0 --video cartpole.gif
     """
     from drlnet.cli.training import announce, result_of
-    from drlnet.cli.video import check_video, write_video
+    from drlnet.cli.video import check_video, show_film, write_video
     from drlnet.config import load
     from drlnet.metrics import RunFolder
 
@@ -72,5 +76,8 @@ def evaluate(
     if video is not None:  # first: an evaluation is soon repeated, a mistake in a path soon seen
         count = write_video(video, film_checkpoint(settings, folder.checkpoint_path))
         output.note(f"video: {video}, {count - 1} steps of an episode")
+    if render:
+        count = show_film(film_checkpoint(settings, folder.checkpoint_path))
+        output.note(f"shown: {count - 1} steps of an episode")
     played = evaluate_checkpoint(settings, folder.checkpoint_path, settings.eval.report_episodes)
     announce(result_of(settings, folder, played, folder.read_result(), "evaluated"), output)

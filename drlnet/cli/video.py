@@ -1,9 +1,10 @@
-"""Videos of an episode: GIF by Pillow, MP4 by the ffmpeg that imageio-ffmpeg brings."""
+"""Films of an episode: GIF by Pillow, MP4 by ffmpeg (imageio-ffmpeg), a window by matplotlib."""
 
 from __future__ import annotations
 
 import io
 import tempfile
+import time
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -56,6 +57,36 @@ def write_video(path: Path, film: Film) -> int:
         write_whole(path, encode(counted(), film.per_s))
     except OSError as error:
         raise cannot_write(path, error) from error
+    return count
+
+
+def show_film(film: Film) -> int:
+    """Plays the film in a window, at its own speed, until it ends or the window is closed.
+
+    Returns how many pictures were shown. Raises ConfigError where there is no display.
+    """
+    from matplotlib import pyplot
+
+    figure = pyplot.figure("drlnet", facecolor="black")
+    if figure.canvas.required_interactive_framework is None:
+        raise ConfigError(
+            f"no window can be opened: matplotlib draws with {pyplot.get_backend()} here",
+            "use --video FILE.gif, or a machine with a display (and tkinter or PyQt)",
+        )
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    image, count = None, 0
+    for picture in film.pictures:
+        count += 1
+        due = time.monotonic() + 1 / film.per_s
+        if image is None:
+            image = axes.imshow(picture, interpolation="nearest")
+        image.set_data(picture)
+        figure.canvas.draw()
+        pyplot.pause(max(1e-3, due - time.monotonic()))  # what drawing took does not add up
+        if not pyplot.fignum_exists("drlnet"):
+            break
+    pyplot.close(figure)
     return count
 
 

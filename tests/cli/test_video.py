@@ -77,3 +77,12 @@ def test_a_place_that_is_taken(tmp_path: Path) -> None:
     path.mkdir()
     with pytest.raises(ConfigError, match=r"cannot write .*film\.gif: Is a directory"):
         video.write_video(path, squares(2))
+
+
+def test_a_window_needs_a_display() -> None:
+    from matplotlib import pyplot
+
+    pyplot.switch_backend("agg")
+    with pytest.raises(ConfigError, match="matplotlib draws with agg") as info:
+        video.show_film(squares(2))
+    assert "--video" in info.value.remedy
