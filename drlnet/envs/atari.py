@@ -61,9 +61,9 @@ class AtariRows(RowEnv):
         terminated = game_over | (lost & ~first) if self._discount_lives else game_over
         return None, self._rows(obs, reward, terminated, truncated, first, self._last)
 
-    def _own(self, obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _own(self, obs: npt.ArrayLike) -> npt.NDArray[Any]:
         # Made anew for each step, so it is ours; the axis of one stacked frame goes.
-        return obs[:, 0]
+        return np.asarray(obs)[:, 0]
 
 
 def make_atari(

@@ -54,6 +54,8 @@ def make_envs(
     table can hold.
     """
     spec = find_spec(env.id)
+    own = plugins.env_settings_type(env.id, EnvConfig)
+    assert isinstance(env, own), f"{env.id} is played by {own.__name__}, as config.load makes it"
     wrapping = [plugins.find_object("env.wrappers", name) for name in env.wrappers]
     if wrapping and env.vectorization == "vector_entry_point":
         raise ConfigError(
