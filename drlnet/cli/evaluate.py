@@ -19,12 +19,23 @@ EpisodesOption = Annotated[
 EvalSeedOption = Annotated[
     int | None, typer.Option("--seed", min=0, help="another seed than the run's")
 ]
+VideoOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--video", metavar="FILE", help="film the first of the episodes, too: FILE.gif or FILE.mp4"
+    ),
+]
+RenderOption = Annotated[
+    bool, typer.Option("--render", help="show the first of the episodes in a window, too")
+]
 
 
 def evaluate(
     run: RunArgument,
     episodes: EpisodesOption = None,
     seed: EvalSeedOption = None,
+    video: VideoOption = None,
+    render: RenderOption = False,
     set_: SetOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -36,11 +47,16 @@ def evaluate(
     drlnet eval runs/CartPole-v1-20260101-120000-0
 
     drlnet eval runs/CartPole-v1-20260101-120000-0 --episodes 20 --seed 7 --json
+
+    drlnet eval runs/CartPole-v1-20260101-120000-0 --video cartpole.gif
     """
     from drlnet.cli.training import announce, result_of
+    from drlnet.cli.video import check_video, show_film, write_video
     from drlnet.config import load
     from drlnet.metrics import RunFolder
 
+    if video is not None:
+        check_video(video)
     folder = RunFolder.open(run)
     kept = folder.read_config().eval
     count = episodes or kept.report_episodes
@@ -54,7 +70,14 @@ def evaluate(
     }
     settings = load(file=folder.config_path, flags=flags, sets=set_ or ())
 
-    from drlnet.roles.evaluate import evaluate_checkpoint
+    from drlnet.roles.evaluate import evaluate_checkpoint, film_checkpoint
 
+    output = Output(json)
+    if video is not None:  # first: an evaluation is soon repeated, a mistake in a path soon seen
+        count = write_video(video, film_checkpoint(settings, folder.checkpoint_path))
+        output.note(f"video: {video}, {count - 1} steps of an episode")
+    if render:
+        count = show_film(film_checkpoint(settings, folder.checkpoint_path))
+        output.note(f"shown: {count - 1} steps of an episode")
     played = evaluate_checkpoint(settings, folder.checkpoint_path, settings.eval.report_episodes)
-    announce(result_of(settings, folder, played, folder.read_result(), "evaluated"), Output(json))
+    announce(result_of(settings, folder, played, folder.read_result(), "evaluated"), output)

@@ -20,7 +20,7 @@ class EnvConfig:
     """Which environment, and how it is stepped."""
 
     id: str = setting("CartPole-v1", "gymnasium id of the environment")
-    kwargs: dict[str, Any] = setting_from(dict, "keyword arguments for gymnasium.make_vec")
+    kwargs: dict[str, Any] = setting_from(dict, "keyword arguments for the environment")
     vectorization: Literal["sync", "async", "vector_entry_point"] = setting(
         "sync", "how gymnasium steps an actor's environments: in its process or one process each"
     )

@@ -1,6 +1,18 @@
 """Environments: gymnasium vector environments brought to one row form."""
 
+from drlnet.envs.film import Film, film
 from drlnet.envs.make import EnvSpaces, crashed, find_spaces, make_envs
 from drlnet.envs.rows import RowEnv, Rows, Streams, ticks
 
-__all__ = ["EnvSpaces", "RowEnv", "Rows", "Streams", "crashed", "find_spaces", "make_envs", "ticks"]
+__all__ = [
+    "EnvSpaces",
+    "Film",
+    "RowEnv",
+    "Rows",
+    "Streams",
+    "crashed",
+    "film",
+    "find_spaces",
+    "make_envs",
+    "ticks",
+]

@@ -54,6 +54,8 @@ def make_envs(
     table can hold.
     """
     spec = find_spec(env.id)
+    own = plugins.env_settings_type(env.id, EnvConfig)
+    assert isinstance(env, own), f"{env.id} is played by {own.__name__}, as config.load makes it"
     wrapping = [plugins.find_object("env.wrappers", name) for name in env.wrappers]
     if wrapping and env.vectorization == "vector_entry_point":
         raise ConfigError(
@@ -78,7 +80,7 @@ def make_envs(
         raise
     except Exception as error:  # an environment is someone else's code
         raise ConfigError(
-            f"environment {env.id} cannot be made: {_one_line(error)}",
+            f"environment {env.id} cannot be made: {one_line(error)}",
             "check the settings of [env] and that the environment's packages are installed",
         ) from error
     try:
@@ -124,7 +126,7 @@ def _make_vec(
 def crashed(env_id: str, when: str, error: Exception) -> ConfigError:
     """The error of an environment that raised one: it is someone else's code."""
     return ConfigError(
-        f"environment {env_id} crashed {when}: {_one_line(error)}",
+        f"environment {env_id} crashed {when}: {one_line(error)}",
         "play it alone to find out why",
     )
 
@@ -172,6 +174,7 @@ def _column_dtype(dtype: npt.DTypeLike) -> str:
     return "uint8" if np.dtype(dtype) in (np.uint8, np.bool_) else "float32"
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """An error of someone else's code: its kind and its text."""
     kind, text = type(error).__name__, " ".join(str(error).split())
     return f"{kind}: {text}" if text else kind

@@ -122,16 +122,16 @@ class RowEnv:
         """Closes the environments."""
         self.envs.close()
 
-    def _own(self, obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _own(self, obs: npt.ArrayLike) -> npt.NDArray[Any]:
         """A copy of obs in the column's dtype: an environment may write to obs again."""
         own = np.array(obs, dtype=self._dtype)
-        if obs.dtype == np.bool_:
+        if np.asarray(obs).dtype == np.bool_:
             own *= 255  # true: every network divides uint8 by 255
         return own
 
     def _rows(
         self,
-        obs: npt.NDArray[Any],
+        obs: npt.ArrayLike,
         reward: npt.ArrayLike | None = None,
         terminated: Bools | None = None,
         truncated: Bools | None = None,

@@ -23,13 +23,16 @@ class AtariSettings(EnvConfig):
         84, "height and width of a frame in pixels; the screen has 210 x 160", low=1, high=210
     )
     grayscale: bool = setting(True, "frames [size, size]; false: in colour, [size, size, 3]")
-    frame_skip: int = setting(4, "frames that an action is held for: one step", low=1)
+    frame_skip: int = setting(4, "frames that an action is held for: one step of drlnet", low=1)
     max_pool: bool = setting(True, "a step shows the brighter of its last two frames, by pixel")
     noop_max: int = setting(
-        30, "an episode begins with fewer no-ops than this, drawn at random", low=0
+        30, "an episode begins with fewer no-ops than this, drawn; 30: DQN, Ape-X", low=0
     )
     sticky_actions: float = setting(
-        0.25, "probability by frame that the console takes the action before", low=0, high=1
+        0.25,
+        "probability by frame that the last action stays; 0.25: gymnasium's v5, 0: DQN, Ape-X",
+        low=0,
+        high=1,
     )
     fire_reset: bool = setting(False, "an episode begins with FIRE, where the game has it")
     full_action_space: bool = setting(False, "all 18 actions; false: those of the game")

@@ -14,7 +14,7 @@ import numpy as np
 
 from drlnet.algos import Params, Player, make_algorithm
 from drlnet.config import Config, repeatable
-from drlnet.envs import RowEnv, crashed, find_spaces, make_envs, ticks
+from drlnet.envs import Film, RowEnv, crashed, film, find_spaces, make_envs, ticks
 from drlnet.nets.params import load
 from drlnet.roles.seeds import role_seed
 
@@ -79,6 +79,18 @@ def evaluate_checkpoint(
     """The same with the params of a checkpoint; CheckpointMismatch when they do not fit config."""
     algorithm = make_algorithm(config, find_spaces(config.env))
     return evaluate(config, load(checkpoint, algorithm.architecture), episodes, purpose)
+
+
+def film_checkpoint(config: Config, checkpoint: Path) -> Film:
+    """The first episode of the report's first environment, greedy, with a checkpoint's params.
+
+    Errors: as evaluate_checkpoint; ConfigError for an environment that draws no pictures.
+    """
+    algorithm = make_algorithm(config, find_spaces(config.env))
+    player = algorithm.greedy(1)
+    player.load(load(checkpoint, algorithm.architecture))
+    seed, limit = role_seed(config.run.seed, "report"), config.eval.max_episode_steps
+    return film(config.env, player.act, seed, limit)
 
 
 def play(

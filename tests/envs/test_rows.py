@@ -127,3 +127,31 @@ def test_equal_seeds_give_equal_episodes() -> None:
 
     assert all(np.array_equal(a, b) for a, b in zip(play(5), play(5), strict=True))
     assert not np.array_equal(play(5)[0], play(6)[0])
+
+
+class Switches(Toy):
+    """The toy with observations of bool: the bits of its step."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.observation_space = gym.spaces.Box(0, 1, (3,), np.bool_)
+
+    def _observe(self, action: int) -> np.ndarray:
+        return np.array([self._step & 1, self._step & 2, self._step & 4], dtype=np.bool_)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_truth_is_a_byte_of_255(mode: AutoresetMode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym.spec(TOY), "entry_point", Switches)
+    envs, spaces = make_envs(EnvConfig(id=TOY), 2, autoreset_mode=mode)
+    assert spaces.obs_dtype == "uint8"
+    steps = np.zeros(2, dtype=int)
+    envs.reset(0)
+    for _ in range(30):
+        step = envs.step(np.zeros(2, dtype=np.int64))
+        for rows in ticks(step):
+            for i in range(2):
+                if rows.mask is None or rows.mask[i]:
+                    steps[i] = 0 if rows.first[i] else steps[i] + 1
+                    assert list(rows.obs[i]) == [255 * bool(steps[i] & bit) for bit in (1, 2, 4)]
+    envs.close()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed import require
 from system.command import (
     PROGRAM,
     SMALL,
@@ -83,6 +84,19 @@ def test_eval_of_another_architecture(small_run: dict[str, Any], tmp_path: Path)
     (folder / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
     ended = finished(tmp_path, "eval", str(folder))
     assert ended.popen.returncode == errors.CheckpointMismatch.exit_code, ended.text()
+
+
+def test_eval_films_an_episode(small_run: dict[str, Any], tmp_path: Path) -> None:
+    ended = finished(tmp_path, "eval", small_run["run_dir"], "--video", "film.avi")
+    assert ended.popen.returncode == errors.ConfigError.exit_code
+    assert len(lines_of_error(ended)) == 2
+    require("pygame")
+    ended = finished(
+        tmp_path, "eval", small_run["run_dir"], "--episodes", "2", "--video", "film.gif"
+    )
+    assert ended.popen.returncode == 0, ended.text()
+    assert "film.gif" in ended.err.decode() + ended.out.decode()
+    assert (tmp_path / "film.gif").read_bytes().startswith(b"GIF89a")
 
 
 def test_eval_of_no_run(tmp_path: Path) -> None:
