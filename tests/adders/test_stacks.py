@@ -10,6 +10,7 @@ from toy import TOY
 from drlnet import native
 from drlnet.adders import Stacks, stack_rows, stack_view
 from drlnet.client import Client, Column, Item, Sampler, View
+from drlnet.config import EnvConfig
 from drlnet.envs import make_envs, ticks
 
 STREAMS, STEPS, N = 3, 400, 3
@@ -27,7 +28,7 @@ def test_the_actor_sees_what_the_learner_reads(k: int, mode: AutoresetMode) -> N
          "last": View("last", (1 - k, width))},
         boundary="cross", period=width,
     )  # fmt: skip
-    envs, _ = make_envs(TOY, STREAMS, autoreset_mode=mode)
+    envs, _ = make_envs(EnvConfig(id=TOY), STREAMS, autoreset_mode=mode)
     rng = np.random.default_rng(0)
     seen: list[np.ndarray] = []  # by id: the stack that the actor saw at the row
     behind: dict[int, list[int]] = {}  # id -> those of its stream, in order
