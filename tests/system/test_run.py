@@ -160,6 +160,28 @@ def test_four_commands_by_hand_and_an_actor_that_comes_and_goes(tmp_path: Path) 
             assert playing.end(signal.SIGINT) == 130, playing.text()
 
 
+def test_actors_wait_for_another_learner_when_theirs_has_ended(tmp_path: Path) -> None:
+    limited = (*SMALL, "--set", "replay.samples_per_insert=8")
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        learn = ("learn", ENV, *at, *limited, "--json", "--max-learner-steps", "100")
+        with (
+            command(tmp_path, "actor", ENV, *at, *limited) as playing,
+            command(
+                tmp_path, "actor", ENV, *at, *limited, "--set", "actor.max_wait_s=3"
+            ) as impatient,
+        ):
+            assert finished(tmp_path, *learn).popen.returncode == 0
+            assert impatient.end() == errors.ReplayTimeout.exit_code, impatient.text()
+            first, second = lines_of_error(impatient)
+            assert "no learner has drawn for 3" in first
+            assert f"try: start `drlnet learn {ENV} --server {address}`" in second
+            playing.wait_for("no learner has drawn for")
+            assert finished(tmp_path, *learn).popen.returncode == 0  # its rows come from there
+            assert playing.end(signal.SIGTERM) == 143, playing.text()
+            assert playing.text().count("no learner has drawn") == 1
+
+
 def test_a_table_of_other_columns(tmp_path: Path) -> None:
     with server(tmp_path) as address:
         at = ("--server", address)
