@@ -118,7 +118,9 @@ def _run_processes(
     from drlnet.metrics import RunResult, seconds_since_start
 
     title = f"drlnet run {config.env.id} · seed {config.run.seed}"
-    with ProgressView(title, goal=config.run.goal, file=output.notes) as view:
+    with ProgressView(
+        title, goal=config.run.goal, file=output.notes, min_size=config.replay.min_size
+    ) as view:
 
         def show(reading: Mapping[str, Any]) -> None:
             view.show(reading)

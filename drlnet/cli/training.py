@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from drlnet.cli.options import DEFAULT_ADDRESS
 from drlnet.cli.output import Output
 from drlnet.dashboard import ProgressView
 from drlnet.errors import DrlnetError, TransportError
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from drlnet.roles.learn import LearnResult
 
 READING_INTERVAL_S = 0.5
+_LINE_INTERVAL_S = 5.0
 _ATTEMPT_S = 0.5  # to find a server that may start later
 _ANSWER_DEADLINE_S = 5.0
 
@@ -32,7 +35,14 @@ def learn_view(config: Config, server: str, output: Output) -> Iterator[None]:
     """
     ended = threading.Event()
     title = f"drlnet learn {config.env.id} · seed {config.run.seed}"
-    view = ProgressView(title, goal=config.run.goal, file=output.notes)
+    where = "" if server == DEFAULT_ADDRESS else f" --server {server}"
+    view = ProgressView(
+        title,
+        goal=config.run.goal,
+        file=output.notes,
+        min_size=config.replay.min_size,
+        actor_command=f"drlnet actor {config.env.id}{where}",
+    )
 
     def follow() -> None:
         try:
@@ -78,13 +88,22 @@ def finish(
     Says where the checkpoint is, and no more, when it was or is interrupted. Raises RunFolderError
     at the end where the folder does not hold everything.
     """
+    if learned.stopped == "interrupted" and not learned.learner_steps:
+        output.note("interrupted before the first learner step; there is no checkpoint")
+        return
     from drlnet.roles.evaluate import evaluate
 
     episodes = config.eval.report_episodes
     try:
         with stop.interrupts():
             output.note(f"evaluating {episodes} greedy episodes")
-            played = evaluate(config, learned.params, episodes, max_seconds=learned.report_seconds)
+            played = evaluate(
+                config,
+                learned.params,
+                episodes,
+                max_seconds=learned.report_seconds,
+                told=_Told(episodes, output),
+            )
     except KeyboardInterrupt:
         if learned.failure is not None:
             raise learned.failure from None
@@ -96,6 +115,23 @@ def finish(
     if learned.failure is not None:
         raise learned.failure
     folder.write_result(result.to_json())
+
+
+class _Told:
+    """Says now and then how many episodes have been played."""
+
+    def __init__(self, planned: int, output: Output) -> None:
+        self._planned, self._output = planned, output
+        self._event_s = self._line_s = time.monotonic()
+
+    def __call__(self, played: int) -> None:
+        now, progress = time.monotonic(), f"{played} of {self._planned}"
+        if now >= self._event_s + READING_INTERVAL_S:
+            self._event_s = now
+            self._output.event("evaluating", progress=progress)
+        if now >= self._line_s + _LINE_INTERVAL_S:
+            self._line_s = now
+            self._output.note(f"evaluating {progress}")
 
 
 def result_of(

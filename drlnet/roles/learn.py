@@ -152,7 +152,8 @@ class Learning:
             best = self._last_look(best, None if limit is None else limit / 2)
         unsaved: RunFolderError | None = None
         try:
-            self._save(best)
+            if self._learner.steps or self._stopped != "interrupted":
+                self._save(best)
         except RunFolderError as error:  # the result can be told all the same
             unsaved = error
         self._report()

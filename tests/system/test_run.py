@@ -182,11 +182,31 @@ def test_actors_wait_for_another_learner_when_theirs_has_ended(tmp_path: Path) -
             assert playing.text().count("no learner has drawn") == 1
 
 
+def test_a_learner_says_what_it_waits_for(tmp_path: Path) -> None:
+    few = (*SMALL, "--set", "replay.min_size=5000")
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        with command(tmp_path, "learn", ENV, *at, *few) as learning:
+            words = learning.wait_for("waiting for actors")
+            assert f"start one: drlnet actor {ENV} --server {address}" in words
+            assert (
+                finished(
+                    tmp_path, "actor", ENV, *at, *few, "--set", "actor.max_env_steps=500"
+                ).popen.returncode
+                == 0
+            )
+            learning.wait_for(r"filling the replay \d+ of 5,000")
+            assert learning.end(signal.SIGINT) == 130, learning.text()
+            assert "training" not in learning.text() and "the checkpoint is" not in learning.text()
+            assert "interrupted before the first learner step" in learning.text()
+    assert not list(tmp_path.glob("runs/*/checkpoint.safetensors"))
+
+
 def test_a_table_of_other_columns(tmp_path: Path) -> None:
     with server(tmp_path) as address:
         at = ("--server", address)
         with command(tmp_path, "learn", ENV, *at, *SMALL) as learning:
-            learning.wait_for("training")
+            learning.wait_for("waiting for actors")
             ended = finished(tmp_path, "actor", "Acrobot-v1", *at, *SMALL)
             assert ended.popen.returncode == errors.TableMismatch.exit_code, ended.text()
             assert "obs" in ended.err.decode()
