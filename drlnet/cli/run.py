@@ -104,7 +104,7 @@ def run(
             _run_serial(settings, folder, stop, output)
         else:
             _run_processes(settings, folder, stop, output, drawn)
-        if drawn is not None and folder.result_path.is_file():  # there is a result
+        if drawn is not None and folder.result_path.is_file() and not stop.is_set():
             for path in drawn.save(folder.path):
                 output.note(f"written: {path}")
 

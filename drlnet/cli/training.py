@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drlnet.cli.options import DEFAULT_ADDRESS
@@ -85,13 +87,13 @@ def finish(
 ) -> None:
     """Plays the report's episodes with the checkpoint's params, prints and keeps the result.
 
-    Says where the checkpoint is, and no more, when it was or is interrupted. Raises RunFolderError
-    at the end where the folder does not hold everything.
+    When it was or is interrupted, the result is what the gate found best. Raises RunFolderError at
+    the end where the folder does not hold everything.
     """
     if learned.stopped == "interrupted" and not learned.learner_steps:
         output.note("interrupted before the first learner step; there is no checkpoint")
         return
-    from drlnet.roles.evaluate import evaluate
+    from drlnet.roles.evaluate import Evaluation, evaluate
 
     episodes = config.eval.report_episodes
     try:
@@ -104,13 +106,21 @@ def finish(
                 max_seconds=learned.report_seconds,
                 told=_Told(episodes, output),
             )
+        stopped: str = learned.stopped
     except KeyboardInterrupt:
-        if learned.failure is not None:
-            raise learned.failure from None
-        output.note(f"interrupted; the checkpoint is in {folder.path}")
-        return
-    made_by = {"env_steps": learned.env_steps, "learner_steps": learned.learner_steps}
-    result = result_of(config, folder, played, made_by, learned.stopped)
+        played, stopped = Evaluation([], 0, episodes), "interrupted"
+    made_by = {
+        "env_steps": learned.env_steps,
+        "learner_steps": learned.learner_steps,
+        "eval_learner_steps": learned.best_learner_steps,
+    }
+    result = result_of(config, folder, played, made_by, stopped)
+    if stopped == "interrupted":
+        result = replace(
+            result,
+            eval_return_mean=learned.gate_return_mean,
+            eval_episodes=learned.gate_episodes,
+        )
     announce(result, output)
     if learned.failure is not None:
         raise learned.failure
@@ -153,19 +163,44 @@ def result_of(
         learner_steps=int(made_by.get("learner_steps") or 0),
         run_dir=str(folder.path),
         stopped=stopped,
+        eval_learner_steps=int(made_by.get("eval_learner_steps") or 0),
     )
 
 
 def announce(result: RunResult, output: Output) -> None:
     """The result, for people and for scripts."""
+    name = f"{result.env} seed {result.seed}"
+    if result.stopped == "interrupted":
+        best = "no greedy evaluation yet"
+        if result.eval_episodes:
+            best = (
+                f"best greedy return {result.eval_return_mean:.1f} over {result.eval_episodes} "
+                f"episodes, at learner step {result.eval_learner_steps:,}"
+            )
+        output.note(f"{name}: {best} (interrupted, {result.wall_clock_s:.1f} s)")
+        output.note(f"the checkpoint is in {result.run_dir}")
+        output.hint(f"drlnet eval {_short(result.run_dir)}", "plays it")
+        output.result(result.to_json())
+        return
     spread = f"{result.eval_return_mean:.1f} +- {result.eval_return_std:.1f}"
     planned = result.eval_planned_episodes
     played = f"{result.eval_episodes}"
     if result.eval_episodes < planned:
         played = f"{played} of {planned} planned (eval.max_report_seconds)"
     output.note(
-        f"{result.env} seed {result.seed}: greedy return {spread} over {played} episodes "
+        f"{name}: greedy return {spread} over {played} episodes "
         f"({result.stopped}, {result.wall_clock_s:.1f} s)"
     )
     output.note(f"run folder: {result.run_dir}")
+    if result.stopped != "evaluated":
+        folder = _short(result.run_dir)
+        output.hint(f"drlnet plot {folder}", "its learning curve, latency and throughput")
+        output.hint(f"drlnet eval {folder}", "its policy again, on other seeds with --seed")
+        output.hint(f"drlnet sweep {result.env} --seeds 5", "the same with five seeds")
     output.result(result.to_json())
+
+
+def _short(path: str) -> str:
+    """As it can be typed here."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

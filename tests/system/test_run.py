@@ -304,6 +304,30 @@ def test_ctrl_c_during_the_evaluation_keeps_the_checkpoint(tmp_path: Path) -> No
     assert list(tmp_path.glob("runs/*/checkpoint.safetensors"))
 
 
+def test_ctrl_c_tells_and_keeps_what_was_best(tmp_path: Path) -> None:
+    with started(tmp_path, "--set", "eval.period=50") as run:
+        run.wait_for(r"greedy \d")
+        assert run.end(signal.SIGINT) == 130, run.text()
+    said = run.out.decode()
+    folder = next(tmp_path.glob("runs/*"))
+    result = json.loads((folder / "result.json").read_text())
+    assert result["stopped"] == "interrupted" and result["eval_return_std"] is None
+    assert result["eval_episodes"] == 20 and result["eval_learner_steps"] >= 50
+    best, step = result["eval_return_mean"], result["eval_learner_steps"]
+    assert f"best greedy return {best:.1f} over 20 episodes, at learner step {step:,}" in said
+    assert f"drlnet eval {folder.relative_to(tmp_path)}  # plays it" in said
+    assert finished(tmp_path, "eval", str(folder), "--json").last_json()["env"] == ENV
+
+
+def test_a_good_run_says_what_may_come_next(tmp_path: Path) -> None:
+    ended = finished(tmp_path, "run", ENV, *SMALL, "--max-learner-steps", "20")
+    folder = next(tmp_path.glob("runs/*")).relative_to(tmp_path)
+    *_, plot, play, sweep = ended.out.decode().splitlines()
+    assert plot.startswith(f"  drlnet plot {folder}  # ")
+    assert play.startswith(f"  drlnet eval {folder}  # ")
+    assert sweep.startswith(f"  drlnet sweep {ENV} --seeds 5  # ")
+
+
 @pytest.mark.parametrize(("hidden", "unwritten"), [("[16]", "records"), ("[64, 64]", "checkpoint")])
 def test_a_disk_that_is_full_costs_what_it_would_hold_and_no_result(
     tmp_path: Path, hidden: str, unwritten: str
