@@ -1,6 +1,6 @@
 """Types of the extension module (native/bindings)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -126,6 +126,7 @@ class Client:
         flush_rows: int,
         flush_interval_s: float,
         timeout_s: float,
+        held: Callable[[float], None] | None,
     ) -> StreamWriter: ...
     def sample(
         self,

@@ -7,7 +7,7 @@ surface of `Table` and `Writer`, so that actors and learners run on it too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,7 +84,12 @@ class OracleTable:
     # -- writing
 
     def writer(
-        self, num_streams: int, *, flush_rows: int = 1, flush_interval_s: float = 0.0
+        self,
+        num_streams: int,
+        *,
+        flush_rows: int = 1,
+        flush_interval_s: float = 0.0,
+        held: Callable[[float], None] | None = None,
     ) -> OracleWriter:
         ordinals = range(len(self.streams), len(self.streams) + num_streams)
         self.streams += [Stream() for _ in ordinals]

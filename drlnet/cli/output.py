@@ -31,6 +31,13 @@ class Output:
             if error.errno != errno.EIO:
                 raise
 
+    def hint(self, command: str, what: str) -> None:
+        """A command that may come next; nothing with --json."""
+        if self.as_json:
+            return
+        dim, plain = ("\x1b[2m", "\x1b[0m") if coloured(self.notes) else ("", "")
+        self.note(f"{dim}  {command}  # {what}{plain}")
+
     def event(self, name: str, **values: Any) -> None:
         """A JSON line for the process that watches this one; nothing without --json."""
         if self.as_json:
@@ -40,6 +47,11 @@ class Output:
         """The JSON object that ends the command; nothing without --json."""
         if self.as_json:
             print(line, flush=True)
+
+
+def coloured(file: TextIO) -> bool:
+    """Whether it is a terminal whose user has nothing against colours."""
+    return file.isatty() and "NO_COLOR" not in os.environ
 
 
 def require_writable(out: Path, option: str = "--out") -> None:
@@ -88,8 +100,7 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
 
             traceback.print_exception(error)
         cause, remedy, code = *_place_of(error), 1
-    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
-    label = "\x1b[1;31merror:\x1b[0m" if colour else "error:"
+    label = "\x1b[1;31merror:\x1b[0m" if coloured(sys.stderr) else "error:"
     try:
         print(f"{label} {cause}", file=sys.stderr)
         if remedy:

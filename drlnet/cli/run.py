@@ -104,7 +104,7 @@ def run(
             _run_serial(settings, folder, stop, output)
         else:
             _run_processes(settings, folder, stop, output, drawn)
-        if drawn is not None and folder.result_path.is_file():  # there is a result
+        if drawn is not None and folder.result_path.is_file() and not stop.is_set():
             for path in drawn.save(folder.path):
                 output.note(f"written: {path}")
 
@@ -118,7 +118,9 @@ def _run_processes(
     from drlnet.metrics import RunResult, seconds_since_start
 
     title = f"drlnet run {config.env.id} · seed {config.run.seed}"
-    with ProgressView(title, goal=config.run.goal, file=output.notes) as view:
+    with ProgressView(
+        title, goal=config.run.goal, file=output.notes, min_size=config.replay.min_size
+    ) as view:
 
         def show(reading: Mapping[str, Any]) -> None:
             view.show(reading)

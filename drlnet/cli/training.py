@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drlnet.cli.options import DEFAULT_ADDRESS
 from drlnet.cli.output import Output
 from drlnet.dashboard import ProgressView
 from drlnet.errors import DrlnetError, TransportError
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from drlnet.roles.learn import LearnResult
 
 READING_INTERVAL_S = 0.5
+_LINE_INTERVAL_S = 5.0
 _ATTEMPT_S = 0.5  # to find a server that may start later
 _ANSWER_DEADLINE_S = 5.0
 
@@ -33,7 +37,14 @@ def learn_view(config: Config, server: str, output: Output) -> Iterator[None]:
     """
     ended = threading.Event()
     title = f"drlnet learn {config.env.id} · seed {config.run.seed}"
-    view = ProgressView(title, goal=config.run.goal, file=output.notes)
+    where = "" if server == DEFAULT_ADDRESS else f" --server {server}"
+    view = ProgressView(
+        title,
+        goal=config.run.goal,
+        file=output.notes,
+        min_size=config.replay.min_size,
+        actor_command=f"drlnet actor {config.env.id}{where}",
+    )
 
     def follow() -> None:
         try:
@@ -76,27 +87,61 @@ def finish(
 ) -> None:
     """Plays the report's episodes with the checkpoint's params, prints and keeps the result.
 
-    Says where the checkpoint is, and no more, when it was or is interrupted. Raises RunFolderError
-    at the end where the folder does not hold everything.
+    When it was or is interrupted, the result is what the gate found best. Raises RunFolderError at
+    the end where the folder does not hold everything.
     """
-    from drlnet.roles.evaluate import evaluate
+    if learned.stopped == "interrupted" and not learned.learner_steps:
+        output.note("interrupted before the first learner step; there is no checkpoint")
+        return
+    from drlnet.roles.evaluate import Evaluation, evaluate
 
     episodes = config.eval.report_episodes
     try:
         with stop.interrupts():
             output.note(f"evaluating {episodes} greedy episodes")
-            played = evaluate(config, learned.params, episodes, max_seconds=learned.report_seconds)
+            played = evaluate(
+                config,
+                learned.params,
+                episodes,
+                max_seconds=learned.report_seconds,
+                told=_Told(episodes, output),
+            )
+        stopped: str = learned.stopped
     except KeyboardInterrupt:
-        if learned.failure is not None:
-            raise learned.failure from None
-        output.note(f"interrupted; the checkpoint is in {folder.path}")
-        return
-    made_by = {"env_steps": learned.env_steps, "learner_steps": learned.learner_steps}
-    result = result_of(config, folder, played, made_by, learned.stopped)
+        played, stopped = Evaluation([], 0, episodes), "interrupted"
+    made_by = {
+        "env_steps": learned.env_steps,
+        "learner_steps": learned.learner_steps,
+        "eval_learner_steps": learned.best_learner_steps,
+    }
+    result = result_of(config, folder, played, made_by, stopped)
+    if stopped == "interrupted":
+        result = replace(
+            result,
+            eval_return_mean=learned.gate_return_mean,
+            eval_episodes=learned.gate_episodes,
+        )
     announce(result, output)
     if learned.failure is not None:
         raise learned.failure
     folder.write_result(result.to_json())
+
+
+class _Told:
+    """Says now and then how many episodes have been played."""
+
+    def __init__(self, planned: int, output: Output) -> None:
+        self._planned, self._output = planned, output
+        self._event_s = self._line_s = time.monotonic()
+
+    def __call__(self, played: int) -> None:
+        now, progress = time.monotonic(), f"{played} of {self._planned}"
+        if now >= self._event_s + READING_INTERVAL_S:
+            self._event_s = now
+            self._output.event("evaluating", progress=progress)
+        if now >= self._line_s + _LINE_INTERVAL_S:
+            self._line_s = now
+            self._output.note(f"evaluating {progress}")
 
 
 def result_of(
@@ -119,19 +164,44 @@ def result_of(
         run_dir=str(folder.path),
         stopped=stopped,
         env_settings=asdict(config.env),
+        eval_learner_steps=int(made_by.get("eval_learner_steps") or 0),
     )
 
 
 def announce(result: RunResult, output: Output) -> None:
     """The result, for people and for scripts."""
+    name = f"{result.env} seed {result.seed}"
+    if result.stopped == "interrupted":
+        best = "no greedy evaluation yet"
+        if result.eval_episodes:
+            best = (
+                f"best greedy return {result.eval_return_mean:.1f} over {result.eval_episodes} "
+                f"episodes, at learner step {result.eval_learner_steps:,}"
+            )
+        output.note(f"{name}: {best} (interrupted, {result.wall_clock_s:.1f} s)")
+        output.note(f"the checkpoint is in {result.run_dir}")
+        output.hint(f"drlnet eval {_short(result.run_dir)}", "plays it")
+        output.result(result.to_json())
+        return
     spread = f"{result.eval_return_mean:.1f} +- {result.eval_return_std:.1f}"
     planned = result.eval_planned_episodes
     played = f"{result.eval_episodes}"
     if result.eval_episodes < planned:
         played = f"{played} of {planned} planned (eval.max_report_seconds)"
     output.note(
-        f"{result.env} seed {result.seed}: greedy return {spread} over {played} episodes "
+        f"{name}: greedy return {spread} over {played} episodes "
         f"({result.stopped}, {result.wall_clock_s:.1f} s)"
     )
     output.note(f"run folder: {result.run_dir}")
+    if result.stopped != "evaluated":
+        folder = _short(result.run_dir)
+        output.hint(f"drlnet plot {folder}", "its learning curve, latency and throughput")
+        output.hint(f"drlnet eval {folder}", "its policy again, on other seeds with --seed")
+        output.hint(f"drlnet sweep {result.env} --seeds 5", "the same with five seeds")
     output.result(result.to_json())
+
+
+def _short(path: str) -> str:
+    """As it can be typed here."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

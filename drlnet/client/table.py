@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +66,7 @@ class Table:
         flush_rows: int | None = None,
         flush_interval_s: float = 0.005,
         timeout: float = 60.0,
+        held: Callable[[float], None] | None = None,
     ) -> Writer:
         """Leases streams (or resumes those given) and returns a writer for them.
 
@@ -75,6 +76,8 @@ class Table:
         Rows travel when flush_rows have gathered (None: 8 of each stream, within 64 to 512, but 64
         where samples_per_insert limits), or at the first append flush_interval_s after the oldest.
         timeout: seconds that an append may wait, for the limiter as well.
+        held: where given, an append waits for the limiter without end; held is called about every
+        second of such a wait with its seconds, and ends it by raising.
         Raises ServerFull, UnknownLease (resume), ReplayTimeout, ConfigError.
         """
         if resume and len(resume) != num_streams:
@@ -93,6 +96,7 @@ class Table:
             flush_rows,
             flush_interval_s,
             timeout,
+            held,
         )
         return Writer(native, self._columns)
 

@@ -96,6 +96,9 @@ class ActorConfig:
     flush_rows: int = setting(8, "vector steps that one append carries", low=1, high=4096)
     torch_threads: int = setting(1, "threads of torch in an actor", low=1)
     max_env_steps: int | None = setting(None, "stop an actor after so many steps", low=1)
+    max_wait_s: float | None = setting(
+        None, "end an actor whose append the limiter holds for so long; none: it waits", above=0
+    )
 
 
 @dataclass(frozen=True)

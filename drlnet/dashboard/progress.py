@@ -11,22 +11,35 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from drlnet.dashboard.reading import clients, is_histogram, mean, number, total
+from drlnet.dashboard.reading import clients, is_histogram, mean, number, peers, total
 from drlnet.dashboard.units import clock, compact, count, duration, short, sparkline
 from drlnet.dashboard.view import View
 
+_TRAINING, _WAITING, _EVALUATING = "training", "waiting for actors", "evaluating"
 _LINE_INTERVAL_S = 5.0
 _MIN_WIDTH, _MAX_WIDTH = 12, 100
 _CTRL_C_ROOM = 3  # a terminal's "^C" goes behind the panel, where it moves no line
 
 
 class ProgressView(View):
-    """Shows one run. Feed it readings; it knows nothing of where they come from."""
+    """Shows one run. Feed it readings; it knows nothing of where they come from.
 
-    def __init__(self, title: str, *, goal: float | None, file: TextIO) -> None:
+    min_size: items before the first draw. actor_command: what starts an actor, while there is none.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        *,
+        goal: float | None,
+        file: TextIO,
+        min_size: int = 0,
+        actor_command: str = "",
+    ) -> None:
         super().__init__(file)
         self._title = title
         self._goal = goal
+        self._min_size, self._actor_command = min_size, actor_command
         self._started = time.monotonic()
         self._next_line_s = 0.0
         self._phase = ""
@@ -34,7 +47,10 @@ class ProgressView(View):
         self._last: Mapping[str, Any] = {}
 
     def show(self, reading: Mapping[str, Any]) -> None:
-        """Draws a reading. A reading without figures keeps the last ones on the screen."""
+        """Draws a reading. A reading without figures keeps the last ones on the screen.
+
+        "run.phase" in it: what the run does. "run.progress": how far that is, as "37 of 100".
+        """
         if any(key.startswith("client.") for key in reading):
             self._last = reading
         merged = {**self._last, **reading}
@@ -54,7 +70,7 @@ class ProgressView(View):
         for name, text in self._rows(reading):
             grid.add_row(name, text)
         elapsed = clock(time.monotonic() - self._started)
-        phase = str(reading.get("run.phase", ""))
+        phase = " ".join(self._phase_of(reading))
         return Panel(
             grid,
             title=Text(f"{self._title} · {elapsed}"),
@@ -64,14 +80,34 @@ class ProgressView(View):
             width=max(_MIN_WIDTH, min(_MAX_WIDTH, self.console.width - _CTRL_C_ROOM)),
         )
 
+    def _phase_of(self, reading: Mapping[str, Any]) -> tuple[str, str]:
+        """The phase, before the first learner step what training waits for; how far it is."""
+        phase, progress = (str(reading.get(f"run.{key}", "")) for key in ("phase", "progress"))
+        learner = clients(reading).get("learner", {})
+        if phase != _TRAINING or number(learner.get("learner_steps")) > 0:
+            return phase, progress
+        if self._actor_command and not any(name.startswith("actor") for name in peers(reading)):
+            return _WAITING, ""
+        items = number(reading.get("table.replay.live_items"))
+        if items < self._min_size:
+            return "filling the replay", f"{count(items)} of {count(self._min_size)}"
+        return phase, progress
+
     def _rows(self, reading: Mapping[str, Any]) -> list[tuple[str, Text]]:
         actors, learner = _actors(reading), clients(reading).get("learner", {})
+        phase, _ = self._phase_of(reading)
+        if phase == _WAITING:
+            return [("actors", Text(f"none yet; start one:\n{self._actor_command}"))]
         goal = "" if self._goal is None else f" of {self._goal:g}"
         greedy = number(learner.get("eval_return"))
         reached = self._goal is not None and greedy >= self._goal
         returns = Text(f"{short(mean(actors, 'return_mean'))} exploring   ")
         returns.append(f"{short(greedy)}{goal} greedy   ", style="green" if reached else "")
         returns.append(sparkline(self._curve, 24), style="cyan")
+        if phase == _EVALUATING:  # rates of roles that have ended would stand still
+            made = f"{compact(total(actors, 'env_steps'))} of actors   "
+            made += f"{compact(number(learner.get('learner_steps')))} of the learner"
+            return [("return", returns), ("steps", Text(made))]
         wait = number(learner.get("sample_wait_share")) * 100
         rows = [
             ("return", returns),
@@ -95,13 +131,15 @@ class ProgressView(View):
         return [*rows, ("server", _server_line(reading))]
 
     def _lines(self, reading: Mapping[str, Any]) -> None:
-        phase = str(reading.get("run.phase", ""))
+        phase, progress = self._phase_of(reading)
         elapsed = time.monotonic() - self._started
         if phase == self._phase and elapsed < self._next_line_s:
             return
         actors, learner = _actors(reading), clients(reading).get("learner", {})
-        parts = [f"{elapsed:6.1f}s {phase}" if phase else f"{elapsed:6.1f}s"]
-        if actors or learner:
+        parts = [" ".join(filter(None, [f"{elapsed:6.1f}s", phase, progress]))]
+        if phase == _WAITING:
+            parts.append(f"start one: {self._actor_command}")
+        elif phase != _EVALUATING and (actors or learner):
             parts += [
                 f"env_steps {count(total(actors, 'env_steps'))}",
                 f"({count(total(actors, 'env_steps_per_s'))}/s)",

@@ -27,7 +27,7 @@ Show = Callable[[Mapping[str, Any]], None]
 
 @dataclass
 class LocalRun:
-    """One run. `show` is given flat readings: the server's, plus "run.phase".
+    """One run. `show` is given flat readings: the server's, plus "run.phase" and "run.progress".
 
     Threading: main thread only (see guard).
     """
@@ -41,6 +41,7 @@ class LocalRun:
     _result: dict[str, Any] = field(default_factory=dict)
     _actors: list[Process] = field(default_factory=list)
     _phase: str = "starting"
+    _progress: str = ""  # of it
     _reading: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> dict[str, Any]:
@@ -120,6 +121,9 @@ class LocalRun:
             # The report needs no experience: the actors' cores are the learner's now.
             self._tell(phase="evaluating")
             group.end(self._actors)
+        elif said.get("event") == "evaluating":
+            self._progress = str(said["progress"])
+            self._tell()
         self._keep(said)
 
     def _keep(self, said: Mapping[str, Any]) -> None:
@@ -132,12 +136,15 @@ class LocalRun:
         except (TransportError, ReplayTimeout, SessionLost):
             # The server's end, if that is the reason, is the supervisor's to tell.
             self._reading = {}
-        started = any(key.startswith("client.learner.learner_steps") for key in self._reading)
+        peers = [key for key in self._reading if key.startswith("peer.")]
+        started = all(
+            any(key[5:].startswith(role) for key in peers) for role in ("learner", "actor")
+        )
         self._tell(phase="training" if started and self._phase == STARTING else None)
 
     def _tell(self, phase: str | None = None) -> None:
         self._phase = phase or self._phase
-        self.show({**self._reading, "run.phase": self._phase})
+        self.show({**self._reading, "run.phase": self._phase, "run.progress": self._progress})
 
     def _learned(self, ended: Ended) -> dict[str, Any]:
         if not self._result:

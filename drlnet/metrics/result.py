@@ -35,7 +35,10 @@ class EvalSummary:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What `run`, `learn` and `eval` end with."""
+    """What `run`, `learn` and `eval` end with.
+
+    Of an interrupted run the returns are those of the gate's best look: their mean alone is known.
+    """
 
     env: str
     seed: int
@@ -51,6 +54,7 @@ class RunResult:
     run_dir: str
     stopped: str  # goal | budget | interrupted | evaluated
     env_settings: Mapping[str, Any] = field(default_factory=dict)  # all of [env]; {} in older ones
+    eval_learner_steps: int = 0  # that made the params which were evaluated
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> RunResult:

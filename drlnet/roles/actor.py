@@ -29,6 +29,7 @@ _PARAMS_TIMEOUT_S = 60.0
 _PARAMS_LOOK_S = 0.05  # between looks, while there are none
 _FLUSH_INTERVAL_S = 0.005  # experience older than this leaves, however few rows there are
 _NEVER_S = 1e6
+_SAY_HELD_S = 5.0  # a learner that evaluates or compiles draws none for a while, too
 _CRASHES_MAX = 3  # within _CRASH_WINDOW_S: beyond, the environment is at fault and not the moment
 _CRASH_WINDOW_S = 60.0
 
@@ -36,8 +37,8 @@ _CRASH_WINDOW_S = 60.0
 def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str], None]) -> None:
     """One actor process: plays until stop is set or actor.max_env_steps are done.
 
-    note: told that the server is waited for.
-    Errors: ReplayTimeout when nobody publishes params, or the limiter holds an append for too long;
+    note: told that the server is waited for, and once that no learner draws.
+    Errors: ReplayTimeout when nobody publishes params, or for actor.max_wait_s nobody draws;
     ConfigError for an environment that keeps crashing; the client's own. KeyboardInterrupt when
     stopped before the server has answered.
     """
@@ -45,7 +46,7 @@ def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str
     # Actors started by hand share an index; their reports must not share a name.
     name = f"actor-{index}-{os.getpid()}"
     with reach(server, name, config.server.poll, stop, note) as client:
-        actor = Actor(config, client, index)
+        actor = Actor(config, client, index, held=_Held(config, server, note))
         try:
             with stop.interrupts():
                 actor.wait_for_params(stop)
@@ -61,8 +62,14 @@ def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str
 class Actor:
     """envs_per_actor environments, their agent, and a writer for each table. Not thread-safe."""
 
-    def __init__(self, config: Config, client: Client, index: int):
-        self._config, self._client, self._index = config, client, index
+    def __init__(
+        self,
+        config: Config,
+        client: Client,
+        index: int,
+        held: Callable[[float], None] | None = None,
+    ):
+        self._config, self._client, self._index, self._held = config, client, index, held
         self._stages = Stages("env", "policy", "append", "fetch")
         self._make_envs()
         self._algorithm = make_algorithm(config, self._spaces)
@@ -107,6 +114,7 @@ class Actor:
                 flush_rows=actor.flush_rows * actor.envs_per_actor,  # rows, not vector steps
                 # A clock that splits appends would decide in which order rows lie in the ring.
                 flush_interval_s=_NEVER_S if config.run.serial else _FLUSH_INTERVAL_S,
+                held=self._held,
             )
             for name, table in self._tables.items()
         }
@@ -243,6 +251,24 @@ class Actor:
                 **process_figures(),
             }
         )
+
+
+class _Held:
+    """What an actor does while the limiter holds its append: says it once, and waits."""
+
+    def __init__(self, config: Config, server: str, note: Callable[[str], None]):
+        self._max_wait_s, self._note, self._said = config.actor.max_wait_s, note, False
+        self._remedy = f"start `drlnet learn {config.env.id} --server {server}`"
+
+    def __call__(self, seconds: float) -> None:
+        cause = "the limiter holds appends: no learner has drawn"
+        if self._max_wait_s is not None and seconds >= self._max_wait_s:
+            raise ReplayTimeout(
+                f"{cause} for {seconds:.3g} s", f"{self._remedy}, or raise actor.max_wait_s"
+            )
+        if seconds >= _SAY_HELD_S and not self._said:
+            self._said = True
+            self._note(f"{cause} for {seconds:.0f} s; playing waits\n  try: {self._remedy}")
 
 
 class Returns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,7 @@ def evaluate(
     episodes: int,
     purpose: Purpose = "report",
     max_seconds: float | None = None,
+    told: Callable[[int], None] = lambda played: None,
 ) -> Evaluation:
     """Plays `episodes` greedy episodes with params, in eval.num_envs environments.
 
@@ -68,6 +69,7 @@ def evaluate(
             seed=role_seed(config.run.seed, purpose),
             env_id=config.env.id,
             max_seconds=max_seconds,
+            told=told,
         )
     finally:
         envs.close()
@@ -100,12 +102,14 @@ def play(
     seed: int,
     env_id: str,
     max_seconds: float | None = None,
+    told: Callable[[int], None] = lambda played: None,
 ) -> Evaluation:
     """Plays until each environment has ended `quota` episodes; more that it plays do not count.
 
     An episode longer than envs.longest_episode counts up to there, and its rest does not. One that
     does not end by itself ends as all are reset: when every other environment has its quota, or is
     in such an episode too. max_seconds: what has ended by then counts, and no more is played.
+    told: after each episode, how many have been played.
     ConfigError, with env_id, for an environment that crashes.
     """
     deadline = math.inf if max_seconds is None else time.monotonic() + max_seconds
@@ -133,6 +137,7 @@ def play(
                 if len(returns[index]) < quota and not given_up[index]:
                     returns[index].append(float(running[index]))
                     never_ended += not tick.terminated[index]
+                    told(sum(map(len, returns)))
                 running[index] = steps[index] = 0
                 given_up[index] = not tick.last[index]
     played = [value for per_env in returns for value in per_env]

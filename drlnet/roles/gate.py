@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from drlnet.config import Config
+from drlnet.config import Config, EvalConfig
 from drlnet.metrics import RunFolder
 from drlnet.nets.params import pack, read_metadata, save, unpack
 from drlnet.roles.evaluate import Purpose, evaluate
@@ -30,6 +30,12 @@ class Best:
     def key(self) -> tuple[bool, float]:
         """Params that were evaluated twice are known better than those that looked good once."""
         return (self.confirmed, self.mean)
+
+    def episodes(self, config: EvalConfig) -> int:
+        """How many the mean is of."""
+        if math.isnan(self.mean):
+            return 0
+        return config.report_episodes if self.confirmed else config.gate_episodes
 
 
 class Gate:

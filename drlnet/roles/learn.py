@@ -38,6 +38,8 @@ class LearnResult:
     learner_steps: int
     env_steps: int
     gate_return_mean: float  # of these params; NaN when they were not evaluated
+    gate_episodes: int  # that it is the mean of
+    best_learner_steps: int  # that made these params
     wall_clock_s: float
     params: Params  # those of the checkpoint
     report_seconds: float | None = None  # what is left for the report; None: as long as it takes
@@ -160,7 +162,8 @@ class Learning:
             best = self._last_look(best, None if limit is None else limit / 2)
         unsaved: RunFolderError | None = None
         try:
-            self._save(best)
+            if self._learner.steps or self._stopped != "interrupted":
+                self._save(best)
         except RunFolderError as error:  # the result can be told all the same
             unsaved = error
         self._report()
@@ -170,6 +173,8 @@ class Learning:
             learner_steps=self._learner.steps,
             env_steps=self._env_steps,
             gate_return_mean=best.mean,
+            gate_episodes=best.episodes(self._config.eval),
+            best_learner_steps=best.learner_steps,
             wall_clock_s=time.monotonic() - self._started,
             params=best.params,
             report_seconds=None if limit is None else limit - (time.monotonic() - begun),

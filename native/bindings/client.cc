@@ -95,14 +95,22 @@ void bind_stream(nb::module_& module) {
 std::unique_ptr<ShardedWriter> writer_of(ShardedClient& client, uint32_t table,
                                          const TableSpec& spec, uint32_t streams,
                                          const std::vector<LeaseTuple>& resume, uint32_t flush_rows,
-                                         double flush_interval_s, double timeout_s) {
-  nb::gil_scoped_release release;
-  std::vector<Lease> held;
-  for (const auto& [ordinal, epoch, token, step] : resume) {
-    held.push_back({ordinal, epoch, token, step});
+                                         double flush_interval_s, double timeout_s,
+                                         nb::object held) {
+  WriterOptions options{flush_rows, ns_of(flush_interval_s), ns_of(timeout_s)};
+  if (!held.is_none()) {
+    // Shared: options are copied without the interpreter's lock, its counts of references are not.
+    options.held = [told = std::make_shared<nb::object>(std::move(held))](uint64_t held_ns) {
+      nb::gil_scoped_acquire acquire;
+      (*told)(static_cast<double>(held_ns) / 1e9);
+    };
   }
-  return client.writer(table, spec, streams, held,
-                       {flush_rows, ns_of(flush_interval_s), ns_of(timeout_s)});
+  nb::gil_scoped_release release;
+  std::vector<Lease> leases;
+  for (const auto& [ordinal, epoch, token, step] : resume) {
+    leases.push_back({ordinal, epoch, token, step});
+  }
+  return client.writer(table, spec, streams, leases, options);
 }
 
 // That a batch is to come into.
@@ -247,7 +255,8 @@ void bind_client(nb::module_& module) {
   bind_stream(module);
   bind_calls(module)
       // A writer or stream keeps its client; a stream keeps its layout and buffers.
-      .def("writer", &writer_of, nb::keep_alive<0, 1>())
+      .def("writer", &writer_of, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+           nb::arg(), nb::arg().none(), nb::keep_alive<0, 1>())
       .def("stream", &stream_of, nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>())
       .def("publish",

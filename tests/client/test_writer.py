@@ -133,3 +133,26 @@ def test_what_does_not_fit_is_refused(
         with pytest.raises(ConfigError, match=cause):
             writer.append(columns, first, np.zeros(2))
         assert [lease.next_step for lease in writer.leases] == [0, 0]
+
+
+def test_an_append_that_the_limiter_holds_may_wait_until_its_caller_has_enough() -> None:
+    seconds: list[float] = []
+
+    def held(waited: float) -> None:
+        seconds.append(waited)
+        if len(seconds) == 2:
+            raise InterruptedError("enough")
+
+    with Client.in_process(native.Server(["memory:"])) as client:
+        limiter = Limiter(samples_per_insert=1, error_buffer=2)
+        column, item = {"x": Column("int8")}, Item({"x": View("x")})
+        table = client.table("t", columns=column, item=item, capacity=1000, limiter=limiter)
+        writer = table.writer(1, flush_rows=1, timeout=0.2, held=held)
+        with pytest.raises(InterruptedError, match="enough"):  # not a ReplayTimeout after 0.2 s
+            for step in range(50):
+                steps = writer.append({"x": [0]}, [step == 0], [False])
+                writer.add_items([0], steps)
+        assert seconds == pytest.approx([1.0, 2.0], abs=0.5)
+        stored = client.stats()["table.t.rows"]
+        table.sample(2)
+        assert client.stats()["table.t.rows"] > stored  # what was held is no loss

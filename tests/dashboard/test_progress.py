@@ -65,6 +65,38 @@ def test_progress_lines_go_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in file.getvalue()
 
 
+def test_what_training_waits_for_is_its_phase() -> None:
+    file = io.StringIO()
+    command = "drlnet actor CartPole-v1"
+    with ProgressView("x", goal=None, file=file, min_size=1000, actor_command=command) as view:
+        phase: dict[str, Any] = {"run.phase": "training"}
+        view.show({**phase, "peer.learner.transport": "udp"})
+        assert "none yet; start one:" in text_of(view.panel(phase)) and command in text_of(
+            view.panel(phase)
+        )
+        phase["peer.actor-0-7.transport"] = "udp"
+        view.show({**phase, "table.replay.live_items": 412})
+        view.show({**phase, "table.replay.live_items": 1000})
+        view.show({**phase, "client.learner.learner_steps": 5, "table.replay.live_items": 990})
+    lines = [line.split("s ", 1)[1].strip() for line in file.getvalue().splitlines()]
+    assert lines == [
+        f"waiting for actors  start one: {command}",
+        "filling the replay 412 of 1,000",
+        "training",
+    ]
+
+
+def test_an_evaluation_says_how_far_it_is_and_shows_no_rates() -> None:
+    file = io.StringIO()
+    evaluating = {**reading(5), "run.phase": "evaluating", "run.progress": "37 of 100"}
+    with ProgressView("x", goal=475, file=file) as view:
+        view.show(evaluating)
+        text = text_of(view.panel(evaluating))
+    assert file.getvalue().strip().endswith("s evaluating 37 of 100")
+    assert "evaluating 37 of 100" in text and "10 of actors   77 of the learner" in text
+    assert "steps/s" not in text and "playing" not in text
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -56,6 +56,14 @@ def result(mean: float, steps: int, stopped: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def test_an_interrupted_run_is_made_again(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path, ["Env"], [()], 2)
+    for run, stopped in zip(sweep.plan, ("interrupted", "goal"), strict=True):
+        run.path.mkdir()
+        (run.path / "result.json").write_text(json.dumps(result(9.0, 5, stopped)))
+    assert sweep.open() == sweep.plan[:1]
+
+
 def test_a_summary_is_over_the_seeds_of_one_setting(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path, ["Env"], [("a.n=1",), ("a.n=2",)], 3)
     (one0, two0, one1, two1, one2, _) = (run.path for run in sweep.plan)

@@ -105,7 +105,7 @@ def test_interrupted(tmp_path: Path) -> None:
     assert begun.finished(True)
     result = begun.close()
     assert result.stopped == "interrupted" and np.isnan(result.gate_return_mean)
-    assert (tmp_path / "r" / "checkpoint.safetensors").is_file()
+    assert not (tmp_path / "r" / "checkpoint.safetensors").is_file()
 
 
 def test_interrupted_during_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

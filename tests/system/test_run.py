@@ -174,11 +174,53 @@ def test_four_commands_by_hand_and_an_actor_that_comes_and_goes(tmp_path: Path) 
             assert playing.end(signal.SIGINT) == 130, playing.text()
 
 
+def test_actors_wait_for_another_learner_when_theirs_has_ended(tmp_path: Path) -> None:
+    limited = (*SMALL, "--set", "replay.samples_per_insert=8")
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        learn = ("learn", ENV, *at, *limited, "--json", "--max-learner-steps", "100")
+        with (
+            command(tmp_path, "actor", ENV, *at, *limited) as playing,
+            command(
+                tmp_path, "actor", ENV, *at, *limited, "--set", "actor.max_wait_s=3"
+            ) as impatient,
+        ):
+            assert finished(tmp_path, *learn).popen.returncode == 0
+            assert impatient.end() == errors.ReplayTimeout.exit_code, impatient.text()
+            first, second = lines_of_error(impatient)
+            assert "no learner has drawn for 3" in first
+            assert f"try: start `drlnet learn {ENV} --server {address}`" in second
+            playing.wait_for("no learner has drawn for")
+            assert finished(tmp_path, *learn).popen.returncode == 0  # its rows come from there
+            assert playing.end(signal.SIGTERM) == 143, playing.text()
+            assert playing.text().count("no learner has drawn") == 1
+
+
+def test_a_learner_says_what_it_waits_for(tmp_path: Path) -> None:
+    few = (*SMALL, "--set", "replay.min_size=5000")
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        with command(tmp_path, "learn", ENV, *at, *few) as learning:
+            words = learning.wait_for("waiting for actors")
+            assert f"start one: drlnet actor {ENV} --server {address}" in words
+            assert (
+                finished(
+                    tmp_path, "actor", ENV, *at, *few, "--set", "actor.max_env_steps=500"
+                ).popen.returncode
+                == 0
+            )
+            learning.wait_for(r"filling the replay \d+ of 5,000")
+            assert learning.end(signal.SIGINT) == 130, learning.text()
+            assert "training" not in learning.text() and "the checkpoint is" not in learning.text()
+            assert "interrupted before the first learner step" in learning.text()
+    assert not list(tmp_path.glob("runs/*/checkpoint.safetensors"))
+
+
 def test_a_table_of_other_columns(tmp_path: Path) -> None:
     with server(tmp_path) as address:
         at = ("--server", address)
         with command(tmp_path, "learn", ENV, *at, *SMALL) as learning:
-            learning.wait_for("training")
+            learning.wait_for("waiting for actors")
             ended = finished(tmp_path, "actor", "Acrobot-v1", *at, *SMALL)
             assert ended.popen.returncode == errors.TableMismatch.exit_code, ended.text()
             assert "obs" in ended.err.decode()
@@ -274,6 +316,30 @@ def test_ctrl_c_during_the_evaluation_keeps_the_checkpoint(tmp_path: Path) -> No
         assert run.end(signal.SIGINT) == 130, run.text()
         assert "the checkpoint is in" in run.out.decode()
     assert list(tmp_path.glob("runs/*/checkpoint.safetensors"))
+
+
+def test_ctrl_c_tells_and_keeps_what_was_best(tmp_path: Path) -> None:
+    with started(tmp_path, "--set", "eval.period=50") as run:
+        run.wait_for(r"greedy \d")
+        assert run.end(signal.SIGINT) == 130, run.text()
+    said = run.out.decode()
+    folder = next(tmp_path.glob("runs/*"))
+    result = json.loads((folder / "result.json").read_text())
+    assert result["stopped"] == "interrupted" and result["eval_return_std"] is None
+    assert result["eval_episodes"] == 20 and result["eval_learner_steps"] >= 50
+    best, step = result["eval_return_mean"], result["eval_learner_steps"]
+    assert f"best greedy return {best:.1f} over 20 episodes, at learner step {step:,}" in said
+    assert f"drlnet eval {folder.relative_to(tmp_path)}  # plays it" in said
+    assert finished(tmp_path, "eval", str(folder), "--json").last_json()["env"] == ENV
+
+
+def test_a_good_run_says_what_may_come_next(tmp_path: Path) -> None:
+    ended = finished(tmp_path, "run", ENV, *SMALL, "--max-learner-steps", "20")
+    folder = next(tmp_path.glob("runs/*")).relative_to(tmp_path)
+    *_, plot, play, sweep = ended.out.decode().splitlines()
+    assert plot.startswith(f"  drlnet plot {folder}  # ")
+    assert play.startswith(f"  drlnet eval {folder}  # ")
+    assert sweep.startswith(f"  drlnet sweep {ENV} --seeds 5  # ")
 
 
 @pytest.mark.parametrize(("hidden", "unwritten"), [("[16]", "records"), ("[64, 64]", "checkpoint")])

@@ -10,6 +10,8 @@ namespace drlnet {
 namespace {
 
 constexpr uint64_t kInterruptNs = 50'000'000;
+// Each would have been answered, however long the request is held; fewer may be a stall.
+constexpr uint32_t kUnansweredAsks = 6;
 constexpr int kGlances = 16;  // of a spinning loop between two readings of the clock
 
 std::string seconds(uint64_t ns) {
@@ -197,9 +199,13 @@ void Client::wake_watcher() {
   woken_ = true;
 }
 
+bool Client::limiter_holds(const Call& call) {
+  const auto reason = static_cast<Wait>(call.wait);
+  return call.state == Call::State::pending && call.attempts < kUnansweredAsks &&
+         (reason == Wait::samples_limit || reason == Wait::inserts_limit);
+}
+
 std::string Client::explain(const Call& call) const {
-  // Each would have been answered, however long the request is held; fewer may be a stall.
-  constexpr uint32_t kUnansweredAsks = 6;
   const std::string operation = operation_name(call.operation);
   const bool held = call.state == Call::State::pending || call.state == Call::State::accepted;
   if (held && call.attempts >= kUnansweredAsks) {
@@ -273,6 +279,18 @@ bool Client::finished(CallId id) {
 void Client::wait(CallId id, Deadline deadline) {
   Lock lock = take_lock();
   wait(lock, id, deadline);
+}
+
+bool Client::wait(CallId id, Deadline deadline, uint64_t patience_ns) {
+  Lock lock = take_lock();
+  const Deadline look = deadline_in(patience_ns);
+  run_until(
+      lock, deadline,
+      [&] {
+        return connection_.done(id) || (now_ns() >= look && limiter_holds(connection_.call(id)));
+      },
+      [&] { return explain(connection_.call(id)); });
+  return connection_.done(id);
 }
 
 void Client::wait(Lock& lock, CallId id, Deadline deadline) {

@@ -104,6 +104,8 @@ class Client {
   void detach(CallId id);
   bool finished(CallId id);
   void wait(CallId id, Deadline deadline);
+  // False when the limiter still holds the request after patience_ns, which is no failure.
+  bool wait(CallId id, Deadline deadline, uint64_t patience_ns);
   // Waits, and throws the server's error if it refused; else visits the reply, then frees the call.
   void collect(CallId id, Deadline deadline, Visit visit);
   void abandon(CallId id);
@@ -133,6 +135,7 @@ class Client {
   void collect(Lock& lock, CallId id, Deadline deadline, Visit visit);
   void call(Operation operation, Fill fill, FunctionRef<void(std::span<const std::byte>)> visit);
   std::string explain(const Call& call) const;
+  static bool limiter_holds(const Call& call);
   void collect_items(Lock& lock, CallId id, const Destination& destination, Deadline deadline);
   // From and to the bookkeeping below.
   void keep_late_sample(uint32_t table, uint32_t batch, CallId id);

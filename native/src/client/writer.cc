@@ -149,24 +149,28 @@ void StreamWriter::fill(std::vector<std::byte>& body) {
 void StreamWriter::send() {
   if (row_stream_.empty() && items_.empty()) return;
   look_at_replies(false);
+  while (under_way_.size() >= kLaneWindow[static_cast<size_t>(Lane::append)]) finish_oldest();
   const Deadline deadline = deadline_in(options_.timeout_ns);
-  while (under_way_.size() >= kLaneWindow[static_cast<size_t>(Lane::append)]) {
-    const CallId id = under_way_.front();
-    client_.wait(id, deadline);
-    under_way_.pop_front();
-    client_.collect(id, deadline, [&](Status s, auto reply) { check_reply(s, reply); });
-  }
   under_way_.push_back(client_.start(Operation::append, deadline, [&](auto& body) { fill(body); }));
 }
 
 void StreamWriter::look_at_replies(bool all) {
-  const Deadline deadline = deadline_in(options_.timeout_ns);
-  while (!under_way_.empty() && (all || client_.finished(under_way_.front()))) {
-    const CallId id = under_way_.front();
-    client_.wait(id, deadline);
-    under_way_.pop_front();
-    client_.collect(id, deadline, [&](Status s, auto reply) { check_reply(s, reply); });
+  while (!under_way_.empty() && (all || client_.finished(under_way_.front()))) finish_oldest();
+}
+
+void StreamWriter::finish_oldest() {
+  constexpr uint64_t kPatienceNs = 1'000'000'000;
+  const CallId id = under_way_.front();
+  if (options_.held) {
+    const uint64_t began = now_ns();
+    while (!client_.wait(id, deadline_in(kPatienceNs + options_.timeout_ns), kPatienceNs)) {
+      options_.held(now_ns() - began);
+    }
   }
+  const Deadline deadline = deadline_in(options_.timeout_ns);
+  client_.wait(id, deadline);
+  under_way_.pop_front();
+  client_.collect(id, deadline, [&](Status s, auto reply) { check_reply(s, reply); });
 }
 
 void StreamWriter::check_reply(Status status, std::span<const std::byte> reply) {

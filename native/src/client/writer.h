@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct WriterOptions {
   uint32_t flush_rows = 64;                // a request leaves when it has this many rows
   uint64_t flush_interval_ns = 5'000'000;  // or when its oldest is this old at the next append
   uint64_t timeout_ns = 60'000'000'000;    // waiting for the limiter or the server
+  // Where it is set, an append waits for the limiter until this throws: called about every second
+  // of such a wait with its length. The server may still be silent for timeout_ns only.
+  std::function<void(uint64_t held_ns)> held = {};
 };
 
 class StreamWriter {
@@ -49,6 +53,7 @@ class StreamWriter {
   uint32_t make_room(uint32_t rows, uint32_t items);
   bool due() const;
   void look_at_replies(bool all);
+  void finish_oldest();
   void check_reply(Status status, std::span<const std::byte> reply);
   uint64_t staged_bytes(uint32_t more_rows, uint32_t more_items) const;
 
