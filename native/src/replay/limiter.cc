@@ -8,13 +8,19 @@ double Limiter::balance(uint64_t inserts, uint64_t draws) const {
          static_cast<double>(drawn_ + draws);
 }
 
-bool Limiter::may_insert(uint64_t items, uint64_t live_items) const {
-  if (spec_.samples_per_insert == 0 || items == 0 || live_items < spec_.min_size) return true;
+bool Limiter::may_insert(uint64_t items, const Stock& stock) const {
+  if (spec_.samples_per_insert == 0 || items == 0 || stock.live_items < spec_.min_size) return true;
   return balance(items, 0) <= spec_.error_buffer;
 }
 
-Wait Limiter::may_sample(uint64_t batch, uint64_t live_items) const {
-  if (live_items == 0 || live_items < spec_.min_size) return Wait::min_size;
+Wait Limiter::may_sample(uint64_t batch, uint64_t least, const Stock& stock) const {
+  if (batch == 0 && least == 0) return Wait::none;
+  const bool queue = spec_.max_times_sampled > 0;
+  const bool few = stock.live_items == 0 || stock.live_items < spec_.min_size;
+  // A batch's first part may leave fewer than min_size in a queue to the others.
+  if (queue ? stock.draws_left < least || (few && drawn_ == 0) : few) {
+    return few ? Wait::min_size : Wait::samples_limit;
+  }
   if (spec_.samples_per_insert == 0) return Wait::none;
   return balance(0, batch) >= -spec_.error_buffer ? Wait::none : Wait::samples_limit;
 }

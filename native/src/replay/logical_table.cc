@@ -5,75 +5,105 @@
 
 namespace drlnet {
 
+using Want = Waiter::Want;
+
 LogicalTable::LogicalTable(const LimiterSpec& limiter, uint32_t shards,
                            std::function<void(uint64_t)> wake)
-    : wake_(std::move(wake)), limiter_(limiter), live_items_(shards), streams_(shards) {
-  line_.reserve(shards);
+    : wake_(std::move(wake)), limiter_(limiter), stocks_(shards), streams_(shards) {}
+
+Wait LogicalTable::admits(const Waiter& waiter) const {
+  if (waiter.want == Want::draw) return limiter_.may_sample(waiter.count, waiter.least, stock_);
+  const bool fits = !waiter.ring_full && limiter_.may_insert(room_ + waiter.count, stock_);
+  return fits ? Wait::none : Wait::inserts_limit;
 }
 
-// They are forgotten here: each one that has to wait on says so again. The shard that asks tries
-// its own again by itself, since it has run a request.
-uint64_t LogicalTable::others_waiting(uint32_t shard) {
-  const uint64_t others = waiting_ & ~(uint64_t{1} << shard);
-  waiting_ &= ~others;
-  return others;
-}
-
-bool LogicalTable::take_room(uint32_t shard, uint64_t items) {
-  uint64_t awake = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    const bool first = line_.empty() || line_.front() == shard;
-    if (!first || !limiter_.may_insert(room_ + items, all_live_items_)) {
-      if (std::ranges::find(line_, shard) == line_.end()) line_.push_back(shard);
-      waiting_ |= uint64_t{1} << shard;
-      return false;
-    }
-    room_ += items;
-    if (!line_.empty()) {
-      line_.erase(line_.begin());
-      awake = others_waiting(shard);
-    }
+// What another shard's ring has no room for, and what is behind that, holds up nobody here.
+bool LogicalTable::is_first(std::span<const Place> ahead, const Waiter& waiter) {
+  uint64_t full = 0;
+  for (const Place& one : ahead) {
+    if (one.want != waiter.want) continue;
+    if (one.shard == waiter.shard) return false;
+    if (one.ring_full) full |= uint64_t{1} << one.shard;
+    if (((full >> one.shard) & 1) == 0) return false;
   }
-  if (awake != 0) wake_(awake);
   return true;
 }
 
-void LogicalTable::appended(uint32_t shard, uint64_t room, uint64_t created, uint64_t live_items) {
-  uint64_t awake = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    if (room == 0 && live_items == live_items_[shard]) return;
-    room_ -= room;
-    limiter_.inserted(created);
-    all_live_items_ += live_items - std::exchange(live_items_[shard], live_items);
-    awake = others_waiting(shard);
+Wait LogicalTable::ask(const Waiter& waiter) {
+  std::unique_lock lock(mutex_);
+  const auto own = std::ranges::find_if(line_, [&](const Place& place) {
+    return place.want == waiter.want && place.shard == waiter.shard &&
+           place.session == waiter.session;
+  });
+  Wait wait = admits(waiter);
+  if (wait == Wait::none && !is_first({line_.begin(), own}, waiter)) {
+    wait = waiter.want == Want::draw ? Wait::samples_limit : Wait::inserts_limit;
   }
-  if (awake != 0) wake_(awake);
-}
-
-void LogicalTable::leave_line(uint32_t shard) {
-  uint64_t awake = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::erase(line_, shard) != 0) awake = others_waiting(shard);
-  }
-  if (awake != 0) wake_(awake);
-}
-
-Wait LogicalTable::take_draws(uint32_t shard, uint64_t batch) {
-  uint64_t awake = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    if (const Wait wait = limiter_.may_sample(batch, all_live_items_); wait != Wait::none) {
-      waiting_ |= uint64_t{1} << shard;
-      return wait;
+  if (wait != Wait::none) {
+    if (own != line_.end()) {
+      *own = {waiter};
+    } else if (waiter.session != 0) {
+      line_.push_back({waiter});
     }
-    limiter_.sampled(batch);
-    if (batch != 0) awake = others_waiting(shard);
+  } else {
+    if (own != line_.end()) line_.erase(own);
+    if (waiter.want == Want::draw) {
+      limiter_.sampled(waiter.count);
+    } else {
+      room_ += waiter.count;
+    }
   }
+  wake_others(waiter.shard, lock);
+  return wait;
+}
+
+void LogicalTable::changed(uint32_t shard, uint64_t room, uint64_t created, const Stock& stock) {
+  std::unique_lock lock(mutex_);
+  const Stock before = std::exchange(stocks_[shard], stock);
+  if (room == 0 && stock == before) return;
+  room_ -= room;
+  limiter_.inserted(created);
+  stock_.live_items += stock.live_items - before.live_items;
+  stock_.draws_left += stock.draws_left - before.draws_left;
+  for (Place& place : line_) place.ring_full &= place.shard != shard;  // it looks again
+  wake_others(shard, lock);
+}
+
+void LogicalTable::leave(uint32_t shard, uint32_t session) {
+  std::unique_lock lock(mutex_);
+  std::erase_if(
+      line_, [&](const Place& place) { return place.shard == shard && place.session == session; });
+  wake_others(shard, lock);
+}
+
+LogicalTable::Place* LogicalTable::next(Want want) {
+  for (Place& place : line_) {
+    if (place.want != want || place.ring_full) continue;
+    if (!is_first({line_.data(), &place}, place)) continue;
+    return admits(place) == Wait::none ? &place : nullptr;  // the others are behind it
+  }
+  return nullptr;
+}
+
+std::optional<Waiter> LogicalTable::next(uint32_t shard) {
+  const std::lock_guard lock(mutex_);
+  for (const Want want : {Want::draw, Want::insert}) {
+    const Place* place = next(want);
+    if (place != nullptr && place->shard == shard) return *place;
+  }
+  return std::nullopt;
+}
+
+// The shard that changed something asks next() by itself.
+void LogicalTable::wake_others(uint32_t shard, std::unique_lock<std::mutex>& lock) {
+  uint64_t awake = 0;
+  for (const Want want : {Want::draw, Want::insert}) {
+    Place* place = next(want);
+    if (place == nullptr || place->shard == shard || std::exchange(place->woken, true)) continue;
+    awake |= uint64_t{1} << place->shard;
+  }
+  lock.unlock();
   if (awake != 0) wake_(awake);
-  return Wait::none;
 }
 
 void LogicalTable::set_streams(uint32_t shard, uint32_t count) {

@@ -1,50 +1,72 @@
-// What the shards of one table have in common: its limiter, and how many streams each of them has.
-// A shard that has to wait is woken when another one has changed what it waits for.
-// Threading: any thread; each call holds a lock for some ten nanoseconds.
+// A table as its clients know it, whatever number of shards it has: its limiter, the one line of
+// requests that wait for it, and how many streams each shard has. In the line stand appends that
+// may not go in yet and draws that the limiter holds back, each kind in order of arrival over all
+// shards, so that none passes another again and again. Threading: any thread; each call holds a
+// lock for some ten nanoseconds.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "replay/limiter.h"
 
 namespace drlnet {
 
+// A request that may have to wait; it keeps its place when it asks again.
+struct Waiter {
+  enum class Want : uint8_t { insert, draw };
+  Want want{};
+  uint32_t shard = 0;
+  uint32_t session = 0;    // has at most one of a kind; 0: of none, and stands in no line
+  uint64_t count = 0;      // items, or draws
+  uint64_t least = 0;      // see Limiter::may_sample()
+  bool ring_full = false;  // an append that would overwrite what its shard has to give yet
+};
+
 class LogicalTable {
  public:
   static constexpr uint32_t kMaxShards = 64;  // bits of what wake is told
 
-  // wake: called without the lock; bit i: what shard i lets wait is to be tried again.
-  LogicalTable(const LimiterSpec& limiter, uint32_t shards, std::function<void(uint64_t)> wake);
+  // wake: called without the lock; bit i: next(i) has something to say.
+  explicit LogicalTable(const LimiterSpec& limiter, uint32_t shards = 1,
+                        std::function<void(uint64_t)> wake = {});
 
-  // Whether the limiter lets these many items in now. If so they have their room, and appended()
-  // must follow; else the shard stands in line, that none passes another again and again.
-  bool take_room(uint32_t shard, uint64_t items);
-  // room: what take_room() gave; live_items: of the shard, from now on.
-  void appended(uint32_t shard, uint64_t room, uint64_t created, uint64_t live_items);
-  // What the shard stood in line for is gone.
-  void leave_line(uint32_t shard);
+  uint32_t shards() const { return static_cast<uint32_t>(stocks_.size()); }
 
-  // Wait::none when `batch` draws are allowed now, which are counted then; else why not.
-  Wait take_draws(uint32_t shard, uint64_t batch);
+  // Wait::none: the request goes ahead now. Draws are counted then; items have their room, and
+  // changed() must follow. Else it stands in line.
+  Wait ask(const Waiter& waiter);
+  // room: what ask() gave; stock: of the shard, from now on.
+  void changed(uint32_t shard, uint64_t room, uint64_t created, const Stock& stock);
+  // The session is over.
+  void leave(uint32_t shard, uint32_t session);
+  // The shard's request that is to ask again, if there is one.
+  std::optional<Waiter> next(uint32_t shard);
 
   void set_streams(uint32_t shard, uint32_t count);
   // The shard with the fewest streams; of several the one whose turn it is.
   uint32_t emptiest();
 
  private:
-  uint64_t others_waiting(uint32_t shard);
+  struct Place : Waiter {
+    bool woken = false;
+  };
+  static bool is_first(std::span<const Place> ahead, const Waiter& waiter);
+  Wait admits(const Waiter& waiter) const;
+  Place* next(Waiter::Want want);
+  void wake_others(uint32_t shard, std::unique_lock<std::mutex>& lock);
 
   std::function<void(uint64_t)> wake_;
   std::mutex mutex_;
   Limiter limiter_;
-  std::vector<uint64_t> live_items_;  // by shard, as are streams_
-  uint64_t all_live_items_ = 0;
-  uint64_t room_ = 0;           // given and not yet used
-  std::vector<uint32_t> line_;  // of shards that have something to insert
-  uint64_t waiting_ = 0;        // bit i: shard i lets a request wait
+  std::vector<Stock> stocks_;  // by shard, as are streams_
+  Stock stock_;                // of all
+  uint64_t room_ = 0;          // given and not yet used
+  std::vector<Place> line_;
   std::vector<uint32_t> streams_;
   uint32_t turn_ = 0;
 };

@@ -23,8 +23,8 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
       gather_(spec_, ring_, key_base_),
       streams_(static_cast<uint32_t>(spec_.capacity / (2 * uint64_t{spec_.item.window()})),
                [this](Stream& stream) { complete_items(stream, 0, true); }),
-      limiter_(spec_.limiter),
-      logical_(std::move(logical)),
+      logical_(logical ? std::move(logical)
+                       : std::make_shared<LogicalTable>(spec_.limiter, shard + 1u)),
       sampler_(make_sampler(spec_.sampler, ring_.size())),
       drawable_(ring_.size()),
       random_(spec_.seed) {
@@ -89,22 +89,26 @@ size_t Table::pick_live(std::span<const uint64_t> keys, std::span<const float> p
   return n;
 }
 
-// draws: how many the limiter has yet to hear of.
-SampleHeader Table::header_of(uint32_t batch, uint64_t draws) const {
+SampleHeader Table::header_of(uint32_t batch) const {
   return {.batch = batch,
           .reserved = 0,
           .item_count = live_items(),
           .head = ring_.head(),
           .env_steps = env_steps_,
-          .items_created = limiter_.items_created(),
-          .items_drawn = limiter_.items_drawn() + draws,
+          .items_created = items_created_,
+          .items_drawn = items_drawn_,
           .priority_mass = sampler_->mass(),
           .reserved2 = 0};
 }
 
+void Table::count_stock(uint64_t created) {
+  items_created_ += created;
+  logical_->changed(shard(), std::exchange(room_, 0), created, {live_items(), draws_left_});
+}
+
 void Table::draw(uint32_t batch, DrawnBatch& drawn) {
-  drawn.header = header_of(batch, batch);
-  limiter_.sampled(batch);
+  items_drawn_ += batch;
+  drawn.header = header_of(batch);
   drawn.keys.resize(batch);
   drawn.probabilities.resize(batch);
   drawn.lengths.assign(batch, 0);
@@ -135,6 +139,7 @@ void Table::draw_from_queue(std::span<uint32_t> slots, std::span<float> probabil
     --draws_left_;
     if (++row.draws == spec_.limiter.max_times_sampled) retire(slots[i]);
   }
+  count_stock(0);
 }
 
 // How skewed a batch's probabilities are. Of some of its items: any run of them stands for all, and
@@ -159,7 +164,6 @@ bool Table::work_ahead(uint64_t now) {
 void Table::read_metrics(const std::string& prefix, Metrics& metrics, uint64_t now) const {
   const auto count = [&](const char* name, uint64_t value) { metrics.set(prefix + name, value); };
   const auto figure = [&](const char* name, double value) { metrics.set(prefix + name, value); };
-  const uint64_t created = limiter_.items_created(), drawn = limiter_.items_drawn();
   count("rows", rows());
   count("capacity", spec_.capacity);
   figure("fill", static_cast<double>(rows()) / static_cast<double>(spec_.capacity));
@@ -170,13 +174,14 @@ void Table::read_metrics(const std::string& prefix, Metrics& metrics, uint64_t n
   count("streams_orphaned", streams_.orphaned_count());
   count("live_items", live_items());
   count("pending_items", pending_items_);
-  count("items_created", created);
-  count("items_drawn", drawn);
+  count("items_created", items_created_);
+  count("items_drawn", items_drawn_);
   count("items_ignored", items_ignored_);
   count("items_refused", items_refused_);
   count("items_retired", items_retired_);
-  figure("samples_per_insert",
-         created == 0 ? 0 : static_cast<double>(drawn) / static_cast<double>(created));
+  figure("samples_per_insert", items_created_ == 0 ? 0
+                                                   : static_cast<double>(items_drawn_) /
+                                                         static_cast<double>(items_created_));
   waits_.read_counts(prefix, metrics);
   waits_.read_times(prefix, metrics, now);
   metrics.set(prefix + "sampled_age", freshness_.ages());

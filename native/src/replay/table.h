@@ -19,7 +19,6 @@
 #include "replay/changes.h"
 #include "replay/freshness.h"
 #include "replay/gather.h"
-#include "replay/limiter.h"
 #include "replay/logical_table.h"
 #include "replay/ring.h"
 #include "replay/slot_bits.h"
@@ -39,7 +38,7 @@ static_assert(kKeyNumberBits + 16 == kKeyShardShift);
 class Table {
  public:
   // Checks the specification; throws Error(config). logical: what this shard of a table shares with
-  // the others, where there are any; the limiter is there then, not in the specification.
+  // the others, where there are any; the limiter is that one's then, not the specification's.
   Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<LogicalTable> logical = {});
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -50,12 +49,9 @@ class Table {
 
   Streams& streams() { return streams_; }
   // To be called when leases came or went.
-  void count_streams() {
-    if (logical_) logical_->set_streams(shard(), streams_.leased_count());
-  }
+  void count_streams() { logical_->set_streams(shard(), streams_.leased_count()); }
   // Where a client that opens the table is to have its first stream.
-  uint32_t emptiest_shard() { return logical_ ? logical_->emptiest() : 0; }
-  bool is_shard() const { return logical_ != nullptr; }
+  uint32_t emptiest_shard() { return logical_->emptiest(); }
 
   // All or nothing: on a Status other than ok (stream_gap, unknown_lease, bad_priority,
   // bad_request) nothing was applied. Rows that are stored already are ignored. A FIRST row in an
@@ -63,21 +59,22 @@ class Table {
   Status append(const Append& append, AppendResult& result);
   // Whether items retire after so many draws, see LimiterSpec::max_times_sampled.
   bool is_queue() const { return spec_.limiter.max_times_sampled > 0; }
-  // Whether the limiter lets the append in now, which follows at once. O(rows of a queue's append).
-  bool may_insert(const Append& append);
-  // Nobody waits for may_insert() any more.
-  void stop_inserting() {
-    if (logical_) logical_->leave_line(shard());
+  // Whether the append goes ahead now, at once; else `session` stands in line for it (see Waiter).
+  // O(rows of a queue's append).
+  bool may_insert(const Append& append, uint32_t session = 0);
+  // Wait::none when `batch` draws go ahead now, by a draw() that follows at once; else why not, and
+  // `session` stands in line. least: as Limiter::may_sample() has it.
+  Wait may_sample(uint64_t batch, uint64_t least, uint32_t session = 0) {
+    return logical_->ask({Waiter::Want::draw, shard(), session, batch, least});
   }
-
-  // Wait::none when `batch` draws are allowed now, by a draw() that follows at once; else why not.
-  Wait may_sample(uint64_t batch) {
-    if (is_queue() && draws_left_ < batch) {
-      return live_items() < spec_.limiter.min_size ? Wait::min_size : Wait::samples_limit;
-    }
-    if (logical_) return logical_->take_draws(shard(), batch);
-    return limiter_.may_sample(batch, live_items());
+  Wait may_sample(uint64_t batch) { return may_sample(batch, batch); }
+  // Whether this shard has so many to give.
+  bool can_draw(uint64_t batch) const {
+    return batch == 0 || (is_queue() ? draws_left_ >= batch : live_items() > 0);
   }
+  // The request of this shard that is to ask again, if there is one.
+  std::optional<Waiter> next_waiter() { return logical_->next(shard()); }
+  void leave_line(uint32_t session) { logical_->leave(shard(), session); }
   // Draws `batch` items with replacement and counts them; a queue's at most as often as they may be
   // drawn. may_sample(batch) must be Wait::none.
   void draw(uint32_t batch, DrawnBatch& drawn);
@@ -132,9 +129,9 @@ class Table {
   size_t pick_live(std::span<const uint64_t> keys, std::span<const float> priorities,
                    std::span<uint32_t> slots, std::span<float> live) const;
 
+  void count_stock(uint64_t created);
+
   // table_append.cc
-  bool take_room(uint64_t items);
-  void tell_others(uint64_t created);
   Status check_append(const Append& append, AppendResult& result);
   Status check_segment(const Append& append, const AppendSegment& segment,
                        std::span<const uint8_t> flags, AppendResult& result);
@@ -148,7 +145,7 @@ class Table {
   enum class Added { created, known, refused };
   Added add_item(const AppendItem& item, ItemPlace& latest);
   uint64_t period_step(const Row& row) const { return reach_.stops ? row.since_first : row.step; }
-  SampleHeader header_of(uint32_t batch, uint64_t draws) const;
+  SampleHeader header_of(uint32_t batch) const;
   void list_items();
   static double skew_of(const DrawnBatch& drawn);
   void complete_items(const Stream& stream, uint64_t new_rows, bool broken);
@@ -161,8 +158,8 @@ class Table {
   Ring ring_;
   Gather gather_;
   Streams streams_;
-  Limiter limiter_;  // of a shard: its counts only
   std::shared_ptr<LogicalTable> logical_;
+  uint64_t items_created_ = 0, items_drawn_ = 0;
   uint64_t room_ = 0;  // that the append to come was given
   std::unique_ptr<Sampler> sampler_;
   // Whether a slot's item is live: a bit each, for updates, which else wait for row after row.

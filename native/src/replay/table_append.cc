@@ -19,7 +19,7 @@ struct Table::ItemPlace {
 Status Table::append(const Append& append, AppendResult& result) {
   result = {};
   if (const Status status = check_append(append, result); status != Status::ok) {
-    if (logical_) tell_others(0);
+    count_stock(0);
     return status;
   }
   size_t first_row = 0;
@@ -46,18 +46,21 @@ Status Table::append(const Append& append, AppendResult& result) {
         break;
     }
   }
-  limiter_.inserted(result.items_created);
-  if (logical_) tell_others(result.items_created);
+  count_stock(result.items_created);
   rows_ignored_ += result.rows_ignored;
   items_ignored_ += result.items_ignored;
   items_refused_ += result.items_refused;
   return Status::ok;
 }
 
-bool Table::may_insert(const Append& append) {
-  if (is_queue() && would_overwrite_live(new_rows(append))) return false;
-  if (logical_) return append.items.empty() || take_room(append.items.size());
-  return limiter_.may_insert(append.items.size(), live_items());
+bool Table::may_insert(const Append& append, uint32_t session) {
+  const uint64_t items = append.items.size();
+  if (items == 0 && !is_queue()) return true;
+  const bool full = is_queue() && would_overwrite_live(new_rows(append));
+  const Waiter waiter{Waiter::Want::insert, shard(), session, items, 0, full};
+  if (logical_->ask(waiter) != Wait::none) return false;
+  room_ = items;
+  return true;
 }
 
 // Those that are not stored yet; of an append that will be refused any number will do.
@@ -85,16 +88,6 @@ bool Table::would_overwrite_live(uint64_t rows) const {
     }
   }
   return false;
-}
-
-bool Table::take_room(uint64_t items) {
-  if (!logical_->take_room(shard(), items)) return false;
-  room_ = items;
-  return true;
-}
-
-void Table::tell_others(uint64_t created) {
-  logical_->appended(shard(), std::exchange(room_, 0), created, live_items());
 }
 
 Status Table::check_append(const Append& append, AppendResult& result) {

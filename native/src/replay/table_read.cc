@@ -5,7 +5,7 @@ namespace drlnet {
 
 void Table::look_up(std::span<const uint64_t> keys, DrawnBatch& found) const {
   const size_t n = keys.size();
-  found.header = header_of(static_cast<uint32_t>(n), 0);
+  found.header = header_of(static_cast<uint32_t>(n));
   found.keys.assign(n, kNoKey);
   found.probabilities.assign(n, 0);
   found.lengths.assign(n, 0);

@@ -58,7 +58,6 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
       column_bytes.push_back(static_cast<uint32_t>(column.bytes()));
     }
     columns_.reserve(std::max(columns_.capacity(), column_bytes.size()));
-    held_appends_.emplace_back().reserve(Sessions::kMaxPeers);
     column_bytes_.push_back(std::move(column_bytes));
     tables_.push_back(std::move(table));
     specs_.push_back(std::move(spec));

@@ -1,5 +1,7 @@
 #include "server/sample.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 #include "server/reply.h"
 #include "server/server.h"
@@ -31,15 +33,14 @@ DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot) {
   return reply.drawn;
 }
 
-uint16_t answer_sample(Table& table, uint32_t batch, Slot& slot) {
-  // Never met by a server that is one alone: its limiter waits for items.
-  const bool nothing_here = table.is_shard() && table.live_items() == 0;
-  if (const Wait wait = table.may_sample(nothing_here ? 0 : batch); wait != Wait::none) {
-    return static_cast<uint16_t>(wait);
-  }
-  if (nothing_here && batch != 0) {
+uint16_t answer_sample(Table& table, uint32_t batch, uint32_t session, Slot& slot) {
+  // Not so in a server that is one alone once its limiter lets the request go ahead.
+  const bool here = table.can_draw(batch);
+  const Wait wait = table.may_sample(here ? batch : 0, std::max(batch, 1u), session);
+  if (wait != Wait::none) return static_cast<uint16_t>(wait);
+  if (!here) {
     slot.status = Status::sample_expired;
-    encode_error("what this shard held has been overwritten since", "sample again", slot.bytes);
+    encode_error("other shards hold what there is to draw", "sample again", slot.bytes);
     return 0;
   }
   DrawnBatch& drawn = reply_with_items(table, batch, slot);
@@ -67,7 +68,7 @@ uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body)
   }
   Table* table = table_for(request.table, slot);
   if (table == nullptr || refused_as_too_large(*table, request.batch, slot)) return 0;
-  const uint16_t wait = answer_sample(*table, request.batch, slot);
+  const uint16_t wait = answer_sample(*table, request.batch, peer.connection, slot);
   if (wait != 0) peer.lane(Lane::sample).waits = &table->waits();
   return wait;
 }

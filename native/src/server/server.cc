@@ -177,11 +177,19 @@ uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body)
   return (this->*kHandlers[static_cast<size_t>(slot.operation)])(peer, slot, body);
 }
 
+void Server::retry_waiting() {
+  for (const auto& table : tables_) {
+    while (const auto waiter = table->next_waiter()) {
+      const bool draw = waiter->want == Waiter::Want::draw;
+      sessions_.run_waiting(waiter->session, draw ? Lane::sample : Lane::append);
+    }
+  }
+}
+
 void Server::ended(Peer& peer) {
-  for (size_t i = 0; i < tables_.size(); ++i) {
-    tables_[i]->streams().orphan(peer.client, now_ns());
-    const bool held = std::erase(held_appends_[i], peer.connection) != 0;
-    if (held && held_appends_[i].empty()) tables_[i]->stop_inserting();
+  for (const auto& table : tables_) {
+    table->streams().orphan(peer.client, now_ns());
+    table->leave_line(peer.connection);
   }
   remember_report(peer);
 }

@@ -68,6 +68,7 @@ class Server : private RequestHandler {
 
  private:
   uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) override;
+  void retry_waiting() override;
   void ended(Peer& peer) override;
 
   // One request each, in a file of that name. A handler that refuses calls refuse().
@@ -85,8 +86,6 @@ class Server : private RequestHandler {
   void measure_latency(Metrics& metrics);
   void answer_readers();
 
-  // Whether the limiter lets the peer's append in now, and nobody has waited for that longer.
-  bool lets_in(const Peer& peer, uint32_t table, const Append& append);
   // The table, or nullptr with the slot refused.
   Table* table_for(uint32_t index, Slot& slot);
   static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
@@ -107,7 +106,6 @@ class Server : private RequestHandler {
   Sessions sessions_;
   std::vector<std::unique_ptr<Table>> tables_;
   std::vector<TableSpec> specs_;  // per table, as its clients ask for it: of all shards together
-  std::vector<std::vector<uint32_t>> held_appends_;  // per table, connections in order of arrival
   std::vector<std::vector<uint32_t>> column_bytes_;  // per table, for splitting appends
   std::vector<std::span<const std::byte>> columns_;  // of the append in hand
   std::vector<uint64_t> changed_keys_;               // scratch of new_priorities

@@ -10,59 +10,118 @@
 namespace drlnet::test {
 namespace {
 
-struct Woken {
-  std::atomic<uint64_t> shards{0};
-  std::function<void(uint64_t)> wake() {
-    return [this](uint64_t bits) { shards |= bits; };
+using Want = Waiter::Want;
+
+// Requests by the shard and the session that send them.
+struct Line {
+  explicit Line(const LimiterSpec& limiter, uint32_t shards)
+      : table(limiter, shards, [this](uint64_t bits) { woken |= bits; }) {}
+
+  bool insert(uint32_t shard, uint32_t session, uint64_t items, bool ring_full = false) {
+    return table.ask({Want::insert, shard, session, items, 0, ring_full}) == Wait::none;
   }
-  uint64_t take() { return shards.exchange(0); }
+  Wait draw(uint32_t shard, uint32_t session, uint64_t batch) {
+    return table.ask({Want::draw, shard, session, batch, batch});
+  }
+  // 0: nobody at that shard.
+  uint32_t next(uint32_t shard) {
+    const auto waiter = table.next(shard);
+    return waiter ? waiter->session : 0;
+  }
+  uint64_t take_woken() { return woken.exchange(0); }
+
+  std::atomic<uint64_t> woken{0};
+  LogicalTable table;
 };
 
 }  // namespace
 
 TEST_CASE("min_size and the ratio hold over all shards") {
-  Woken woken;
   // Balance: 2 * (created - 4) - drawn in [-8, 8].
-  LogicalTable table({.min_size = 4, .samples_per_insert = 2, .error_buffer = 8}, 2, woken.wake());
-  CHECK(table.take_draws(0, 1) == Wait::min_size);
-  CHECK(table.take_room(0, 3));
-  table.appended(0, 3, 3, 3);
-  CHECK(woken.take() == 0);  // the asking shard tries again by itself
-  CHECK(table.take_draws(1, 1) == Wait::min_size);
-  CHECK(table.take_room(1, 1));
-  table.appended(1, 1, 1, 1);
-  CHECK(woken.take() == 1);  // shard 0 waited; shard 1 still does, and asks itself
-  CHECK(table.take_draws(0, 5) == Wait::none);
-  CHECK(table.take_draws(1, 4) == Wait::samples_limit);
-  CHECK(table.take_draws(1, 3) == Wait::none);
-  CHECK(table.take_draws(0, 0) == Wait::none);
-  CHECK(table.take_draws(0, 1) == Wait::samples_limit);
+  Line line({.min_size = 4, .samples_per_insert = 2, .error_buffer = 8}, 2);
+  CHECK(line.draw(0, 7, 1) == Wait::min_size);
+  CHECK(line.insert(0, 8, 3));
+  line.table.changed(0, 3, 3, {3});
+  CHECK(line.next(0) == 0);
+  CHECK(line.insert(1, 8, 1));
+  line.table.changed(1, 1, 1, {1});
+  CHECK(line.take_woken() == 1);
+  CHECK(line.next(0) == 7);
+  CHECK(line.draw(0, 7, 5) == Wait::none);
+  CHECK(line.draw(1, 7, 4) == Wait::samples_limit);
+  CHECK(line.draw(1, 7, 3) == Wait::none);
+  CHECK(line.draw(0, 7, 1) == Wait::samples_limit);
 }
 
 TEST_CASE("room that is given counts until it is used, and what is not created is free again") {
-  Woken woken;
-  LogicalTable table({.min_size = 1, .samples_per_insert = 1, .error_buffer = 4}, 3, woken.wake());
-  CHECK(table.take_room(0, 1));
-  table.appended(0, 1, 1, 1);
-  CHECK(table.take_room(0, 3));        // balance 3
-  CHECK_FALSE(table.take_room(1, 2));  // 5
-  CHECK_FALSE(table.take_room(2, 1));  // behind shard 1, though 4 would do
-  table.appended(0, 3, 1, 2);          // two of them were there already: balance 1
-  CHECK(woken.take() == 0b110);
-  CHECK_FALSE(table.take_room(2, 1));
-  CHECK(table.take_room(1, 2));  // 3
-  CHECK(woken.take() == 0b100);
-  CHECK(table.take_room(2, 1));  // 4
-  CHECK_FALSE(table.take_room(0, 1));
-  CHECK_FALSE(table.take_room(1, 1));
-  table.leave_line(0);  // its client is gone: the next in line is asked
-  CHECK(woken.take() == 0b010);
-  CHECK(table.take_draws(2, 1) == Wait::none);
-  CHECK(table.take_room(1, 1));
+  Line line({.min_size = 1, .samples_per_insert = 1, .error_buffer = 4}, 3);
+  CHECK(line.insert(0, 1, 1));
+  line.table.changed(0, 1, 1, {1});
+  CHECK(line.insert(0, 1, 3));        // balance 3
+  CHECK_FALSE(line.insert(1, 1, 2));  // 5
+  CHECK_FALSE(line.insert(2, 1, 1));  // behind shard 1, though 4 would do
+  line.table.changed(0, 3, 1, {2});   // two of them were there already: balance 1
+  CHECK(line.take_woken() == 0b010);
+  CHECK_FALSE(line.insert(2, 1, 1));
+  CHECK(line.insert(1, 1, 2));  // 3
+  CHECK(line.take_woken() == 0b100);
+  CHECK(line.insert(2, 1, 1));  // 4
+  CHECK_FALSE(line.insert(0, 1, 1));
+  CHECK_FALSE(line.insert(1, 1, 1));
+  CHECK(line.draw(2, 2, 1) == Wait::none);
+  CHECK(line.take_woken() == 0b001);
+  line.table.leave(0, 1);  // its client is gone: the next in line is asked
+  CHECK(line.take_woken() == 0b010);
+  CHECK(line.insert(1, 1, 1));
+}
+
+TEST_CASE("each kind waits in order of arrival, and neither behind the other") {
+  Line line({.min_size = 1, .samples_per_insert = 1, .error_buffer = 4}, 1);
+  CHECK(line.insert(0, 1, 5));
+  line.table.changed(0, 5, 5, {5});
+  CHECK_FALSE(line.insert(0, 1, 4));
+  CHECK_FALSE(line.insert(0, 2, 1));
+  CHECK_FALSE(line.insert(0, 0, 1));                 // tries again by itself, and has no place
+  CHECK(line.draw(0, 3, 9) == Wait::samples_limit);  // at most 8
+  CHECK(line.draw(0, 4, 1) == Wait::samples_limit);  // would do, but came later
+  line.table.leave(0, 3);
+  CHECK(line.next(0) == 4);
+  CHECK(line.draw(0, 4, 1) == Wait::none);
+  CHECK(line.next(0) == 0);  // 4 items more are still too many
+  CHECK(line.draw(0, 4, 3) == Wait::none);
+  CHECK(line.next(0) == 1);
+  CHECK_FALSE(line.insert(0, 2, 1));
+  CHECK(line.insert(0, 1, 4));
+  line.table.changed(0, 4, 4, {9});
+  CHECK(line.next(0) == 0);
+  CHECK(line.draw(0, 4, 1) == Wait::none);
+  CHECK(line.next(0) == 2);
+  CHECK(line.insert(0, 2, 1));
+  CHECK(line.take_woken() == 0);  // the shard that changes something asks by itself
+}
+
+TEST_CASE("a full ring holds up its own shard's appends until something is drawn there") {
+  Line line({.max_times_sampled = 1}, 2);
+  CHECK(line.insert(0, 1, 5));
+  line.table.changed(0, 5, 5, {5, 5});
+  CHECK_FALSE(line.insert(0, 1, 1, true));
+  CHECK_FALSE(line.insert(0, 2, 1));  // behind it
+  CHECK(line.insert(1, 1, 1));
+  line.table.changed(1, 1, 1, {1, 1});
+  CHECK(line.next(0) == 0);
+  CHECK(line.draw(1, 3, 6) == Wait::none);  // of all shards together
+  CHECK(line.next(0) == 0);
+  line.table.changed(0, 0, 0, {4, 4});
+  CHECK(line.next(0) == 1);
+  CHECK_FALSE(line.insert(0, 1, 1, true));  // not yet enough
+  CHECK(line.next(0) == 0);
+  line.table.changed(0, 0, 0, {3, 3});
+  CHECK(line.insert(0, 1, 1));
+  CHECK(line.next(0) == 2);
 }
 
 TEST_CASE("new streams go to the shard that has fewest") {
-  LogicalTable table({}, 3, [](uint64_t) {});
+  LogicalTable table({}, 3);
   table.set_streams(0, 2);
   table.set_streams(2, 1);
   CHECK(table.emptiest() == 1);
@@ -78,9 +137,7 @@ TEST_CASE("threads that insert and draw at once never leave the limits") {
   constexpr uint32_t kShards = 4;
   constexpr double kRatio = 3, kBuffer = 64;
   constexpr uint64_t kMinSize = 20, kCreated = 20'000;
-  Woken woken;
-  LogicalTable table({.min_size = kMinSize, .samples_per_insert = kRatio, .error_buffer = kBuffer},
-                     kShards, woken.wake());
+  Line line({.min_size = kMinSize, .samples_per_insert = kRatio, .error_buffer = kBuffer}, kShards);
   std::atomic<uint64_t> created{0}, drawn{0};
   std::atomic<bool> sound{true};
   std::vector<std::thread> threads;
@@ -89,14 +146,14 @@ TEST_CASE("threads that insert and draw at once never leave the limits") {
       Random random(shard);
       uint64_t own = 0;
       while (created < kCreated) {
-        if (const uint64_t items = 1 + random.below(4); table.take_room(shard, items)) {
+        if (const uint64_t items = 1 + random.below(4); line.insert(shard, 0, items)) {
           const uint64_t stored = items - random.below(2);
           own += stored;
           created += stored;
-          table.appended(shard, items, stored, own);
+          line.table.changed(shard, items, stored, {own});
         }
         const uint64_t batch = 1 + random.below(16);
-        if (table.take_draws(shard, batch) != Wait::none) continue;
+        if (line.draw(shard, 0, batch) != Wait::none) continue;
         const uint64_t all = drawn += batch;
         // Insertions are counted here before they allow draws there, so this is never too strict.
         if (kRatio * (static_cast<double>(created) - kMinSize) - static_cast<double>(all) <

@@ -62,6 +62,8 @@ class TestHandler final : public RequestHandler {
   uint64_t pings = 0;
   std::function<void()> work;  // of a ping
   WaitTimes* waits = nullptr;  // of an append that waits
+  Sessions* sessions = nullptr;
+  std::vector<uint32_t> waiting;  // sessions whose appends wait
 
   uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) override {
     if (slot.operation == Operation::sample) {
@@ -80,6 +82,7 @@ class TestHandler final : public RequestHandler {
     if (slot.operation == Operation::append) {
       if (closed) {
         peer.lane(Lane::append).waits = waits;
+        waiting.push_back(peer.connection);
         return 3;
       }
       uint64_t id;
@@ -92,7 +95,15 @@ class TestHandler final : public RequestHandler {
     slot.bytes.assign(body.begin(), body.end());
     return 0;
   }
-  void ended(Peer&) override { ++ended_count; }
+  void retry_waiting() override {
+    for (const uint32_t session : std::exchange(waiting, {})) {
+      sessions->run_waiting(session, Lane::append);
+    }
+  }
+  void ended(Peer& peer) override {
+    ++ended_count;
+    std::erase(waiting, peer.connection);
+  }
 };
 
 struct Bench {
@@ -103,6 +114,7 @@ struct Bench {
   FaultPlan faults;
 
   explicit Bench(const std::string& listen_on, double fault, uint64_t seed) {
+    handler.sessions = &sessions;
     faults = {fault, fault, fault, 0, seed};
     auto transport = listen(listen_on);
     address = transport->local_address();

@@ -25,6 +25,7 @@ class PatternHandler final : public RequestHandler {
     for (size_t i = 0; i < slot.bytes.size(); ++i) slot.bytes[i] = pattern(i);
     return 0;
   }
+  void retry_waiting() override {}
   void ended(Peer&) override {}
 };
 

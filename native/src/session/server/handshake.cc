@@ -99,10 +99,11 @@ void Sessions::end(size_t index) {
   logs_[peer.listener]->of_ended.add(peer.traffic);
   --peers_on_[peers_[index]->listener];
   share_credit(peers_[index]->listener);
-  // Frames and waiting lanes name sessions by connection number, so none of them dangles; acks name
-  // slots and go first.
+  // Frames name sessions by connection number, so none of them dangles; acks name slots and go
+  // first.
   std::erase_if(acks_, [&](const auto& ack) { return ack.first == peers_[index]->connection; });
   peers_[index].reset();
+  ran_ = true;  // what it held up may go on
   while (peers_end_ > 0 && !peers_[peers_end_ - 1]) --peers_end_;
 }
 

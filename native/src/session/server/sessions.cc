@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/world.h"
 #include "session/flow.h"
 
@@ -22,7 +23,6 @@ void copy_body(std::span<const std::byte> payload, Slot& slot, uint32_t offset) 
 Sessions::Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard, uint32_t shards)
     : handler_(handler), boot_(boot), shard_(shard), shards_(shards), random_(random_secret()) {
   peers_.resize(kMaxPeers);
-  waiting_.reserve(kMaxPeers * kLanes);
   acks_.reserve(256);
   held_answers_.reserve(kMaxPeers);
 }
@@ -51,7 +51,10 @@ bool Sessions::poll() {
   }
   // The sooner an idle round ends, the sooner the next frame is found.
   if (started == 0 && idle_ && !ran_) return false;
-  if (ran_) retry_waiting();
+  if (std::exchange(ran_, false)) {
+    note_ran();
+    if (waiting_ > 0) handler_.retry_waiting();
+  }
   send_acks();
   for (Outbox& outbox : outboxes_) outbox.flush();
   note_ran();
@@ -207,7 +210,6 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
   if (const uint16_t wait = handler_.handle(peer, slot, body)) {
     const bool news = !waited || wait != slot.wait;
     slot.state = Slot::State::waiting;
-    if (!waited) waiting_.emplace_back(peer.connection, which);
     if (news) {
       if (waited) end_wait(peer, which, slot);
       begin_wait(peer, which, slot, wait);
@@ -236,6 +238,7 @@ void Sessions::note_ran() {
 
 void Sessions::begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason) {
   LaneState& lane = peer.lane(which);
+  ++waiting_;
   slot.wait = reason;
   lane.waiting_since_ns = clock_ns_;
   peer.waits.begin(reason, clock_ns_);
@@ -244,6 +247,7 @@ void Sessions::begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason) {
 
 void Sessions::end_wait(Peer& peer, Lane which, const Slot& slot) {
   LaneState& lane = peer.lane(which);
+  --waiting_;
   peer.waits.end(slot.wait, lane.waiting_since_ns, clock_ns_);
   if (lane.waits != nullptr) lane.waits->end(slot.wait, lane.waiting_since_ns, clock_ns_);
 }
@@ -266,30 +270,15 @@ void Sessions::answer(Peer& peer, Lane which, Slot& slot) {
   peer.pulls[which == Lane::sample ? 0 : 1].push(pull);
 }
 
-void Sessions::retry_waiting() {
-  ran_ = false;
+void Sessions::run_waiting(uint32_t connection, Lane which) {
+  Peer* peer = find(connection);
+  DRLNET_ASSERT(peer != nullptr);
+  Slot* slot = peer->lane(which).waiting();
+  DRLNET_ASSERT(slot != nullptr);
   note_ran();
-  if (!waiting_.empty()) clock_ns_ = now_ns();  // they do not begin where the last one ended
-  for (size_t i = 0; i < waiting_.size();) {
-    const auto [connection, which] = waiting_[i];
-    Peer* peer = find(connection);
-    bool still = false;
-    if (peer != nullptr) {
-      LaneState& lane = peer->lane(which);
-      Slot& slot = lane.slot(lane.next);
-      still = lane.waiting() == &slot &&
-              !run_slot(*peer, which, slot, slot.body.first(slot.total_bytes));
-      if (!still) {
-        // Requests behind it may run now, and may wait in their turn (appended to waiting_).
-        run_lane(*peer, which);
-      }
-    }
-    if (still) {
-      ++i;
-    } else {
-      waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
-    }
-  }
+  clock_ns_ = now_ns();  // it does not begin where the last one ended
+  const bool ran = run_slot(*peer, which, *slot, slot->body.first(slot->total_bytes));
+  if (ran) run_lane(*peer, which);
 }
 
 void Sessions::send_acks() {

@@ -22,8 +22,10 @@ class RequestHandler {
  public:
   virtual ~RequestHandler() = default;
   // Runs the request and leaves its reply in the slot, or returns why it has to wait (not 0),
-  // having changed nothing; it is then tried again after other requests have run.
+  // having changed nothing; the handler tries it again by Sessions::run_waiting().
   virtual uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) = 0;
+  // Some wait, and requests have run or a session has ended since: it is time to try.
+  virtual void retry_waiting() = 0;
   // The session is over (bye, or silence): what it held is to be let go.
   virtual void ended(Peer& peer) = 0;
 };
@@ -54,8 +56,10 @@ class Sessions {
   // One round: receive, run, one turn of bulk replies, send. False when there was nothing to do.
   // Reads the clock only when something has come.
   bool poll();
-  // The next round tries the requests that wait again, whatever has run here.
+  // The next round lets the handler try the requests that wait, whatever has run here.
   void retry() { ran_ = true; }
+  // The request that holds up the session's lane runs again; it may go on waiting.
+  void run_waiting(uint32_t connection, Lane which);
   // Bulk replies or unsent frames are waiting for a device to take them.
   bool output_blocked() const;
   // Ends silent sessions. Call about once a second.
@@ -91,7 +95,6 @@ class Sessions {
   void answer(Peer& peer, Lane lane, Slot& slot);
   void begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason);
   void end_wait(Peer& peer, Lane which, const Slot& slot);
-  void retry_waiting();
   void note_ran();
   void note_round(bool busy, uint64_t started_ns);
   void send_acks();
@@ -123,16 +126,16 @@ class Sessions {
   std::vector<uint32_t> credits_;   // of each of its peers
   std::vector<std::unique_ptr<ListenerLog>> logs_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  size_t peers_end_ = 0;                            // one past the highest index in use
-  std::vector<std::pair<uint32_t, Lane>> waiting_;  // lanes whose head waits
-  std::vector<std::pair<uint32_t, Slot*>> acks_;    // slots that owe an ack
-  std::vector<uint32_t> held_answers_;              // sessions with answers that are held back
-  size_t turn_ = 0;                                 // whose turn it is
+  size_t peers_end_ = 0;                          // one past the highest index in use
+  uint64_t waiting_ = 0;                          // requests
+  std::vector<std::pair<uint32_t, Slot*>> acks_;  // slots that owe an ack
+  std::vector<uint32_t> held_answers_;            // sessions with answers that are held back
+  size_t turn_ = 0;                               // whose turn it is
   uint32_t turn_count_ = 0;
   uint64_t clock_ns_ = 0;
   uint64_t busy_ns_ = 0, busy_since_ns_ = 0;  // since: 0 while there is nothing to do
   bool pulls_ = false;                        // some client may wait for a part of a reply
-  bool ran_ = false;                          // a request ran since waiting ones were last tried
+  bool ran_ = false;                          // something did since waiting ones were last tried
   bool idle_ = false;  // the last round found nothing to do, and left nothing to be done
   // The request that ran last, until its end is known: that of its reply's sending, or the next
   // one's beginning.
