@@ -28,8 +28,9 @@ ViewOption = Annotated[
     "server.poll",
 )
 def learn(
-    env: options.EnvArgument,
     flags: dict[str, Any],
+    env: options.EnvOrRunArgument = None,
+    resume: options.ResumeOption = None,
     server: options.ServerOption = options.DEFAULT_ADDRESS,
     eal: options.EalOption = None,
     view: ViewOption = True,
@@ -52,13 +53,12 @@ def learn(
 
     drlnet learn CartPole-v1 --server udp://10.0.0.2:7447 --max-seconds 300
     """
-    from drlnet.cli.training import finish, learn_view
-    from drlnet.config import load
+    from drlnet.cli.training import finish, learn_view, resumed, settings_of
     from drlnet.envs import find_spaces
     from drlnet.launch.evaluator import evaluating
     from drlnet.metrics import RunFolder
 
-    settings = load(env, file=config, flags=flags, sets=set_ or ())
+    settings = settings_of(env, resume, file=config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, [server])
     find_spaces(settings.env)
     output = Output(json)
@@ -67,7 +67,7 @@ def learn(
     from drlnet.roles.learn import learn as learn_role
 
     with until_stopped() as stop:
-        folder = RunFolder.create(settings)
+        folder = RunFolder.create(settings) if resume is None else resumed(settings)
         settings = folder.read_config()
         try:
             # The evaluator is forked first: a process that has used a GPU cannot be.

@@ -47,11 +47,27 @@ def require_dpdk(eal: str | None, places: Collection[str] | None) -> None:
         )
 
 
+EnvOrRunArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="ENV",
+        help="gymnasium id of the environment, e.g. CartPole-v1; left out with --resume RUN",
+    ),
+]
 EnvArgument = Annotated[
     str,
     typer.Argument(
         metavar="ENV",
         help="gymnasium id of the environment, e.g. CartPole-v1, or my_module:MyEnv-v0",
+    ),
+]
+ResumeOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--resume",
+        metavar="RUN",
+        help="go on from a run's folder: params, optimizer, counters; its settings, unless given",
+        rich_help_panel="Settings",
     ),
 ]
 ServerOption = Annotated[

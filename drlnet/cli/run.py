@@ -46,8 +46,9 @@ PicturesOption = Annotated[
     "run.serial",
 )
 def run(
-    env: options.EnvArgument,
     flags: dict[str, Any],
+    env: options.EnvOrRunArgument = None,
+    resume: options.ResumeOption = None,
     eal: options.EalOption = None,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
@@ -75,9 +76,11 @@ def run(
 
     drlnet run CartPole-v1 --sampler amper-fr
 
+    drlnet run --resume runs/Acrobot-v1-20261123-120000-3 --max-seconds 300
+
     drlnet run CartPole-v1 --serial --max-env-steps 20000
     """
-    from drlnet.config import load
+    from drlnet.cli.training import resumed, settings_of
     from drlnet.metrics import RunFolder
 
     if flags["run.serial"] and flags["run.max_seconds"] is not None:
@@ -87,7 +90,7 @@ def run(
             "--serial with --max-seconds: a clock would end two runs at different points",
             "give --max-env-steps or --max-learner-steps instead",
         )
-    settings = load(env, file=config, flags=flags, sets=set_ or ())
+    settings = settings_of(env, resume, file=config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, [settings.server.transport])
 
     from drlnet.envs import find_spaces
@@ -97,7 +100,7 @@ def run(
     if pictures is not None:
         require_writable(pictures, "--pictures")
     with until_stopped() as stop:
-        folder = RunFolder.create(settings)
+        folder = RunFolder.create(settings) if resume is None else resumed(settings)
         settings = folder.read_config()
         drawn = Pictures(pictures) if pictures is not None else None
         if settings.run.serial:

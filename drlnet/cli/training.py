@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from drlnet.cli.options import DEFAULT_ADDRESS
 from drlnet.cli.output import Output
 from drlnet.dashboard import ProgressView
-from drlnet.errors import DrlnetError, TransportError
+from drlnet.errors import ConfigError, DrlnetError, TransportError
 from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
 
 if TYPE_CHECKING:
@@ -27,6 +27,37 @@ READING_INTERVAL_S = 0.5
 _LINE_INTERVAL_S = 5.0
 _ATTEMPT_S = 0.5  # to find a server that may start later
 _ANSWER_DEADLINE_S = 5.0
+
+
+def settings_of(env: str | None, resume: Path | None, **layers: Any) -> Config:
+    """The settings of a new run of `env`, or of one that goes on: those of its folder, under what
+    is given now (see config.load)."""
+    from drlnet.config import load
+
+    if resume is None:
+        if env is None:
+            raise ConfigError("which environment? ENV is missing", "drlnet run CartPole-v1")
+        return load(env, **layers)
+    if env is not None or layers["file"] is not None:
+        raise ConfigError(
+            "--resume RUN with ENV or --config: the run's folder has both",
+            "leave them out; flags and --set change single settings",
+        )
+    folder = RunFolder.unfinished(resume.absolute())
+    flags = {**layers["flags"], "run.folder": str(folder.path), "run.resume": True}
+    return load(file=folder.config_path, flags=flags, sets=layers["sets"])
+
+
+def resumed(config: Config) -> RunFolder:
+    """The folder of the run that goes on. Raises CheckpointMismatch where these settings make
+    another network than the run's, RunFolderError where there is nothing to go on from."""
+    from drlnet.algos import make_algorithm
+    from drlnet.envs import find_spaces
+    from drlnet.nets.params import load_state
+
+    state = RunFolder(Path(str(config.run.folder))).learner_path
+    load_state(state, make_algorithm(config, find_spaces(config.env)).architecture)
+    return RunFolder.reopen(config)
 
 
 @contextmanager

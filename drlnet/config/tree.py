@@ -107,6 +107,9 @@ class LearnerConfig:
 
     publish_period: int = setting(20, "learner steps between publications of params", low=1)
     report_interval_s: float = setting(1.0, "seconds between reports", above=0)
+    save_period_s: float = setting(
+        60.0, "seconds after which the learner's state is saved for --resume", above=0
+    )
     torch_threads: int = setting(1, "threads of torch in the learner", low=1)
     device: str = setting("cpu", "torch device of the learner: cpu, cuda, cuda:1")
 
@@ -173,6 +176,7 @@ class RunConfig:
     max_env_steps: int | None = setting(None, "stop after so many steps of all actors", low=1)
     max_learner_steps: int | None = setting(None, "stop after so many learner steps", low=1)
     folder: str | None = setting(None, "the run's folder; none: runs/<env>-<time>-<seed>")
+    resume: bool = setting(False, "go on from the learner's state in run.folder: see --resume")
     tensorboard: bool = setting(True, "keep TensorBoard's event files in the run's folder, too")
     serial: bool = setting(
         False, "all in one process, reproducible bit by bit; wants a budget in steps"

@@ -49,6 +49,7 @@ class Streams:
     first: int  # the place of the first one among all, for actors that are numbered
     total: int  # of all actors, as the settings plan them
     rng: np.random.Generator  # for exploration
+    env_steps: int = 0  # of all actors when this one began to play
 
     @property
     def count(self) -> int:

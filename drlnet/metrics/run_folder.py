@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -30,6 +31,7 @@ class RunFolder:
         self.latency_path = path / "latency.json"
         self.tensorboard_path = path / "tensorboard"
         self.checkpoint_path = path / "checkpoint.safetensors"
+        self.learner_path = path / "learner.safetensors"  # all that the learner goes on from
         self.best_path = path / "best.safetensors"  # the evaluator's, while the run goes on
         self.evaluator_log_path = path / "evaluator.log"
         self.result_path = path / "result.json"
@@ -63,18 +65,13 @@ class RunFolder:
         folder = RunFolder(Path(str(config.run.folder)))
         folder._wrote_config = not folder.config_path.exists()
         folder._made_folder = given is None or not folder.path.exists()
-        if folder.checkpoint_path.exists() or (
+        if (folder.checkpoint_path.exists() and not config.run.resume) or (
             folder.config_path.exists() and folder.read_config() != config
         ):
             raise RunFolderError(
                 f"{folder.path} already holds a run", "name another with --set run.folder=PATH"
             )
-        facts = {
-            "seed": config.run.seed,
-            "version": __version__,
-            "started": datetime.now().astimezone().isoformat(timespec="milliseconds"),
-            "host": host_facts(),
-        }
+        facts = _facts(config)
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
             folder.config_path.write_text(dump(config), encoding="utf-8")
@@ -84,6 +81,24 @@ class RunFolder:
         except OSError as error:
             with suppress(OSError):  # what cannot even be taken back is not what went wrong
                 folder.discard_unused()
+            raise _unwritable(folder.path, error) from error
+        return folder
+
+    @staticmethod
+    def reopen(config: Config) -> RunFolder:
+        """The folder that `config.run.folder` names, for a learner that goes on from its state.
+
+        What was best so far stays the best until a better one is found. Raises RunFolderError.
+        """
+        folder = RunFolder.unfinished(Path(str(config.run.folder)))
+        try:
+            folder.config_path.write_text(dump(config), encoding="utf-8")
+            facts = json.dumps(_facts(config), indent=2) + "\n"
+            folder.facts_path.write_text(facts, encoding="utf-8")
+            folder.result_path.unlink(missing_ok=True)
+            if folder.checkpoint_path.is_file():
+                shutil.copy(folder.checkpoint_path, folder.best_path)
+        except OSError as error:
             raise _unwritable(folder.path, error) from error
         return folder
 
@@ -108,6 +123,18 @@ class RunFolder:
                 raise RunFolderError(
                     f"{path} is not the folder of a finished run: {needed.name} is missing",
                     "name a folder that `drlnet run` or `drlnet learn` printed",
+                )
+        return folder
+
+    @staticmethod
+    def unfinished(path: Path) -> RunFolder:
+        """The folder of a run that a learner can go on from. Raises RunFolderError."""
+        folder = RunFolder(path)
+        for needed in (folder.config_path, folder.learner_path):
+            if not needed.is_file():
+                raise RunFolderError(
+                    f"{path} is no run to go on from: {needed.name} is missing",
+                    "name the folder of a run that took a learner step, or start a new run",
                 )
         return folder
 
@@ -186,6 +213,15 @@ class RunFolder:
             f"{self.metrics_path}: line {line} is no reading",
             "remove that line, or leave this run out",
         )
+
+
+def _facts(config: Config) -> dict[str, Any]:
+    return {
+        "seed": config.run.seed,
+        "version": __version__,
+        "started": datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        "host": host_facts(),
+    }
 
 
 def _reserve(base: Path) -> Path:

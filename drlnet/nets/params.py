@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -17,6 +18,7 @@ from drlnet.metrics.whole import write_whole
 
 _HEADER_BYTES_MAX = 1 << 20
 _METADATA_KEY = "drlnet"
+_TENSOR_KEY = "a tensor"
 
 
 def pack(
@@ -49,6 +51,40 @@ def unpack(blob: bytes, architecture: str, source: str) -> dict[str, torch.Tenso
     return tensors
 
 
+def pack_state(state: Mapping[str, Any], architecture: str, metadata: Mapping[str, str]) -> bytes:
+    """A learner's state_dict as a safetensors blob: mappings and lists of tensors and of values
+    that JSON has, nested as it likes."""
+    tensors: dict[str, torch.Tensor] = {}
+
+    def plain(value: Any, place: str) -> Any:
+        if isinstance(value, torch.Tensor):
+            tensors[place] = value
+            return {_TENSOR_KEY: place}
+        if isinstance(value, Mapping):
+            return {str(key): plain(one, f"{place}.{key}") for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(one, f"{place}.{index}") for index, one in enumerate(value)]
+        return value
+
+    tree = json.dumps(plain(state, "state"))
+    return pack(tensors, architecture, {**metadata, "state": tree})
+
+
+def unpack_state(blob: bytes, architecture: str, source: str) -> dict[str, Any]:
+    """What pack_state() was given. Errors: CheckpointMismatch, as unpack()."""
+    tensors = unpack(blob, architecture, source)
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, dict):
+            if _TENSOR_KEY in value:
+                return tensors[value[_TENSOR_KEY]]
+            return {key: whole(one) for key, one in value.items()}
+        return [whole(one) for one in value] if isinstance(value, list) else value
+
+    state: dict[str, Any] = whole(json.loads(read_metadata(blob)["state"]))
+    return state
+
+
 def read_metadata(blob: bytes) -> dict[str, str]:
     """What pack() was told besides the params; ValueError when the header is not one of ours."""
     size = int.from_bytes(blob[:8], "little")
@@ -77,13 +113,22 @@ def save(path: Path, blob: bytes) -> None:
         ) from error
 
 
+def load_state(path: Path, architecture: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """A learner's state_dict and the facts about it, from a file; CheckpointMismatch as load()."""
+    blob = _read(path)
+    return unpack_state(blob, architecture, f"checkpoint {path}"), read_metadata(blob)
+
+
 def load(path: Path, architecture: str) -> dict[str, torch.Tensor]:
     """The state dict of a checkpoint file; CheckpointMismatch when it is absent or does not fit."""
+    return unpack(_read(path), architecture, f"checkpoint {path}")
+
+
+def _read(path: Path) -> bytes:
     try:
-        blob = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise CheckpointMismatch(
             f"checkpoint {path} cannot be read: {error.strerror}",
             "name a run's folder that holds checkpoint.safetensors",
         ) from error
-    return unpack(blob, architecture, f"checkpoint {path}")

@@ -50,7 +50,7 @@ class EpsilonGreedy:
         )
         self._rng = streams.rng
         self._decay = settings.epsilon_decay_env_steps / streams.total  # steps of each stream
-        self._steps = 0
+        self._steps = streams.env_steps / streams.total
 
     @property
     def current(self) -> npt.NDArray[np.float64]:

@@ -18,7 +18,7 @@ from drlnet.envs import Rows, Streams, crashed, make_envs, ticks
 from drlnet.errors import BadPriority, ReplayTimeout
 from drlnet.metrics.process import process_figures
 from drlnet.metrics.stages import Rates, Stages
-from drlnet.nets.params import unpack
+from drlnet.nets.params import read_metadata, unpack
 from drlnet.roles.divergence import diverged
 from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_sequence
@@ -77,7 +77,7 @@ class Actor:
         self._writers: dict[str, Writer] = {}
         self._agent: Agent | None = None
         self._params: Params = {}
-        self._params_version = 0
+        self._params_version = self._played_before = 0
         self._policy_lag = 0  # versions, when it last looked and before it took the newest
         self._env_steps = 0
         self._ticks = 0
@@ -129,6 +129,7 @@ class Actor:
                 first=self._index * actor.envs_per_actor,
                 total=actor.num_actors * actor.envs_per_actor,
                 rng=np.random.default_rng(explore_seed),
+                env_steps=self._played_before,
             )
         )
         if self._params:  # none when the actor was stopped while it waited for them
@@ -223,6 +224,7 @@ class Actor:
             version, blob = newer
             source = f"version {version} at {self._client.address}"
             self._params = unpack(blob, self._algorithm.architecture, source)
+            self._played_before = int(read_metadata(blob).get("env_steps", 0))
             if self._agent is not None:
                 self._agent.load(self._params)
             # There is no lag in having none yet.

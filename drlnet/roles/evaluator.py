@@ -16,7 +16,7 @@ from drlnet.envs import find_spaces
 from drlnet.metrics import RunFolder
 from drlnet.metrics.process import process_figures
 from drlnet.nets.params import read_metadata, unpack
-from drlnet.roles.gate import Gate, write_best
+from drlnet.roles.gate import Gate, read_best, write_best
 from drlnet.roles.reach import reach
 from drlnet.roles.stop import Stop
 
@@ -37,7 +37,7 @@ def evaluate_published(
         os.nice(_NICE)
     algorithm = make_algorithm(config, find_spaces(config.env))
     with reach(server, "evaluator", config.server.poll, stop, note) as client:
-        gate, looked_at = Gate(config, stop), 0
+        gate, looked_at = Gate(config, stop, read_best(run, algorithm.architecture)), 0
         published = _Published(client, run.path.name, config.eval.period)
         while (found := published.next(stop)) is not None:
             version, blob = found
@@ -49,7 +49,7 @@ def evaluate_published(
             except KeyboardInterrupt:
                 return
             if gate.best is not None and gate.best is not before:
-                write_best(run, gate.best, algorithm.architecture, facts)
+                write_best(run.best_path, gate.best, algorithm.architecture, facts)
             with suppress(KeyboardInterrupt), stop.interrupts():
                 client.report(
                     {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -75,18 +76,22 @@ class Gate:
             return evaluate(self._config, params, episodes, purpose, max_seconds).mean
 
 
-def write_best(run: RunFolder, best: Best, architecture: str, facts: Mapping[str, str]) -> None:
-    """Keeps them in the run's folder, where the learner finds them. Raises RunFolderError."""
-    known = {"confirmed": str(int(best.confirmed)), "mean": repr(best.mean)}
-    save(run.best_path, pack(best.params, architecture, {**facts, **known}))
+def write_best(path: Path, best: Best, architecture: str, facts: Mapping[str, str]) -> None:
+    """Keeps them in a file, with what is known of them. Raises RunFolderError."""
+    known = {
+        "learner_steps": str(best.learner_steps),
+        "confirmed": str(int(best.confirmed)),
+        "mean": repr(best.mean),
+    }
+    save(path, pack(best.params, architecture, {**facts, **known}))
 
 
 def read_best(run: RunFolder, architecture: str) -> Best | None:
-    """What write_best kept last; None when it kept nothing."""
+    """What the evaluator kept last, or the checkpoint that a run goes on from; None: nothing."""
     if not run.best_path.is_file():
         return None
     blob = run.best_path.read_bytes()
-    facts = read_metadata(blob)
+    facts = {"mean": "nan", "confirmed": "0", **read_metadata(blob)}
     return Best(
         params=unpack(blob, architecture, str(run.best_path)),
         learner_steps=int(facts["learner_steps"]),

@@ -18,9 +18,9 @@ from drlnet.errors import BadPriority, DrlnetError, RunFolderError
 from drlnet.metrics import RunFolder, RunRecords
 from drlnet.metrics.process import gpu_figures, process_figures
 from drlnet.metrics.stages import Rates, Stages
-from drlnet.nets.params import pack, save
+from drlnet.nets.params import load_state, pack, pack_state, save
 from drlnet.roles.divergence import diverged
-from drlnet.roles.gate import Best, Gate, read_best
+from drlnet.roles.gate import Best, Gate, read_best, write_best
 from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
@@ -99,12 +99,18 @@ class Learning:
         seed = role_seed(config.run.seed, "learner")
         self._learner = self.algorithm.learner(config.learner.device, seed)
         self.tables: dict[str, Table] = open_tables(client, self.algorithm)
+        self._env_steps_before = 0  # of the run that this one goes on from
+        if config.run.resume:
+            self._restore()
+        best = read_best(run, self.algorithm.architecture)
         # A serial run evaluates its params itself; else an evaluator does, and reports.
-        self._gate = Gate(config, stop) if config.run.serial else None
+        self._gate = Gate(config, stop, best) if config.run.serial else None
+        self._saved_s = self._started
+        self._unsaved: RunFolderError | None = None
         self._evaluated = _Evaluated()
         self._listened_s = self._started
         self._stopped: Reason | None = None
-        self._evaluated_steps = self._env_steps = 0
+        self._evaluated_steps, self._env_steps = 0, self._env_steps_before
         self._figures: Mapping[str, float | torch.Tensor] = {}
         self._params_version = self._first_version = 0
         self._records = RunRecords(run, tensorboard=config.run.tensorboard)
@@ -117,6 +123,8 @@ class Learning:
         """Learns from one batch of each table; publishes and reports when it is time to."""
         config, stages = self._config, self._stages
         stages.ended("sample")
+        for batch in batches.values():
+            batch.env_steps += self._env_steps_before
         learned = self._learner.step(batches)
         self._figures = learned.figures
         stages.ended("learn")
@@ -131,6 +139,8 @@ class Learning:
         if steps % config.learner.publish_period == 0:
             self._publish()
         self._evaluate()
+        if time.monotonic() - self._saved_s >= config.learner.save_period_s:
+            self._save_state()
         if self._rates.due(config.learner.report_interval_s):
             self._report()
         stages.ended("other")
@@ -160,12 +170,12 @@ class Learning:
         best = self._best()
         if self._stopped == "budget" and self._evaluated_steps != self._learner.steps:
             best = self._last_look(best, None if limit is None else limit / 2)
-        unsaved: RunFolderError | None = None
         try:
             if self._learner.steps or self._stopped != "interrupted":
                 self._save(best)
+                self._save_state()
         except RunFolderError as error:  # the result can be told all the same
-            unsaved = error
+            self._unsaved = error
         self._report()
         self._records.close()
         return LearnResult(
@@ -178,19 +188,40 @@ class Learning:
             wall_clock_s=time.monotonic() - self._started,
             params=best.params,
             report_seconds=None if limit is None else limit - (time.monotonic() - begun),
-            failure=unsaved or self._records.failure,
+            failure=self._unsaved or self._records.failure,
         )
 
     def keep(self) -> None:
         """Saves what was learned when the server is lost."""
         if self._learner.steps:
+            self._save_state()
             self._save(self._best())
         self._records.close()
 
     def _save(self, best: Best) -> None:
         facts = self._facts(best.learner_steps)
-        save(self._run.checkpoint_path, pack(best.params, self.algorithm.architecture, facts))
+        write_best(self._run.checkpoint_path, best, self.algorithm.architecture, facts)
         self._run.best_path.unlink(missing_ok=True)  # the checkpoint has them now
+
+    def _save_state(self) -> None:
+        """Keeps all that the learner goes on from; the server's rows are the server's to keep.
+
+        Where it cannot be written, the run goes on, and its result says so.
+        """
+        state = {"learner": self._learner.state_dict(), "torch_rng": torch.get_rng_state()}
+        facts = self._facts(self._learner.steps)
+        self._saved_s = time.monotonic()
+        try:
+            save(self._run.learner_path, pack_state(state, self.algorithm.architecture, facts))
+        except RunFolderError as error:
+            self._unsaved = self._unsaved or error
+
+    def _restore(self) -> None:
+        path = self._run.learner_path
+        state, facts = load_state(path, self.algorithm.architecture)
+        self._learner.load_state_dict(state["learner"])
+        torch.set_rng_state(state["torch_rng"])
+        self._env_steps_before = int(facts["env_steps"])
 
     def _best(self) -> Best:
         """The params that the gate found best, or the newest ones before it has evaluated any."""
@@ -244,7 +275,11 @@ class Learning:
         self._stages.ended("publish")
 
     def _facts(self, learner_steps: int) -> dict[str, str]:
-        return {"env": self._config.env.id, "learner_steps": str(learner_steps)}
+        return {
+            "env": self._config.env.id,
+            "learner_steps": str(learner_steps),
+            "env_steps": str(self._env_steps),
+        }
 
     def _report(self) -> None:
         steps, stages = self._learner.steps, self._stages.read()

@@ -18,7 +18,7 @@ from torch import nn
 from drlnet.algos import TABLE, make_algorithm
 from drlnet.config import Config, load
 from drlnet.envs import find_spaces
-from drlnet.errors import BadPriority, SessionLost
+from drlnet.errors import BadPriority, CheckpointMismatch, RunFolderError, SessionLost
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
 from drlnet.nets.params import read_metadata
@@ -231,3 +231,40 @@ def test_same_seed_same_params(tmp_path: Path) -> None:
         assert client.params is not None
         blobs.append(client.params[1])
     assert blobs[0] == blobs[1]
+
+
+def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
+    """Params, target, optimizer, counters and generator; and what was best stays the best."""
+    made = config(tmp_path, "run.max_learner_steps=10", "eval.gate_episodes=4", "eval.num_envs=4")
+    first, _ = learning(made)
+    steps(first, 10)
+    assert first.finished(False)
+    best = first.close()
+    on = config(tmp_path, "run.max_learner_steps=20", "run.resume=true")
+    folder = RunFolder.reopen(on)
+    second = Learning(on, OracleClient(), folder, Stop())  # type: ignore[arg-type]
+    ours, theirs = second._learner.state_dict(), first._learner.state_dict()
+    assert ours["steps"] == 10
+    for part in ("online", "target"):
+        for name, tensor in theirs[part].items():
+            assert torch.equal(ours[part][name], tensor)
+    for name, moments in theirs["optimizer"].items():
+        assert all(map(torch.equal, ours["optimizer"][name], moments))
+    fill(second.tables[TABLE])
+    before = first._env_steps
+    assert len(steps(second, 100)) == 10
+    assert second.finished(False) and second._learner.steps == 20
+    assert second._env_steps == before + 40 == 80
+    assert second.close().gate_return_mean >= best.gate_return_mean
+
+
+def test_a_state_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    first, _ = learning(config(tmp_path, "run.max_learner_steps=1"))
+    steps(first, 1)
+    first.close()
+    other = config(tmp_path, "run.resume=true", "net.hidden_sizes=[8]")
+    with pytest.raises(CheckpointMismatch, match="but the config makes"):
+        Learning(other, OracleClient(), RunFolder(tmp_path), Stop())  # type: ignore[arg-type]
+    with pytest.raises(RunFolderError, match=r"learner.safetensors is missing"):
+        (tmp_path / "learner.safetensors").unlink()
+        RunFolder.reopen(other)
