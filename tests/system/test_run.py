@@ -301,7 +301,7 @@ def test_a_run_is_resumed(tmp_path: Path) -> None:
     first = ended.last_json()
     again = ("run", "--resume", first["run_dir"], "--max-learner-steps", "90", "--json")
     refused = finished(tmp_path, *again, "--set", "net.hidden_sizes=[24]")
-    assert refused.popen.returncode == CheckpointMismatch.exit_code, refused.text()
+    assert refused.popen.returncode == errors.CheckpointMismatch.exit_code, refused.text()
     assert json.loads((Path(first["run_dir"]) / "result.json").read_text()) == first
     ended = finished(tmp_path, *again)
     assert ended.popen.returncode == 0, ended.text()
