@@ -8,6 +8,8 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLine = 64;
+// Replies under way take no more the larger a table is.
+constexpr uint64_t kReserveMin = 1024, kReserveMax = 32'768;
 
 uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -49,8 +51,9 @@ Ring::Layout Ring::layout_of(const TableSpec& spec) {
 }
 
 uint64_t Ring::slots(const TableSpec& spec) {
+  const uint64_t window = static_cast<uint64_t>(spec.item.window());
   const uint64_t reserve =
-      std::max({spec.capacity / 16, uint64_t{1024}, 2 * static_cast<uint64_t>(spec.item.window())});
+      std::max(std::clamp(spec.capacity / 16, kReserveMin, kReserveMax), 2 * window);
   return spec.capacity + reserve;
 }
 
