@@ -157,7 +157,7 @@ def test_settings_named_exist(path: Path) -> None:
     known = {*known_keys(), *atari, "algo.quantiles"}  # an example's own
     # Names of metrics and of modules have the same form: `server.drops.<reason>`, `server.log`.
     found = re.findall(rf"(?<![\w./])({sections})\.([a-z][a-z_]*)(?=[\s=`,]|$)", spans)
-    metrics = {"server.log", "learner.log", "server.busy_s"}
+    metrics = {"server.log", "learner.log", "learner.safetensors", "server.busy_s"}
     assert {".".join(pair) for pair in found} - metrics <= known
 
 

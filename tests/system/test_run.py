@@ -295,41 +295,6 @@ def test_serial_is_reproducible(tmp_path: Path) -> None:
     assert checkpoints[0] == checkpoints[1]
 
 
-def test_a_run_is_resumed(tmp_path: Path) -> None:
-    ended = finished(tmp_path, "run", ENV, "--max-learner-steps", "60", "--json", *SMALL)
-    assert ended.popen.returncode == 0, ended.text()
-    first = ended.last_json()
-    again = ("run", "--resume", first["run_dir"], "--max-learner-steps", "90", "--json")
-    refused = finished(tmp_path, *again, "--set", "net.hidden_sizes=[24]")
-    assert refused.popen.returncode == errors.CheckpointMismatch.exit_code, refused.text()
-    assert json.loads((Path(first["run_dir"]) / "result.json").read_text()) == first
-    ended = finished(tmp_path, *again)
-    assert ended.popen.returncode == 0, ended.text()
-    second = ended.last_json()
-    assert second["run_dir"] == first["run_dir"] and second["learner_steps"] == 90
-    assert second["env_steps"] > first["env_steps"]
-    said = [json.loads(line) for line in (Path(first["run_dir"]) / "metrics.jsonl").open()]
-    counts = [line["learner_steps"] for line in said if line["role"] == "learner"]
-    assert counts == sorted(counts) and counts[-1] == 90  # one curve over both parts
-
-
-@pytest.mark.parametrize(
-    ("words", "cause"),
-    [
-        ((), "which environment?"),
-        (("--resume", "nowhere"), "is no run to go on from: config.toml is missing"),
-        ((ENV, "--resume", "nowhere"), "--resume RUN with ENV"),
-    ],
-)
-@pytest.mark.parametrize("role", ["run", "learn"])
-def test_what_cannot_be_resumed(
-    tmp_path: Path, role: str, words: tuple[str, ...], cause: str
-) -> None:
-    ended = finished(tmp_path, role, *words)
-    lines = lines_of_error(ended)
-    assert cause in lines[0] and lines[1].startswith("  try: ")
-
-
 def test_no_run_waits_for_torchs_compiler(tmp_path: Path) -> None:
     python, *program = PROGRAM
     ended = subprocess.run(
