@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
@@ -14,22 +13,12 @@ DEFAULT_ADDRESS = "udp://127.0.0.1:7447"
 EAL_VARIABLE = "DRLNET_EAL"  # read when DPDK starts
 
 
-def _print_config_help(asked: bool) -> None:
+def _print_config_help(context: typer.Context, asked: bool) -> None:
     if asked:
         from drlnet.cli.config_help import print_config_help
 
-        print_config_help(_words_behind("--algo"), _words_behind("--set"))
+        print_config_help(context)
         raise typer.Exit
-
-
-def _words_behind(option: str) -> list[str]:
-    # --help-config answers before the other options are parsed.
-    words = [word.partition("=") for word in sys.argv[1:]]
-    pairs = zip(sys.argv[1:], sys.argv[2:], strict=False)
-    return [
-        *(value for name, equals, value in words if equals and name == option),
-        *(value for name, value in pairs if name == option),
-    ]
 
 
 def _pass_eal(arguments: str | None) -> str | None:
@@ -84,7 +73,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="TOML file of settings, in place of the environment's recipe",
+        help='TOML file of settings, over the recipe\'s (base = "none" in it: over the defaults)',
         rich_help_panel="Settings",
     ),
 ]
@@ -103,7 +92,7 @@ HelpConfigOption = Annotated[
         "--help-config",
         callback=_print_config_help,
         is_eager=True,
-        help="list every setting with its default, with --algo those of that algorithm, and exit",
+        help="list every setting, its value by all that is given here, and who says so; exit",
         rich_help_panel="Settings",
     ),
 ]

@@ -1,0 +1,87 @@
+"""Server, learner and actors started by hand: what they wait for, and what they say."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from system.command import SMALL, command, finished, lines_of_error, server
+
+from drlnet import errors
+
+ENV = "CartPole-v1"
+
+
+def test_four_commands_by_hand_and_an_actor_that_comes_and_goes(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        budget = ("--max-learner-steps", "6000")
+        with (
+            # Another seed than the actors': it is nothing that they must agree on.
+            command(
+                tmp_path, "learn", ENV, *at, *SMALL, *budget, "--json", "--seed", "9"
+            ) as learning,
+            command(tmp_path, "actor", ENV, *at, *SMALL) as playing,
+        ):
+            learning.wait_for("learner_steps [1-9]")
+            with command(tmp_path, "actor", ENV, *at, *SMALL, "--num-actors", "2") as joining:
+                joining.wait_for("2 actors play")
+                reading = finished(tmp_path, "stats", *at, "--json").last_json()
+                assert any(key.startswith("client.actor-0") for key in reading)
+                assert joining.end(signal.SIGTERM) == 143, joining.text()
+            assert learning.end() == 0, learning.text()
+            assert learning.last_json().keys() >= {"eval_return_mean", "run_dir"}
+            assert playing.end(signal.SIGINT) == 130, playing.text()
+
+
+def test_actors_wait_for_another_learner_when_theirs_has_ended(tmp_path: Path) -> None:
+    limited = (*SMALL, "--set", "replay.samples_per_insert=8")
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        learn = ("learn", ENV, *at, *limited, "--json", "--max-learner-steps", "100")
+        with (
+            command(tmp_path, "actor", ENV, *at, *limited) as playing,
+            command(
+                tmp_path, "actor", ENV, *at, *limited, "--set", "actor.max_wait_s=3"
+            ) as impatient,
+        ):
+            assert finished(tmp_path, *learn).popen.returncode == 0
+            assert impatient.end() == errors.ReplayTimeout.exit_code, impatient.text()
+            first, second = lines_of_error(impatient)
+            assert "no learner has drawn for 3" in first
+            assert f"try: start `drlnet learn {ENV} --server {address}`" in second
+            playing.wait_for("no learner has drawn for")
+            assert finished(tmp_path, *learn).popen.returncode == 0  # its rows come from there
+            assert playing.end(signal.SIGTERM) == 143, playing.text()
+            assert playing.text().count("no learner has drawn") == 1
+
+
+def test_a_learner_says_what_it_waits_for(tmp_path: Path) -> None:
+    few = (*SMALL, "--set", "replay.min_size=5000")
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        with command(tmp_path, "learn", ENV, *at, *few) as learning:
+            words = learning.wait_for("waiting for actors")
+            assert f"start one: drlnet actor {ENV} --server {address}" in words
+            assert (
+                finished(
+                    tmp_path, "actor", ENV, *at, *few, "--set", "actor.max_env_steps=500"
+                ).popen.returncode
+                == 0
+            )
+            learning.wait_for(r"filling the replay \d+ of 5,000")
+            assert learning.end(signal.SIGINT) == 130, learning.text()
+            assert "training" not in learning.text() and "the checkpoint is" not in learning.text()
+            assert "interrupted before the first learner step" in learning.text()
+    assert not list(tmp_path.glob("runs/*/checkpoint.safetensors"))
+
+
+def test_a_table_of_other_columns(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        with command(tmp_path, "learn", ENV, *at, *SMALL) as learning:
+            learning.wait_for("waiting for actors")
+            ended = finished(tmp_path, "actor", "Acrobot-v1", *at, *SMALL)
+            assert ended.popen.returncode == errors.TableMismatch.exit_code, ended.text()
+            assert "obs" in ended.err.decode()
+            learning.end(signal.SIGTERM)
