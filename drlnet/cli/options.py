@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +17,7 @@ def _print_config_help(context: typer.Context, asked: bool) -> None:
     if asked:
         from drlnet.cli.config_help import print_config_help
 
-        # It answers before the other options are parsed, and whether they are valid or not.
-        given = context.command.make_parser(context).parse_args(sys.argv[2:])[0]
-        print_config_help(given.get("env"), given.get("algo_name"), given.get("set_", ()))
+        print_config_help(context)
         raise typer.Exit
 
 
@@ -92,7 +89,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="TOML file of settings, in place of the environment's recipe",
+        help='TOML file of settings, over the recipe\'s (base = "none" in it: over the defaults)',
         rich_help_panel="Settings",
     ),
 ]
@@ -111,7 +108,7 @@ HelpConfigOption = Annotated[
         "--help-config",
         callback=_print_config_help,
         is_eager=True,
-        help="list every setting with its default, with --algo those of that algorithm, and exit",
+        help="list every setting, its value by all that is given here, and who says so; exit",
         rich_help_panel="Settings",
     ),
 ]

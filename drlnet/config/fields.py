@@ -70,9 +70,18 @@ def convert(key: str, value: Any, kind: Any) -> Any:
     if converted is _WRONG:
         raise ConfigError(
             f"{key} = {value!r}: expected {describe_type(kind)}",
-            f"give {key} {describe_type(kind)}",
+            _example(key, kind) or f"give {key} {describe_type(kind)}",
         )
     return converted
+
+
+def _example(key: str, kind: Any) -> str:
+    """How a list or a table is written."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        items = {int: "64, 64", float: "0.5, 1.0"}.get(parts[0], '"one", "two"')
+        return f"write --set '{key}=[{items}]'"
+    return f"write --set {key}.NAME=VALUE" if origin is dict else ""
 
 
 _WRONG = object()
@@ -138,11 +147,33 @@ def walk(section: Any, prefix: str = "") -> Iterator[tuple[str, Any, dataclasses
             yield prefix + field.name, value, field
 
 
+# What other libraries call them.
+_SYNONYMS = {
+    **dict.fromkeys(("lr", "step_size"), "algo.learning_rate"),
+    **dict.fromkeys(("bs", "minibatch_size", "batch"), "replay.batch_size"),
+    **dict.fromkeys(("buffer_size", "memory_size", "replay_size"), "replay.capacity"),
+    **dict.fromkeys(("learning_starts", "warmup", "min_replay_size"), "replay.min_size"),
+    **dict.fromkeys(("n_steps", "nstep", "multi_step"), "algo.n_step"),
+    **dict.fromkeys(("total_timesteps", "num_frames", "max_steps"), "run.max_env_steps"),
+    **dict.fromkeys(
+        ("target_update", "target_update_interval", "target_network_frequency"),
+        "algo.target_period",
+    ),
+    **dict.fromkeys(("num_envs", "n_envs"), "actor.envs_per_actor"),
+    **dict.fromkeys(("num_workers", "n_actors"), "actor.num_actors"),
+    **dict.fromkeys(("hidden", "net_arch", "layers"), "net.hidden_sizes"),
+    **dict.fromkeys(("alpha",), "algo.priority_exponent"),
+    **dict.fromkeys(("discount",), "algo.gamma"),
+    **dict.fromkeys(("env_id",), "env.id"),
+}
+
+
 def unknown_key(key: str, known: list[str]) -> UnknownKey:
     """The error for a key that does not exist, with the nearest one that does."""
-    near = difflib.get_close_matches(key, known, 1, cutoff=0.5)
+    last = key.rsplit(".", 1)[-1]
+    synonym = _SYNONYMS.get(last.lower())
+    near = [synonym] if synonym in known else difflib.get_close_matches(key, known, 1, cutoff=0.5)
     if not near:  # a right name in a wrong section is the commonest slip
-        last = key.rsplit(".", 1)[-1]
         by_leaf = {name.rsplit(".", 1)[-1]: name for name in known}
         near = [by_leaf[leaf] for leaf in difflib.get_close_matches(last, list(by_leaf), 1)]
     remedy = f"did you mean {near[0]}?" if near else "`drlnet run --help-config` lists the keys"

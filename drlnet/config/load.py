@@ -1,12 +1,13 @@
-"""From a recipe or a TOML file, flags and `--set` to one checked config; later ones win.
+"""From a recipe, a TOML file, flags and `--set` to one checked config; later ones win.
 
-The layers, lowest first: defaults, the algorithm's own defaults, the recipe (or `--config` FILE),
-flags, `--set`.
+The layers, lowest first: defaults, the algorithm's own defaults, the recipe, `--config` FILE,
+flags, `--set`. A file that says `base = "none"` starts from the defaults: a run's folder keeps one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,26 +43,46 @@ def load(
 ) -> Config:
     """The config of an environment and an algorithm.
 
-    It starts from `file`, or from the recipe of the two, or from the defaults. `flags` maps dotted
-    keys to values, where None means "not given". `sets` are "key=value" texts.
+    `flags` maps dotted keys to values, where None means "not given". `sets` are "key=value" texts.
     Raises ConfigError (UnknownKey, Deadlock) naming the key.
     """
-    given = _given(flags, sets)
-    if env_id:
-        # The file's own id stands if it names the same environment in another spelling.
-        given = {"env.id": env_id, **given}
-    if file is not None:
-        base = _flattened(toml.read(file))
-    else:
-        chosen = {
-            section: convert(key, given[key], str)
-            for section in ("algo", "net")
-            if (key := f"{section}.name") in given
-        }
-        base = recipe(env_id, **chosen) if env_id else {}
-    config = derived(build({**base, **given}))
+    config = derived(build(merged(layers(env_id, file=file, flags=flags, sets=sets))))
     check(config)
     return config
+
+
+def layers(
+    env_id: str | None = None,
+    *,
+    file: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    sets: Sequence[str] = (),
+) -> dict[str, dict[str, Any]]:
+    """What is said beside the defaults, by who says it, lowest first; arguments as load()'s."""
+    tree = toml.read(file) if file is not None else {}
+    base = tree.pop("base", "recipe")
+    if base not in ("recipe", "none"):
+        raise ConfigError(f"{file}: base = {base!r}", 'write base = "none", or leave it out')
+    found = {
+        "file": _flattened(tree),
+        "flag": {key: value for key, value in (flags or {}).items() if value is not None},
+        "--set": dict(parse_set(text) for text in sets),
+    }
+    if not env_id:
+        return found
+    found["flag"]["env.id"] = env_id
+    given = merged(found)
+    chosen = {
+        section: convert(key, given[key], str)
+        for section in ("algo", "net")
+        if (key := f"{section}.name") in given
+    }
+    return {"recipe": recipe(env_id, **chosen) if base == "recipe" else {}, **found}
+
+
+def merged(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The values of all layers together."""
+    return {key: value for layer in found.values() for key, value in layer.items()}
 
 
 def load_file(path: Path) -> Config:
@@ -73,16 +94,11 @@ def load_server(
     file: Path | None, *, flags: Mapping[str, Any] | None = None, sets: Sequence[str] = ()
 ) -> ServerConfig:
     """The server's section alone: it serves any algorithm, and reads no other section of a file."""
-    base = _flattened(toml.read(file)) if file is not None else {}
-    base = {key: value for key, value in base.items() if key.startswith("server.")}
-    config = build({**base, **_given(flags, sets)})
+    found = layers(file=file, flags=flags, sets=sets)
+    found["file"] = {k: value for k, value in found["file"].items() if k.startswith("server.")}
+    config = build(merged(found))
     check(config)
     return config.server
-
-
-def _given(flags: Mapping[str, Any] | None, sets: Sequence[str]) -> dict[str, Any]:
-    given = {key: value for key, value in (flags or {}).items() if value is not None}
-    return {**given, **dict(parse_set(text) for text in sets)}
 
 
 def parse_set(text: str) -> tuple[str, Any]:
@@ -96,16 +112,25 @@ def parse_set(text: str) -> tuple[str, Any]:
 
 
 def build(values: Mapping[str, Any]) -> Config:
-    """A config from dotted keys, defaults elsewhere; checks keys, types and limits."""
+    """A config from dotted keys, defaults elsewhere; checks keys, types and limits.
+
+    A key may go on into a table: "env.kwargs.size" is beside what "env.kwargs" holds.
+    """
     types = _section_types(values)
     values = {**_defaults_of(values), **values}
-    known = [f"{section}.{name}" for section, kind in types.items() for name in field_types(kind)]
+    known = {f"{name}.{leaf}": of for name, kind in types.items() for leaf, of in
+             field_types(kind).items()}  # fmt: skip
     sections: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
-        if key not in known:
-            raise unknown_key(key, known)
         section, _, name = key.partition(".")
-        sections.setdefault(section, {})[name] = value
+        setting, _, inner = name.partition(".")
+        whole = sections.setdefault(section, {})
+        if inner and typing.get_origin(known.get(f"{section}.{setting}")) is dict:
+            whole[setting] = {**whole.get(setting, {}), inner: value}
+        elif key in known:
+            whole[name] = value
+        else:
+            raise unknown_key(key, [*known])
     parts = {name: _section(kind, name, sections.get(name, {})) for name, kind in types.items()}
     return Config(**parts)
 

@@ -46,8 +46,8 @@ def parse_value(text: str) -> Any:
 
 
 def dump(config: Any) -> str:
-    """A config tree as TOML; what is None is left out, for TOML has no such value."""
-    lines: list[str] = []
+    """A config tree as TOML, whole; what is None is left out, for TOML has no such value."""
+    lines = ['base = "none"', ""]
     for section in dataclasses.fields(config):
         lines.append(f"[{section.name}]")
         part = getattr(config, section.name)

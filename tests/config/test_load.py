@@ -71,6 +71,12 @@ def test_none_and_bare_texts_on_the_command_line() -> None:
         ("batch_size=4", "replay.batch_size"),
         ("learner.batch_size=4", "replay.batch_size"),
         ("zzzz=4", "--help-config"),
+        ("lr=0.1", "algo.learning_rate"),
+        ("bs=4", "replay.batch_size"),
+        ("buffer_size=4", "replay.capacity"),
+        ("algo.n_steps=4", "algo.n_step"),
+        ("total_timesteps=4", "run.max_env_steps"),
+        ("target_update=4", "algo.target_period"),
     ],
 )
 def test_unknown_key_suggests(text: str, suggestion: str) -> None:
@@ -114,6 +120,41 @@ def test_wrong_value_names_key_and_expectation(text: str, expected: str) -> None
     assert text.partition("=")[0] in caught.value.cause
     assert expected in caught.value.cause
     assert caught.value.remedy
+
+
+def test_a_list_or_a_table_is_shown_by_example() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(ID, sets=["net.hidden_sizes=64"])
+    assert caught.value.remedy == "write --set 'net.hidden_sizes=[64, 64]'"
+    with pytest.raises(ConfigError) as caught:
+        load(ID, sets=["env.kwargs=human"])
+    assert caught.value.remedy == "write --set env.kwargs.NAME=VALUE"
+
+
+def test_a_key_goes_on_into_a_table() -> None:
+    config = load(ID, sets=["env.kwargs={a=1, b=2}", "env.kwargs.b=3", "env.kwargs.mode=human"])
+    assert config.env.kwargs == {"a": 1, "b": 3, "mode": "human"}
+    with pytest.raises(UnknownKey, match=r"replay\.capacity\.x"):
+        load(ID, sets=["replay.capacity.x=3"])
+
+
+def test_a_file_lies_over_the_recipe(tmp_path: Path) -> None:
+    file = tmp_path / "partial.toml"
+    file.write_text("[replay]\nbatch_size = 16\n")
+    config = load("CartPole-v1", file=file, sets=["run.seed=3"])
+    assert config.replay.batch_size == 16
+    assert (config.run.goal, config.replay.samples_per_insert) == (495.0, 4.0)
+    file.write_text('base = "none"\n[replay]\nbatch_size = 16\n')
+    assert load("CartPole-v1", file=file).run.goal is None
+    file.write_text('base = "other"\n')
+    with pytest.raises(ConfigError, match="base = 'other'"):
+        load("CartPole-v1", file=file)
+
+
+def test_what_a_run_keeps_is_whole(tmp_path: Path) -> None:
+    config = load("CartPole-v1", sets=["run.goal=none"])
+    (tmp_path / "config.toml").write_text(dump(config))
+    assert load("CartPole-v1", file=tmp_path / "config.toml") == config
 
 
 def test_a_sampler_by_the_name_that_others_give_it() -> None:

@@ -97,6 +97,11 @@ class Command:
         return values
 
 
+def lines_of_error(ended: Command) -> list[str]:
+    """What it said on standard error, without empty lines."""
+    return [line for line in ended.err.decode().splitlines() if line.strip()]
+
+
 @contextmanager
 def command(
     folder: Path, *args: str, session: bool = False, within: Sequence[str] = ()

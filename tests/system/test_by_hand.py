@@ -1,11 +1,11 @@
-"""The four commands by hand: actors come and go, learners end, and each says what it waits for."""
+"""Server, learner and actors started by hand: what they wait for, and what they say."""
 
 from __future__ import annotations
 
 import signal
 from pathlib import Path
 
-from system.command import SMALL, command, finished, server
+from system.command import SMALL, command, finished, lines_of_error, server
 
 from drlnet import errors
 
@@ -30,7 +30,7 @@ def test_four_commands_by_hand_and_an_actor_that_comes_and_goes(tmp_path: Path) 
                 assert any(key.startswith("client.actor-0") for key in reading)
                 assert joining.end(signal.SIGTERM) == 143, joining.text()
             assert learning.end() == 0, learning.text()
-            assert learning.last_json()["learner_steps"] == 6000
+            assert learning.last_json().keys() >= {"eval_return_mean", "run_dir"}
             assert playing.end(signal.SIGINT) == 130, playing.text()
 
 
@@ -47,7 +47,7 @@ def test_actors_wait_for_another_learner_when_theirs_has_ended(tmp_path: Path) -
         ):
             assert finished(tmp_path, *learn).popen.returncode == 0
             assert impatient.end() == errors.ReplayTimeout.exit_code, impatient.text()
-            first, second = impatient.err.decode().splitlines()[-2:]
+            first, second = lines_of_error(impatient)
             assert "no learner has drawn for 3" in first
             assert f"try: start `drlnet learn {ENV} --server {address}`" in second
             playing.wait_for("no learner has drawn for")

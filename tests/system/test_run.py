@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from system.command import (
     command,
     descendants,
     finished,
+    lines_of_error,
 )
 
 from drlnet import errors
@@ -30,10 +32,6 @@ KEYS = {
     *("env", "seed", "eval_return_mean", "eval_return_std", "eval_episodes", "wall_clock_s"),
     *("env_steps", "learner_steps", "run_dir"),
 }
-
-
-def lines_of_error(ended: Command) -> list[str]:
-    return [line for line in ended.err.decode().splitlines() if line.strip()]
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +117,27 @@ def test_a_vector_form_that_there_is_not_is_said_first(tmp_path: Path, role: str
     assert ended.popen.returncode == errors.ConfigError.exit_code
     assert "error: environment Acrobot-v1 cannot be made" in ended.err.decode()
     assert not list(tmp_path.iterdir())
+
+
+def test_help_config_shows_what_a_run_would_take_and_from_where(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("[replay]\nbatch_size = 64\n")
+    ended = finished(
+        tmp_path, "run", ENV, "--help-config", "--config", "mine.toml", "--seed=3", "--set",
+        "env.kwargs.size=5",
+    )  # fmt: skip
+    assert ended.popen.returncode == 0, ended.text()
+    shown = {line.split()[0]: line for line in ended.out.decode().splitlines() if line.strip()}
+    for key, value, origin in [
+        ("run.goal", "495.0", "recipe"),
+        ("replay.batch_size", "64", "file"),
+        ("run.seed", "3", "flag"),
+        ("env.kwargs", '{ "size" = 5 }', "--set"),
+        ("replay.sampler", '"prioritized"', "default"),
+    ]:
+        assert re.match(rf"{re.escape(key)} +{re.escape(value)} +{origin} ", shown[key]), shown[key]
+    assert "cartpole-v1.toml" in shown["The"]
+    ended = finished(tmp_path, "run", "--help-config")
+    assert "Without ENV there is no recipe" in ended.out.decode()
 
 
 def test_unknown_key_suggests(tmp_path: Path) -> None:
