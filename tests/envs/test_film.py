@@ -42,7 +42,8 @@ def test_a_game_of_atari_is_the_one_that_is_played(game: str, sets: list[str]) -
     require("ale_py", "cv2")
     import cv2
 
-    sets += ["env.grayscale=false", "env.max_pool=false", "env.life_loss=discount"]
+    sets += ["env.screen_size=84", "env.grayscale=false", "env.max_pool=false"]
+    sets += ["env.life_loss=discount"]
     env, watcher = load(f"ALE/{game}-v5", sets=sets).env, Watcher(3)
     filmed = film(env, watcher.act, 2**31 + 5, max_episode_steps=90)
     pictures = list(filmed.pictures)
