@@ -57,19 +57,15 @@ def test_actors_wait_for_another_learner_when_theirs_has_ended(tmp_path: Path) -
 
 
 def test_a_learner_says_what_it_waits_for(tmp_path: Path) -> None:
-    few = (*SMALL, "--set", "replay.min_size=5000")
+    """So many items are wanted that the replay fills for minutes."""
+    few = (*SMALL, "--set", "replay.min_size=2000000", "--set", "replay.capacity=2000000")
     with server(tmp_path) as address:
         at = ("--server", address)
         with command(tmp_path, "learn", ENV, *at, *few) as learning:
             words = learning.wait_for("waiting for actors")
             assert f"start one: drlnet actor {ENV} --server {address}" in words
-            assert (
-                finished(
-                    tmp_path, "actor", ENV, *at, *few, "--set", "actor.max_env_steps=500"
-                ).popen.returncode
-                == 0
-            )
-            learning.wait_for(r"filling the replay \d+ of 5,000")
+            with command(tmp_path, "actor", ENV, *at, *few):
+                learning.wait_for(r"filling the replay [\d,]+ of 2,000,000")
             assert learning.end(signal.SIGINT) == 130, learning.text()
             assert "training" not in learning.text() and "the checkpoint is" not in learning.text()
             assert "interrupted before the first learner step" in learning.text()
