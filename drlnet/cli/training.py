@@ -10,6 +10,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from drlnet.cli.options import DEFAULT_ADDRESS
 from drlnet.cli.output import Output
 from drlnet.dashboard import ProgressView
@@ -36,7 +38,7 @@ def settings_of(env: str | None, resume: Path | None, **layers: Any) -> Config:
 
     if resume is None:
         if env is None:
-            raise ConfigError("which environment? ENV is missing", "drlnet run CartPole-v1")
+            raise typer.BadParameter("ENV is missing: which environment?")
         return load(env, **layers)
     if env is not None or layers["file"] is not None:
         raise ConfigError(

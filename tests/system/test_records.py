@@ -26,7 +26,7 @@ from drlnet.metrics.catalog import CATALOG, matches
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("records")
     ended = finished(
-        folder, "run", "CartPole-v1", "--json", "--max-learner-steps", "400", "--num-actors", "2",
+        folder, "run", "CartPole-v1", "--json", "--max-learner-steps", "4000", "--num-actors", "2",
         *SMALL, "--set", "eval.period=100", "--set", "eval.gate_episodes=20",
     )  # fmt: skip
     assert ended.popen.returncode == 0, ended.text()

@@ -34,7 +34,6 @@ def test_a_run_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "cause"),
     [
-        ((), "which environment?"),
         (("--resume", "nowhere"), "is no run to go on from: config.toml is missing"),
         ((ENV, "--resume", "nowhere"), "--resume RUN with ENV"),
     ],
