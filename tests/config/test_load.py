@@ -149,12 +149,9 @@ def test_a_file_lies_over_the_recipe(tmp_path: Path) -> None:
     file.write_text('base = "other"\n')
     with pytest.raises(ConfigError, match="base = 'other'"):
         load("CartPole-v1", file=file)
-
-
-def test_what_a_run_keeps_is_whole(tmp_path: Path) -> None:
     config = load("CartPole-v1", sets=["run.goal=none"])
-    (tmp_path / "config.toml").write_text(dump(config))
-    assert load("CartPole-v1", file=tmp_path / "config.toml") == config
+    file.write_text(dump(config))  # what a run keeps is whole
+    assert load("CartPole-v1", file=file) == config
 
 
 def test_a_sampler_by_the_name_that_others_give_it() -> None:
