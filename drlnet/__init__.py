@@ -9,6 +9,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from drlnet.api import LoadedRun, Policy, load_run, train
     from drlnet.client import (
         Batch,
         Client,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         importance_weights,
     )
     from drlnet.errors import DrlnetError
+    from drlnet.metrics import RunResult
     from drlnet.native import HistogramReading
 
 __version__ = "0.1.0"
@@ -35,6 +37,9 @@ __all__ = [
     "HistogramReading",
     "Item",
     "Limiter",
+    "LoadedRun",
+    "Policy",
+    "RunResult",
     "Sampler",
     "StreamLease",
     "Table",
@@ -42,9 +47,16 @@ __all__ = [
     "Writer",
     "__version__",
     "importance_weights",
+    "load_run",
+    "train",
 ]
 
-_ELSEWHERE = {"DrlnetError": "drlnet.errors", "HistogramReading": "drlnet.native"}
+_ELSEWHERE = {
+    "DrlnetError": "drlnet.errors",
+    "HistogramReading": "drlnet.native",
+    "RunResult": "drlnet.metrics",
+    **dict.fromkeys(("LoadedRun", "Policy", "load_run", "train"), "drlnet.api"),
+}
 
 
 def __getattr__(name: str) -> object:

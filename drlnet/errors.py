@@ -105,6 +105,12 @@ class BadRequest(ProtocolError):
     exit_code = 16
 
 
+class AnotherPublisher(DrlnetError):
+    """Another client publishes params at this server."""
+
+    exit_code = 26
+
+
 class CheckpointMismatch(DrlnetError):
     """A checkpoint, or published params, of another architecture or format."""
 
@@ -166,6 +172,7 @@ _BY_STATUS: dict[int, type[DrlnetError]] = {
     11: ServerFull,
     12: SessionLost,
     13: BadRequest,
+    14: AnotherPublisher,
 }
 
 

@@ -23,8 +23,13 @@ if not any((ROOT / "drlnet").glob("_native*.so")):
     if importlib.util.find_spec("drlnet") is None:
         sys.path[:] = _saved
 
-# What starts the real commands, measures or compiles is slow, but for what is marked `fast`.
-SLOW = ("system", "bench", "test_native.py", "test_native_link.py")
+# What starts the real commands or measures is slow, but for what is marked `fast`.
+SLOW = ("system", "bench")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two workers, a file at a time each, for the whole suite; named files stay in this process."""
+    return 0 if config.option.file_or_dir else 2
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects

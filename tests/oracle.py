@@ -60,6 +60,27 @@ class OracleBatch:
     items_drawn: int
 
 
+def random_unrolls(
+    item: Item, size: int = 4, *, num_actions: int, obs_shape: tuple[int, ...], seed: int = 0
+) -> OracleBatch:
+    """Unrolls (drlnet.adders.unroll_item) with random numbers, and a LAST row every third or so."""
+    rng = np.random.default_rng(seed)
+    views = {}
+    for name, view in item.views.items():
+        shape = (size, view.bounds[1] - view.bounds[0] + 1)
+        drawn = rng.normal(size=(*shape, *(obs_shape if name == "obs" else ())))
+        views[name] = drawn.astype(np.float32)
+    views["action"] = rng.integers(num_actions, size=views["action"].shape).astype(np.int32)
+    views["discount"] = np.ones_like(views["discount"])
+    views["last"] = rng.random(views["last"].shape) < 0.3
+    return OracleBatch(
+        views=views, keys=np.arange(size, dtype=np.uint64),
+        probabilities=np.full(size, 1 / size, np.float32), length=np.full(size, 6, np.uint32),
+        item_count=size, age=np.zeros(size, np.int64), env_steps=100, items_created=size,
+        items_drawn=size,
+    )  # fmt: skip
+
+
 class OracleTable:
     """Rows in order of arrival; the newest `capacity` of them are there, the others are gone."""
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from drlnet import native
 from drlnet.adders.items import Items
+from drlnet.adders.observations import observation_columns, observation_views
 from drlnet.adders.stacks import stack_view
 from drlnet.client.specs import Column, Item, View
 
@@ -22,24 +23,35 @@ if TYPE_CHECKING:
 
 
 def transition_columns(spaces: EnvSpaces) -> dict[str, Column]:
-    """The columns of a row: reward and discount arrived with obs, action was taken at it."""
-    return {
-        "obs": Column(spaces.obs_dtype, spaces.obs_shape),
+    """The columns of a row: reward and discount arrived with obs, action was taken at it.
+
+    Where the environment says which actions are valid, action_mask came with obs as well.
+    """
+    columns = {
+        **observation_columns(spaces),
         "action": Column("int32"),
         "reward": Column("float32"),
         "discount": Column("float32"),
     }
+    if spaces.action_mask:
+        columns["action_mask"] = Column("bool", (spaces.num_actions,))
+    return columns
 
 
-def transition_item(n: int, frame_stack: int = 1) -> Item:
-    """What a learner reads of the rows t .. t + n of one stream, and of those that are stacked."""
+def transition_item(n: int, frame_stack: int = 1, spaces: EnvSpaces | None = None) -> Item:
+    """What a learner reads of the rows t .. t + n of one stream, and of those that are stacked.
+
+    spaces: what transition_columns was given; None for observations of one column, without masks.
+    """
+    masks = {"next_action_mask": View("action_mask", n, from_end=True)}
     return Item(
         views={
-            "obs": stack_view(frame_stack),
-            "next_obs": stack_view(frame_stack, n, from_end=True),
+            **observation_views(spaces, "obs", stack_view(frame_stack)),
+            **observation_views(spaces, "next_obs", stack_view(frame_stack, n, from_end=True)),
             "action": View("action", 0),
             "reward": View("reward", (1, n), pad="zero"),
             "discount": View("discount", (1, n), pad="zero"),
+            **(masks if spaces is not None and spaces.action_mask else {}),
         },
         boundary="stop",
     )
@@ -47,12 +59,15 @@ def transition_item(n: int, frame_stack: int = 1) -> Item:
 
 def transition_row(rows: Rows, action: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
     """The columns of M environments' rows, [M, ...] each; a LAST row's action is 0."""
-    return {
-        "obs": rows.obs,
+    columns = {
+        **(rows.leaves if rows.leaves is not None else {"obs": rows.obs}),
         "action": np.where(rows.last, 0, action).astype(np.int32),
         "reward": rows.reward,
         "discount": np.where(rows.terminated, np.float32(0), np.float32(1)),
     }
+    if rows.action_mask is not None:
+        columns["action_mask"] = rows.action_mask
+    return columns
 
 
 class NStepErrors:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 NAMES = {
     "dqn": "drlnet.algos.dqn:Dqn",  # the default first
     "pqn": "drlnet.algos.pqn:Pqn",
+    "r2d2": "drlnet.algos.r2d2:R2d2",
+    "vtrace": "drlnet.algos.vtrace:Vtrace",
 }
 
 

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from drlnet.adders.items import Items
 from drlnet.client.specs import Column, Item, Limiter, Sampler
 from drlnet.config import AlgoSettings, Config, PolicySettings
-from drlnet.nets import stacked_shape
+from drlnet.errors import ConfigError
+from drlnet.nets import require_fit, stacked_shape
 
 if TYPE_CHECKING:
     import torch
@@ -128,6 +129,7 @@ class Algorithm(ABC, Generic[S]):
         self.config = config
         self.settings = cast(S, config.algo)
         self.spaces = spaces
+        require_fit(config, spaces)
 
     @property
     def architecture(self) -> str:
@@ -180,6 +182,15 @@ class Algorithm(ABC, Generic[S]):
                 prefetch=replay.prefetch,
                 append_burst=self.config.append_burst,
             ),
+        )
+
+
+def needs_queue(config: Config) -> None:
+    """Raises ConfigError where the table keeps what was drawn."""
+    if config.replay.max_times_sampled == 0:
+        raise ConfigError(
+            f"algo.name = {config.algo.name!r} draws each unroll once: its table is a queue",
+            "set replay.max_times_sampled to 1, or leave it out",
         )
 
 

@@ -5,7 +5,8 @@ length, and the rewards r_k and discounts d_k that arrived with o_{t+k} (d = 0 w
 
     R      = sum_{k=1..m} gamma^(k-1) (d_1 ... d_{k-1}) r_k
     target = R + gamma^m (d_1 ... d_m) Q'(o_{t+m}, a*)
-    a*     = argmax_a Q(o_{t+m}, a)        double (van Hasselt et al., 2016), else argmax_a Q'
+    a*     = argmax_a Q(o_{t+m}, a)        double (van Hasselt et al., 2016), else argmax_a Q',
+                                           a among the actions that are valid at o_{t+m}
     delta  = target - Q(o_t, a_t)
     loss   = mean over the batch of  w Huber(delta),      priority = |delta|
 
@@ -29,6 +30,7 @@ from drlnet.adders import (
     Items,
     NStepErrors,
     Stacks,
+    observed,
     transition_columns,
     transition_item,
     transition_row,
@@ -48,7 +50,7 @@ from drlnet.nets import OptimizerSettings, make_net
 from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 
 if TYPE_CHECKING:
-    from drlnet.envs import Rows, Streams
+    from drlnet.envs import EnvSpaces, Rows, Streams
 
 Tensors = dict[str, "torch.Tensor"]
 
@@ -94,14 +96,14 @@ class Dqn(Algorithm[DqnSettings]):
         return {
             TABLE: self.replay(
                 transition_columns(self.spaces),
-                transition_item(self.settings.n_step, self.config.net.frame_stack),
+                transition_item(self.settings.n_step, self.config.net.frame_stack, self.spaces),
                 priority_exponent=self.settings.priority_exponent,
             )
         }
 
     def q_net(self) -> torch.nn.Module:
         """The Q network; its initial params follow from torch's seed."""
-        from drlnet.nets.q_net import QNet
+        from drlnet.nets.heads import QNet
 
         torso = make_net(self.config, self.spaces)
         return QNet(torso, self.spaces.num_actions, dueling=self.settings.dueling)
@@ -130,12 +132,14 @@ class GreedyQ:
         self._net.load_state_dict(params)
 
     def values(self, rows: Rows) -> npt.NDArray[np.float32]:
-        """Q values [M, num_actions]."""
+        """Q values [M, num_actions], -inf of actions that are not valid."""
         if self._stacks is not None:
             rows = self._stacks.push(rows)
         obs = torch.from_numpy(rows.obs)
         with torch.inference_mode():
             values: npt.NDArray[np.float32] = self._net(obs).numpy()
+        if rows.action_mask is not None:
+            values = np.where(rows.action_mask, values, np.float32(-np.inf))
         return values
 
     def act(self, rows: Rows) -> npt.NDArray[np.int64]:
@@ -160,7 +164,7 @@ class DqnAgent(GreedyQ):
     ) -> tuple[npt.NDArray[np.int64], Mapping[str, Columns]]:
         """Actions [M], and the rows' columns; a LAST row's action is 0."""
         self._rows, self._values = rows, self.values(rows)
-        action = self._policy.choose(self._values)
+        action = self._policy.choose(self._values, rows.action_mask)
         self._columns = transition_row(rows, action)
         return action, {TABLE: self._columns}
 
@@ -201,7 +205,7 @@ class DqnLearner:
         from drlnet.nets.optimizers import Optimizer
 
         torch.manual_seed(seed)
-        self.settings = algo.settings
+        self.settings, self._spaces = algo.settings, algo.spaces
         self._budget = algo.config.run.max_learner_steps
         self.device = usable_device(device)
         self.online = algo.q_net().to(self.device)
@@ -232,7 +236,10 @@ class DqnLearner:
             q, choose = self.online(batch["obs"]), None
         with torch.no_grad():
             q_next = self.target(batch["next_obs"])
-            best = (q_next if choose is None else choose).argmax(1, keepdim=True)
+            choose = q_next if choose is None else choose
+            if "next_action_mask" in batch:
+                choose = choose.masked_fill(~batch["next_action_mask"], -torch.inf)
+            best = choose.argmax(1, keepdim=True)
             reward, clip = batch["reward"], self.settings.reward_clip
             returns, factor = n_step_targets(
                 reward if clip is None else reward.clamp(-clip, clip),
@@ -246,7 +253,7 @@ class DqnLearner:
         batch = batches[TABLE]
         exponent = self.importance_exponent
         weights = torch.from_numpy(importance_weights(batch, exponent)).to(self.device)
-        taken, target = self.errors(tensors(batch, self.device))
+        taken, target = self.errors(tensors(batch, self.device, self._spaces))
         losses = torch.nn.functional.smooth_l1_loss(taken, target, reduction="none")
         loss = (weights * losses).mean()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -281,8 +288,12 @@ class DqnLearner:
         self.steps = int(state["steps"])
 
 
-def tensors(batch: Batch, device: torch.device) -> Tensors:
-    """The views of a batch and its `length` [B] int64 as tensors on that device."""
-    views = {name: torch.from_numpy(view) for name, view in batch.views.items()}
+def tensors(batch: Batch, device: torch.device, spaces: EnvSpaces | None = None) -> Tensors:
+    """The views of a batch and its `length` [B] int64 as tensors on that device.
+
+    spaces: None for observations of one column; Dict observations come as a network sees them.
+    """
+    arrays = observed(spaces, batch.views)
+    views = {name: torch.from_numpy(view) for name, view in arrays.items()}
     views["length"] = torch.from_numpy(batch.length.astype(np.int64))
     return {name: view.to(device) for name, view in views.items()}

@@ -2,7 +2,7 @@ r"""PQN: Q(lambda) on fresh unrolls, without a target network (Gallici et al., a
 
 An unroll is T steps of one stream, over episodes' ends, from a queue: it is drawn once. With the
 rewards r, the discounts d (0 where terminated) that arrived with o_t, and the value v_t = max_a
-Q(o_t, a) that the actor computed when it acted at o_t:
+Q(o_t, a), of the actions valid at o_t, that the actor computed when it acted there:
 
     G_T-1 = r_T   + gamma d_T v_T
     G_t   = r_t+1 + gamma d_t+1 (lambda_t+1 G_t+1 + (1 - lambda_t+1) v_t+1)
@@ -21,7 +21,7 @@ need no second pass of the network. Its networks normalise: net.norm = "layer".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,14 +30,25 @@ import numpy.typing as npt
 from drlnet.adders import (
     Items,
     Stacks,
-    stack_rows,
+    observed,
     transition_columns,
     transition_row,
+    unroll_frames,
+    unroll_item,
+    unroll_items,
 )
-from drlnet.algos.contract import TABLE, Algorithm, Columns, Learned, Params, TableSettings
+from drlnet.algos.contract import (
+    TABLE,
+    Algorithm,
+    Columns,
+    Learned,
+    Params,
+    TableSettings,
+    needs_queue,
+)
 from drlnet.algos.dqn import GreedyQ
 from drlnet.client import Batch
-from drlnet.client.specs import Column, Item, View
+from drlnet.client.specs import Column, View
 from drlnet.config import setting
 from drlnet.errors import ConfigError
 from drlnet.lazy import torch
@@ -102,37 +113,24 @@ class Pqn(Algorithm[PqnSettings]):
                 "of a batch: replay.batch_size x algo.unroll",
                 f"lower it to {steps}, or raise one of the two",
             )
-        if config.replay.max_times_sampled == 0:
-            raise ConfigError(
-                "algo.name = 'pqn' draws each unroll once: its table is a queue",
-                "set replay.max_times_sampled to 1, or leave it out",
-            )
+        needs_queue(config)
 
     def tables(self) -> Mapping[str, TableSettings]:
         """A queue of unrolls that neither overlap nor leave gaps."""
         length, stack = self.settings.unroll, self.config.net.frame_stack
         columns = {
-            **transition_columns(self.spaces),
+            # Values are computed where actions are masked; no mask needs to travel.
+            **transition_columns(replace(self.spaces, action_mask=False)),
             "last": Column("bool"),
             "value": Column("float32"),
         }
-        item = Item(
-            views={
-                "obs": View("obs", (1 - stack, length - 1)),
-                "last": View("last", (1 - stack, length)),
-                "action": View("action", (0, length - 1)),
-                "reward": View("reward", (1, length)),
-                "discount": View("discount", (1, length)),
-                "value": View("value", (1, length)),
-            },
-            boundary="cross",
-            period=length,
-        )
+        extras = {"value": View("value", (1, length))}
+        item = unroll_item(self.spaces, length, stack, extras, final_obs=False)
         return {TABLE: self.replay(columns, item)}
 
     def q_net(self) -> torch.nn.Module:
         """The Q network; its initial params follow from torch's seed."""
-        from drlnet.nets.q_net import QNet
+        from drlnet.nets.heads import QNet
 
         return QNet(make_net(self.config, self.spaces), self.spaces.num_actions, dueling=False)
 
@@ -162,9 +160,9 @@ class PqnAgent(GreedyQ):
     ) -> tuple[npt.NDArray[np.int64], Mapping[str, Columns]]:
         """Actions [M], and the rows' columns."""
         values = self.values(rows)
-        action = self._policy.choose(values)
+        action = self._policy.choose(values, rows.action_mask)
         columns = {
-            **transition_row(rows, action),
+            **transition_row(replace(rows, action_mask=None), action),
             "last": rows.last,
             "value": values.max(1),
         }
@@ -172,9 +170,7 @@ class PqnAgent(GreedyQ):
 
     def items(self, steps: Mapping[str, npt.NDArray[np.int64]]) -> Mapping[str, Items]:
         """The unrolls whose last step's outcome the newest rows are."""
-        newest = steps[TABLE]
-        streams = np.flatnonzero((newest > 0) & (newest % self._unroll == 0))
-        return {TABLE: Items(streams, newest[streams] - self._unroll)}
+        return {TABLE: unroll_items(self._unroll, steps[TABLE])}
 
     def figures(self) -> Mapping[str, float]:
         """The exploration of the greediest environment."""
@@ -203,6 +199,7 @@ class PqnLearner:
 
         torch.manual_seed(seed)
         self.settings, self._stack = algo.settings, algo.config.net.frame_stack
+        self._spaces = algo.spaces
         self.device = usable_device(device)
         self.online = algo.q_net().to(self.device)
         self.optimizer = Optimizer(
@@ -216,7 +213,7 @@ class PqnLearner:
     def step(self, batches: Mapping[str, Batch]) -> Learned:
         """All epochs over a batch of unrolls."""
         batch, settings, stack = batches[TABLE], self.settings, self._stack
-        views = batch.views
+        views = observed(self._spaces, batch.views)
         reward, clip = views["reward"], settings.reward_clip
         last = views["last"]
         returns = lambda_returns(
@@ -224,9 +221,7 @@ class PqnLearner:
             views["discount"], views["value"], last[:, stack:], settings.gamma, settings.trace,
         )  # fmt: skip
         obs = torch.from_numpy(views["obs"]).to(self.device).flatten(0, 1)  # [B (T + k - 1), ...]
-        width = last.shape[1] - 1
-        rows = stack_rows(last[:, :-1], stack) + width * np.arange(len(last))[:, None, None]
-        frames = torch.from_numpy(rows.reshape(-1, stack)).to(self.device)
+        frames = torch.from_numpy(unroll_frames(last[:, :-1], stack)).to(self.device)
         taken = torch.from_numpy(views["action"].reshape(-1).astype(np.int64)).to(self.device)
         targets = torch.from_numpy(returns.reshape(-1)).to(self.device)
         acted = np.flatnonzero(~last[:, stack - 1 : -1])  # LAST rows take no action

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from drlnet.bench.machine import CoreDistance, Cores
 from drlnet.bench.processes import Stopped, WorkerFailed
-from drlnet.bench.records import Key
+from drlnet.bench.records import Key, Record
 from drlnet.errors import DrlnetError
 from drlnet.launch.signals import Stop
 
@@ -79,6 +79,9 @@ class Results:
     cores: Cores = field(default_factory=Cores.usable)
     distance: CoreDistance = field(default_factory=CoreDistance)
     unavailable: dict[str, str] = field(default_factory=dict)  # subject: cause
+    includes: dict[str, str] = field(default_factory=dict)  # what a peer's calls do, by subject
+    operation_bytes: dict[Key, int] = field(default_factory=dict)  # payload, of what moves bytes
+    threads: dict[Key, int] = field(default_factory=dict)  # that poll
     interrupted: bool = False
 
     def take_turns(
@@ -91,13 +94,12 @@ class Results:
         *,
         what: str = "",
         behind: Callable[[list[T]], object] | None = None,
-        skipped: Callable[[T, int], bool] | None = None,
     ) -> None:
         """Calls turn(subject) for all in each round, the order shifted by one from round to round.
 
         A subject that fails is left out from there on and its cause kept, with what was measured
-        before. behind: called with those that are left behind each round. skipped: whether a
-        subject misses the round of that number. Raises Stopped once `stop` is set.
+        before. behind: called with those that are left behind each round. Raises Stopped once
+        `stop` is set.
         """
         left = list(subjects)
         for number in range(1, rounds + 1):
@@ -105,8 +107,6 @@ class Results:
             self.distance.begin_round()
             shift = (number - 1) % max(1, len(left))
             for subject in [*left[shift:], *left[:shift]]:
-                if skipped is not None and skipped(subject, number):
-                    continue
                 note(f"{what}round {number} of {rounds}: {subject.name}")
                 self.distance.look(self.cores, f"{what}{subject.name}")
                 try:
@@ -133,6 +133,17 @@ class Results:
         latencies = list(latencies_us)
         if latencies:
             self.rounds.setdefault((subject, op, workload), {})[self.number] = latencies
+
+    def records_of(self, suite: str, keys: Iterable[Key]) -> list[Record]:
+        """A record of each of these, in their order."""
+        return [
+            Record.of(
+                suite, subject, workload, op, self.rounds[subject, op, workload],
+                operation_bytes=self.operation_bytes.get((subject, op, workload)),
+                oversubscribed=self.threads.get((subject, op, workload), 0) > self.cores.count,
+            )
+            for subject, op, workload in keys
+        ]  # fmt: skip
 
     def leave_out(self, subject: str, cause: str, note: Note) -> None:
         """What was measured of it stays."""

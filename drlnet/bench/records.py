@@ -153,6 +153,7 @@ class Records(Generic[M]):
                 "records": [record.to_dict() for record in self.records],
                 **self.more,
             },
+            default=asdict,
             indent=indent,
         )
 

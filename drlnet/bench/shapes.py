@@ -37,12 +37,13 @@ class Shape:
     def columns(self) -> dict[str, Column]:
         """The bytes of a row."""
         obs = {"obs": self.stacked, "next_obs": self.stacked} if self.whole else {"obs": self.obs}
-        return {
-            **obs,
-            "action": Column("int32"),
-            "reward": Column("float32"),
-            "terminated": Column("bool"),
-        }
+        others = {"action": "int32", "reward": "float32", "terminated": "bool"}
+        return {**obs, **{name: Column(dtype) for name, dtype in others.items()}}
+
+    @property
+    def whole_columns(self) -> dict[str, Column]:
+        """A transition's, as memories without windows hold it."""
+        return {**self.columns, "obs": self.stacked, "next_obs": self.stacked}
 
     @property
     def item(self) -> Item:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import TextIO
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from rich.text import Text
 from drlnet.bench.records import Key, Record, key_of
 from drlnet.plots import Axis, Bar, Figure
 
-_WIDTH = 80
+_WIDTH, _NAMES = 80, 28  # of all, of the names at least
 
 
 def show(
@@ -32,7 +33,20 @@ def show(
         return
     console = console_on(file)
     console.print()  # what went before may end in ^C
-    console.print(_table(records, derived, without))
+    columns = {name: of for name, of in {**_TIMES, **derived}.items() if name not in without}
+    figures = {record: [of(record) for of in columns.values()] for record in records}
+    widths = [max(map(len, words)) for words in zip(columns, *figures.values(), strict=True)]
+    longest = max(len(record.subject) for record in records) + 4
+    # Names give way: they may be long, and figures are shown whole.
+    first = min(max(longest, _NAMES), console.width - sum(widths) - len(widths) - 1)
+    console.print(_table(dict(zip(columns, widths, strict=True)), first, titled=True))
+    for heading, of_cell in groupby(records, lambda record: f"{record.op}, {record.workload}"):
+        console.print(Text(heading, style="bold"))
+        table = _table(dict(zip(columns, widths, strict=True)), first)
+        for record in of_cell:
+            star = " *" if record.oversubscribed else ""
+            table.add_row(Padding(f"{record.subject}{star}", (0, 0, 0, 2)), *figures[record])
+        console.print(table)
     for line in caption:
         console.print(line, style="dim")
 
@@ -48,27 +62,14 @@ def console_on(file: TextIO) -> Console:
     return console if console.is_terminal else Console(file=file, highlight=False, width=_WIDTH)
 
 
-def _table(
-    records: Sequence[Record],
-    derived: Mapping[str, Callable[[Record], str]],
-    without: Sequence[str],
-) -> Table:
-    columns = {
-        name: column for name, column in {**_TIMES, **derived}.items() if name not in without
-    }
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-    table.add_column("", min_width=28)  # gives way: names may be long, figures are shown whole
-    for heading in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
-    cell: tuple[str, str] | None = None
-    for record in records:
-        if (record.op, record.workload) != cell:
-            cell = (record.op, record.workload)
-            table.add_row(Text(f"{record.op}, {record.workload}", style="bold"))
-        table.add_row(
-            Padding(f"{record.subject}{' *' if record.oversubscribed else ''}", (0, 0, 0, 2)),
-            *(column(record) for column in columns.values()),
-        )
+def _table(columns: Mapping[str, int], first: int, *, titled: bool = False) -> Table:
+    """Columns of these widths behind one of names."""
+    table = Table(
+        box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False, show_header=titled
+    )
+    table.add_column("", width=first)
+    for heading, width in columns.items():
+        table.add_column(heading, justify="right", no_wrap=True, width=width)
     return table
 
 

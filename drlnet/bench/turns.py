@@ -10,25 +10,25 @@ spent on the server's turns and the network).
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from drlnet.bench.machine import CoreDistance, Cores, RunDelay
-from drlnet.bench.processes import Stopped, Worker, served
+from drlnet.bench.engine import Note, Results
+from drlnet.bench.machine import RunDelay
+from drlnet.bench.processes import Worker, served
 from drlnet.bench.records import Record, Records
 from drlnet.client import Client, Column, Item, Table, View
-from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
 
 BATCH = 512  # x 7 frames of 7,056 B: 25.3 MB, an Atari batch of four frames and three steps
 ALONE, BESIDE = "alone", "beside 25 MB sample replies"
+OPS = ("ping", "ping on a core")
 Poll = Literal["adaptive", "busy", "block"]
 POLLS: tuple[Poll, ...] = ("adaptive", "busy", "block")
 _ROWS, _STREAMS = 8192, 4
@@ -78,90 +78,63 @@ class BulkReader:
         self._client.close()
 
 
-@dataclass
-class _Pinger:
-    """Pings one server, and keeps the latencies of each round, in microseconds."""
+@dataclass(frozen=True)
+class _Subject:
+    """A way to poll, of server and pinging client; the reader's is always adaptive."""
 
     poll: Poll
-    server: Process
-    client: Client
-    delays: Sequence[RunDelay]
-    rounds: dict[tuple[str, str], dict[int, list[float]]] = field(default_factory=dict)
 
-    def ping(self, stop: Stop, workload: str, number: int, count: int) -> bool:
-        """The round of that number, recorded under the workload; False when stopped before."""
-        seen: list[float] = []
-        on_core: list[float] = []
-        with suppress(KeyboardInterrupt), stop.interrupts():
-            for _ in range(count):
-                before = [delay.total_us() for delay in self.delays]
-                latency = self.client.ping()
-                after = [delay.total_us() for delay in self.delays]
-                seen.append(latency)
-                waited = max(late - early for early, late in zip(before, after, strict=True))
-                on_core.append(max(latency - waited, 0.0))
-        if len(on_core) < count:
-            return False
-        self.rounds.setdefault((workload, "ping"), {})[number] = seen
-        self.rounds.setdefault((workload, "ping on a core"), {})[number] = on_core
-        return True
+    @property
+    def name(self) -> str:
+        return f"udp, poll {self.poll}"
 
-    @contextmanager
-    def server_stopped(self) -> Iterator[None]:
-        """Its cores are free, however it polls."""
-        self.server.signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self.server.signal(signal.SIGCONT)
 
-    def records(self) -> list[Record]:
-        return [
-            Record.of("turns", f"udp, poll {self.poll}", workload, op, rounds)
-            for (workload, op), rounds in self.rounds.items()
-        ]
+def _pings(
+    stop: Stop, client: Client, delays: Sequence[RunDelay], count: int
+) -> tuple[list[float], list[float]]:
+    """Latencies in us, as they were and on a core. Raises KeyboardInterrupt when stopped."""
+    seen: list[float] = []
+    on_core: list[float] = []
+    with stop.interrupts():
+        for _ in range(count):
+            before = [delay.total_us() for delay in delays]
+            latency = client.ping()
+            after = [delay.total_us() for delay in delays]
+            waited = max(late - early for early, late in zip(before, after, strict=True))
+            seen.append(latency)
+            on_core.append(max(latency - waited, 0.0))
+    return seen, on_core
 
 
 def measure_turns(
-    stop: Stop, *, rounds: int = 7, pings: int = 5000, polls: Sequence[Poll] = POLLS
+    stop: Stop, *, rounds: int = 7, pings: int = 5000, polls: Sequence[Poll] = POLLS, note: Note
 ) -> Records[Record]:
-    """Ping latency alone and beside a bulk reader, in alternation, for each way to poll.
+    """Ping latency alone and beside a bulk reader, for each way to poll, in turns.
 
-    Server and pinging client poll in the same way; the reader always adaptively. When stopped,
-    returns what there is, marked as interrupted.
+    When stopped, returns what there is, marked as interrupted.
     """
-    records: list[Record] = []
-    distance = CoreDistance()
-    with suppress(Stopped):
-        for poll in polls:  # one server at a time: a busy one would take a core from the next
-            if stop.is_set():
-                break
-            listen = ["udp://127.0.0.1:0"]
-            with served(stop, listen, poll) as (server, (address,)), ExitStack() as stack:
-                client = stack.enter_context(Client(address, name="ping", poll=poll))
-                fill(client)
-                delays = [stack.enter_context(RunDelay(pid)) for pid in (None, server.pid)]
-                pinger = _Pinger(poll, server, client, delays)
-                try:
-                    _alternate(stop, pinger, rounds, pings, distance)
-                finally:
-                    records += pinger.records()
-    return Records(records, {"interrupted": stop.is_set()}, distance)
+    results = Results()
 
+    def turn(subject: _Subject) -> None:
+        listen = ["udp://127.0.0.1:0"]
+        with served(stop, listen, subject.poll) as (server, (address,)), ExitStack() as stack:
+            client = stack.enter_context(Client(address, name="ping", poll=subject.poll))
+            fill(client)
+            delays = [stack.enter_context(RunDelay(pid)) for pid in (None, server.pid)]
 
-def _alternate(
-    stop: Stop, pinger: _Pinger, rounds: int, pings: int, distance: CoreDistance
-) -> None:
-    cores = Cores.usable()
-    for number in range(1, rounds + 1):
-        distance.begin_round()
-        with pinger.server_stopped():
-            distance.look(cores, f"udp, poll {pinger.poll}")
-        if not pinger.ping(stop, ALONE, number, pings):
-            return
-        # Ended before the server: it would wait for an answer.
-        with Worker(stop, partial(BulkReader, pinger.client.address)) as reader:
-            reader.ready()
-            with reader.doing("read"):
-                if not pinger.ping(stop, BESIDE, number, pings):
-                    raise Stopped
+            def ping(workload: str) -> None:
+                for op, us in zip(OPS, _pings(stop, client, delays, pings), strict=True):
+                    results.keep(subject.name, op, workload, us)
+
+            ping(ALONE)
+            # Ended before the server: it would wait for an answer.
+            with Worker(stop, partial(BulkReader, address)) as reader:
+                reader.ready()
+                with reader.doing("read"):
+                    ping(BESIDE)
+
+    with results.until_stopped():
+        results.take_turns(stop, [_Subject(poll) for poll in polls], rounds, turn, note)
+    records = results.records_of("turns", results.in_order(OPS, workloads_first=True))
+    more = {"unavailable": results.unavailable, "interrupted": results.interrupted}
+    return Records(records, more, results.distance)

@@ -28,7 +28,7 @@ IndexOption = Annotated[
 def actor(
     env: options.EnvArgument,
     flags: dict[str, Any],
-    server: options.ServerOption = options.DEFAULT_ADDRESS,
+    server: options.ServerOption = None,
     eal: options.EalOption = None,
     index: IndexOption = 0,
     config: options.ConfigOption = None,
@@ -49,10 +49,12 @@ def actor(
 
     drlnet actor CartPole-v1 --server udp://10.0.0.2:7447 --num-actors 4
     """
+    from drlnet.cli.which import server_to_join
     from drlnet.config import load
 
     settings = load(env, file=config, flags=flags, sets=set_ or ())
-    options.require_dpdk(eal, [server])
+    address = server_to_join(server)
+    options.require_dpdk(eal, [address])
     output = Output(json)
 
     from drlnet.envs import find_spaces
@@ -63,13 +65,13 @@ def actor(
         from drlnet.launch.actors import supervise_actors
 
         with until_stopped() as stop:
-            supervise_actors(settings, server, stop, output.note)
+            supervise_actors(settings, address, stop, output.note)
             output.note("actors ended")
     else:
         from drlnet.roles.actor import act
 
         with until_stopped() as stop:
-            output.note(f"playing {settings.env.id} for {server}; Ctrl-C stops it")
-            act(settings, server, index, stop, output.note)
+            output.note(f"playing {settings.env.id} for {address}; Ctrl-C stops it")
+            act(settings, address, index, stop, output.note)
             output.note("actor ended")
     output.event("ended", env=settings.env.id)

@@ -7,11 +7,17 @@ from typing import Annotated
 
 import typer
 
+from drlnet.cli import completion
 from drlnet.cli.options import DebugOption, JsonOption, SetOption
 from drlnet.cli.output import Output
 
 RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="the folder of a run, as `drlnet run` printed it")
+    Path | None,
+    typer.Argument(
+        metavar="RUN",
+        autocompletion=completion.runs,
+        help="the folder of a run, as `drlnet run` printed it [dim](default: the newest)[/dim]",
+    ),
 ]
 EpisodesOption = Annotated[
     int | None, typer.Option("--episodes", min=1, help="how many [dim](default 100)[/dim]")
@@ -31,7 +37,7 @@ RenderOption = Annotated[
 
 
 def evaluate(
-    run: RunArgument,
+    run: RunArgument = None,
     episodes: EpisodesOption = None,
     seed: EvalSeedOption = None,
     video: VideoOption = None,
@@ -44,6 +50,8 @@ def evaluate(
 
     [bold]Examples[/bold]
 
+    drlnet eval                                  [dim]# the newest run in runs/[/dim]
+
     drlnet eval runs/CartPole-v1-20260101-120000-0
 
     drlnet eval runs/CartPole-v1-20260101-120000-0 --episodes 20 --seed 7 --json
@@ -52,12 +60,13 @@ def evaluate(
     """
     from drlnet.cli.training import announce, result_of
     from drlnet.cli.video import check_video, show_film, write_video
+    from drlnet.cli.which import newest_that_learned
     from drlnet.config import load
-    from drlnet.metrics import RunFolder
 
     if video is not None:
         check_video(video)
-    folder = RunFolder.open(run)
+    output = Output(json)
+    folder = newest_that_learned(run, output)
     kept = folder.read_config().eval
     count = episodes or kept.report_episodes
     # Each environment plays the same number: as many of them as divide it.
@@ -72,7 +81,6 @@ def evaluate(
 
     from drlnet.roles.evaluate import evaluate_checkpoint, film_checkpoint
 
-    output = Output(json)
     if video is not None:  # first: an evaluation is soon repeated, a mistake in a path soon seen
         count = write_video(video, film_checkpoint(settings, folder.checkpoint_path))
         output.note(f"video: {video}, {count - 1} steps of an episode")

@@ -12,8 +12,26 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from drlnet.cli import completion
 from drlnet.config import Config
 from drlnet.config.fields import field_types
+from drlnet.config.tree import SAMPLERS, TRANSPORTS
+
+# Where an option stands in a command's help, by its key or its section.
+_PANELS = {
+    "algo": "Training",
+    "run": "Training",
+    "replay": "Training",
+    "actor": "Actors",
+    "server": "Server and network",
+    "run.serial": "Actors",
+}
+_COMPLETED = {
+    "algo.name": completion.algorithms,
+    "replay.sampler": completion.words(SAMPLERS),
+    "server.sampler": completion.words(SAMPLERS),
+    "server.transport": completion.words(TRANSPORTS),
+}
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -70,10 +88,17 @@ def _option(key: str) -> Any:
     words = field.metadata["help"]
     default = field.default
     if not isinstance(default, bool | tuple) and default not in (None, dataclasses.MISSING):
-        words += f" [dim](default: the recipe's, or {default})[/dim]"
+        words += f" [dim](the recipe's, or {default})[/dim]"
     given = _kind_of_option(field_types(kind)[name]) | None
-    given = _kind_of_option(field_types(kind)[name]) | None
-    return Annotated[given, typer.Option(flag, help=words)]
+    return Annotated[
+        given,
+        typer.Option(
+            flag,
+            help=words,
+            autocompletion=_COMPLETED.get(key),
+            rich_help_panel=_PANELS.get(key, _PANELS.get(section)),
+        ),
+    ]
 
 
 def _kind_of_option(kind: Any) -> Any:

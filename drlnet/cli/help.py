@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from drlnet.cli import completion
 from drlnet.cli.options import DebugOption
 
 if TYPE_CHECKING:
@@ -19,7 +20,13 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 _LINK = re.compile(r"\[[^\]]+\]\((\w+)\.md\)")
 
 TopicArgument = Annotated[
-    str | None, typer.Argument(metavar="TOPIC", help="none: list the topics", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="TOPIC",
+        autocompletion=completion.topics,
+        help="none: list the topics",
+        show_default=False,
+    ),
 ]
 
 

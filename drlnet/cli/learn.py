@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +12,12 @@ from drlnet.cli.flags import settings_flags
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
 
+TakeoverOption = Annotated[
+    bool,
+    typer.Option(
+        "--takeover", help="publish params in place of another learner, which ends with an error"
+    ),
+]
 ViewOption = Annotated[
     bool, typer.Option("--view/--no-view", hidden=True, help="whether to show the progress")
 ]
@@ -31,8 +37,9 @@ def learn(
     flags: dict[str, Any],
     env: options.EnvOrRunArgument = None,
     resume: options.ResumeOption = None,
-    server: options.ServerOption = options.DEFAULT_ADDRESS,
+    server: options.ServerOption = None,
     eal: options.EalOption = None,
+    takeover: TakeoverOption = False,
     view: ViewOption = True,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
@@ -53,28 +60,35 @@ def learn(
 
     drlnet learn CartPole-v1 --server udp://10.0.0.2:7447 --max-seconds 300
     """
-    from drlnet.cli.training import finish, learn_view, resumed, settings_of
+    from drlnet.cli.training import finish, learn_view, note_no_end, resumed, settings_of
+    from drlnet.cli.which import server_to_join
     from drlnet.envs import find_spaces
     from drlnet.launch.evaluator import evaluating
     from drlnet.metrics import RunFolder
 
     settings = settings_of(env, resume, file=config, flags=flags, sets=set_ or ())
-    options.require_dpdk(eal, [server])
+    address = server_to_join(server)
+    options.require_dpdk(eal, [address])
     find_spaces(settings.env)
     output = Output(json)
 
     from drlnet.nets.device import usable_device
     from drlnet.roles.learn import learn as learn_role
 
-    with until_stopped() as stop:
+    with until_stopped() as stop, ExitStack() as stack:
         folder = RunFolder.create(settings) if resume is None else resumed(settings)
         settings = folder.read_config()
+        note_no_end(settings, output)
         try:
             # The evaluator is forked first: a process that has used a GPU cannot be.
-            with evaluating(settings, folder, server, stop):
+            with evaluating(settings, folder, address, stop):
                 usable_device(settings.learner.device)
-                with learn_view(settings, server, output) if view else nullcontext():
-                    result = learn_role(settings, server, folder, stop, output.note)
+                if view:  # else it is the run's whose learner this is
+                    stack.enter_context(folder.going_on(address))
+                with learn_view(folder, address, output) if view else nullcontext():
+                    result = learn_role(
+                        settings, address, folder, stop, output.note, take_over=takeover
+                    )
         except BaseException:
             if folder.checkpoint_path.exists():
                 output.note(f"what was learned is in {folder.path}")

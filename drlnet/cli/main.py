@@ -12,15 +12,28 @@ from typing import Annotated
 import typer
 
 from drlnet import __version__
-from drlnet.cli import actor, bench, doctor, evaluate, help, learn, plot, run, serve, stats, sweep
+from drlnet.cli import (
+    actor,
+    bench,
+    doctor,
+    evaluate,
+    help,
+    learn,
+    ls,
+    plot,
+    run,
+    serve,
+    stats,
+    sweep,
+    watch,
+)
 from drlnet.cli.output import report_and_exit
 
 app = typer.Typer(
     name="drlnet",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -33,6 +46,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="and exit"),
@@ -58,6 +72,8 @@ def options(
 
     drlnet help                       [dim]# its topics[/dim]
     """
+    if context.invoked_subcommand is None:  # a question, not an error: exit code 0
+        print(context.get_help())
 
 
 app.command("run")(run.run)
@@ -65,6 +81,8 @@ app.command("serve")(serve.serve)
 app.command("actor")(actor.actor)
 app.command("learn")(learn.learn)
 app.command("stats")(stats.stats)
+app.command("watch")(watch.watch)
+app.command("ls")(ls.list_runs)
 app.command("eval")(evaluate.evaluate)
 app.command("sweep")(sweep.sweep)
 app.command("plot")(plot.plot)
@@ -72,6 +90,12 @@ app.command("doctor")(doctor.doctor)
 app.command("doctor-trial", hidden=True)(doctor.doctor_trial)
 app.add_typer(bench.commands, name="bench")
 app.command("help")(help.show_help)
+
+
+@app.command("version")
+def print_version() -> None:
+    """Print the version."""
+    _print_version(asked=True)
 
 
 def _open_missing_streams() -> None:

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from drlnet.cli import completion
+
 DEFAULT_ADDRESS = "udp://127.0.0.1:7447"
 EAL_VARIABLE = "DRLNET_EAL"  # read when DPDK starts
 
@@ -48,6 +50,7 @@ EnvOrRunArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="ENV",
+        autocompletion=completion.environments,
         help="gymnasium id of the environment, e.g. CartPole-v1; left out with --resume RUN",
     ),
 ]
@@ -55,6 +58,7 @@ EnvArgument = Annotated[
     str,
     typer.Argument(
         metavar="ENV",
+        autocompletion=completion.environments,
         help="gymnasium id of the environment, e.g. CartPole-v1, or my_module:MyEnv-v0",
     ),
 ]
@@ -63,16 +67,18 @@ ResumeOption = Annotated[
     typer.Option(
         "--resume",
         metavar="RUN",
+        autocompletion=completion.runs,
         help="go on from a run's folder: params, optimizer, counters; its settings, unless given",
         rich_help_panel="Settings",
     ),
 ]
 ServerOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--server",
         metavar="ADDRESS",
-        help="address of the replay server, as it printed it: udp://HOST:PORT, dpdk:local, ...",
+        help="address of the replay server, as it printed it: udp://HOST:PORT, dpdk:local, ... "
+        f"[dim](default: the only one that runs here, or {DEFAULT_ADDRESS})[/dim]",
     ),
 ]
 EalOption = Annotated[
@@ -81,6 +87,7 @@ EalOption = Annotated[
         "--eal",
         metavar="ARGS",
         callback=_pass_eal,
+        rich_help_panel="Server and network",
         help="more arguments for DPDK's environment layer, e.g. '-m 1024'; '--help' lists them",
     ),
 ]
@@ -98,6 +105,7 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
+        autocompletion=completion.settings,
         help="any one setting, e.g. replay.batch_size=256; wins over all else; repeatable",
         rich_help_panel="Settings",
     ),

@@ -49,6 +49,12 @@ class Output:
             print(line, flush=True)
 
 
+def typed(path: Path | str) -> str:
+    """A path as it can be typed here: relative to the working directory, where it lies below."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else str(path)
+
+
 def coloured(file: TextIO) -> bool:
     """Whether it is a terminal whose user has nothing against colours."""
     return file.isatty() and "NO_COLOR" not in os.environ

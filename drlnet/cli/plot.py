@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from drlnet.cli import completion
 from drlnet.cli.options import DebugOption, JsonOption
 from drlnet.cli.output import Output
 
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
     from drlnet.plots.runs import Run
 
 RunsArgument = Annotated[
-    list[Path],
-    typer.Argument(metavar="RUN", help="folders of runs, as `drlnet run` printed them"),
+    list[Path] | None,
+    typer.Argument(
+        metavar="RUN",
+        autocompletion=completion.runs,
+        help="folders of runs, as `drlnet run` printed them [dim](default: the newest)[/dim]",
+    ),
 ]
 OutOption = Annotated[
     Path | None,
@@ -39,7 +44,7 @@ OverOption = Annotated[
 
 
 def plot(
-    runs: RunsArgument,
+    runs: RunsArgument = None,
     out: OutOption = None,
     what: WhatOption = "all",
     over: OverOption = "both",
@@ -54,18 +59,22 @@ def plot(
 
     [bold]Examples[/bold]
 
+    drlnet plot                                  [dim]# the newest run in runs/[/dim]
+
     drlnet plot runs/CartPole-v1-20260101-120000-0
 
     drlnet plot runs/CartPole-v1-* --what learning --over steps --out curves.png
     """
+    from drlnet.cli.which import newest_that_recorded
     from drlnet.errors import DrlnetError
     from drlnet.plots.figure import check_suffix
 
     output = Output(json)
     if out is not None:
         check_suffix(out)
-    read, skipped = _read(runs, output)
-    base = out or (read[0].path if len(runs) == 1 else Path("runs/plots")) / "plot.svg"
+    paths = runs or [newest_that_recorded(output)]
+    read, skipped = _read(paths, output)
+    base = out or (read[0].path if len(paths) == 1 else Path("runs/plots")) / "plot.svg"
     kinds = ["learning", "latency", "throughput"] if what == "all" else [what]
     written: list[str] = []
     for kind in kinds:

@@ -11,7 +11,7 @@ import typer
 
 from drlnet.cli import options
 from drlnet.cli.flags import settings_flags
-from drlnet.cli.output import Output, require_writable
+from drlnet.cli.output import Output, require_writable, typed
 from drlnet.cli.pictures import Pictures
 from drlnet.cli.stopping import until_stopped
 
@@ -80,7 +80,7 @@ def run(
 
     drlnet run CartPole-v1 --serial --max-env-steps 20000
     """
-    from drlnet.cli.training import resumed, settings_of
+    from drlnet.cli.training import note_no_end, resumed, settings_of
     from drlnet.metrics import RunFolder
 
     if flags["run.serial"] and flags["run.max_seconds"] is not None:
@@ -93,28 +93,31 @@ def run(
     settings = settings_of(env, resume, file=config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, [settings.server.transport])
 
+    from drlnet.algos import make_algorithm
     from drlnet.envs import find_spaces
 
-    find_spaces(settings.env)
+    make_algorithm(settings, find_spaces(settings.env))  # refuses what does not fit together
     output = Output(json)
     if pictures is not None:
         require_writable(pictures, "--pictures")
     with until_stopped() as stop:
         folder = RunFolder.create(settings) if resume is None else resumed(settings)
         settings = folder.read_config()
+        note_no_end(settings, output)
         drawn = Pictures(pictures) if pictures is not None else None
         if settings.run.serial:
-            _run_serial(settings, folder, stop, output)
+            run_serial(settings, folder, stop, output)
         else:
-            _run_processes(settings, folder, stop, output, drawn)
+            run_processes(settings, folder, stop, output, drawn)
         if drawn is not None and folder.result_path.is_file() and not stop.is_set():
             for path in drawn.save(folder.path):
                 output.note(f"written: {path}")
 
 
-def _run_processes(
-    config: Config, folder: RunFolder, stop: Stop, output: Output, pictures: Pictures | None
+def run_processes(
+    config: Config, folder: RunFolder, stop: Stop, output: Output, pictures: Pictures | None = None
 ) -> None:
+    """Server, learner and actors in processes of their own, to the result in the run's folder."""
     from drlnet.cli.training import announce
     from drlnet.dashboard import ProgressView
     from drlnet.launch.local import LocalRun
@@ -122,7 +125,12 @@ def _run_processes(
 
     title = f"drlnet run {config.env.id} · seed {config.run.seed}"
     with ProgressView(
-        title, goal=config.run.goal, file=output.notes, min_size=config.replay.min_size
+        title,
+        goal=config.run.goal,
+        file=output.notes,
+        min_size=config.replay.min_size,
+        run=folder.path.name,
+        hint=f"drlnet stats {typed(folder.path)}",
     ) as view:
 
         def show(reading: Mapping[str, Any]) -> None:
@@ -135,16 +143,22 @@ def _run_processes(
     if not values:
         output.note(f"interrupted; the run so far is in {folder.path}")
         return
-    result = replace(RunResult.of(values), wall_clock_s=round(seconds_since_start(), 2))
+    result = replace(
+        RunResult.of(values),
+        wall_clock_s=round(seconds_since_start(), 2),
+        actor_restarts=local.actor_restarts,
+    )
     announce(result, output)
     if local.failure is not None:
         raise local.failure
     folder.write_result(result.to_json())
 
 
-def _run_serial(config: Config, folder: RunFolder, stop: Stop, output: Output) -> None:
+def run_serial(config: Config, folder: RunFolder, stop: Stop, output: Output) -> None:
+    """All of it in this process, to the result in the run's folder."""
     from drlnet.cli.training import finish
     from drlnet.roles.serial import serial
 
     output.note(f"training {config.env.id} in one process; metrics in {folder.metrics_path}")
-    finish(config, folder, serial(config, folder, stop), output, stop)
+    with folder.going_on(server=None):
+        finish(config, folder, serial(config, folder, stop), output, stop)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from drlnet.cli import options
 from drlnet.cli.flags import settings_flags
 from drlnet.cli.output import Output
+
+RunOption = Annotated[
+    Path | None, typer.Option("--run", hidden=True, help="the folder of the run whose server it is")
+]
 
 
 @settings_flags(
@@ -21,6 +29,7 @@ from drlnet.cli.output import Output
 def serve(
     flags: dict[str, Any],
     eal: options.EalOption = None,
+    run: RunOption = None,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
     json: options.JsonOption = False,
@@ -31,7 +40,8 @@ def serve(
 
     It stores what actors send, draws prioritized batches for learners, and hands
     out params. Tables are made by the first client that opens them. One ready
-    line says where it listens.
+    line says where it listens. Commands of the same user on this machine find it
+    without --server while it is the only one.
 
     [bold]Examples[/bold]
 
@@ -56,6 +66,8 @@ def serve(
     settings = load_server(config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, settings.listen)
 
+    from drlnet.errors import ConfigError
+    from drlnet.launch.servers import announced
     from drlnet.launch.signals import Stop
     from drlnet.roles.serve import serve as serve_role
 
@@ -68,6 +80,10 @@ def serve(
         )
 
     def ready(addresses: list[str], metrics_url: str | None) -> None:
+        try:
+            stack.enter_context(announced(addresses, run))
+        except ConfigError as error:
+            output.note(f"warning: {error.cause}\n  try: {error.remedy}")
         served = {} if metrics_url is None else {"metrics": metrics_url}
         output.event("ready", addresses=addresses, shards=settings.shards, **served)
         if not json:
@@ -75,5 +91,5 @@ def serve(
             shared = "" if settings.shards == 1 else f", {settings.shards} shards"
             output.note(f"ready: listening on {', '.join(addresses)}{shared}{where}")
 
-    with Stop() as stop:
+    with Stop() as stop, ExitStack() as stack:
         serve_role(settings, ready, stop)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, TextIO
 
 import typer
 
-from drlnet.cli import options
+from drlnet.cli import completion, options
 from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from drlnet.dashboard import Reading
     from drlnet.launch.signals import Stop
 
+RunArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="RUN",
+        autocompletion=completion.runs,
+        help="the folder of a run that goes on: its server",
+    ),
+]
 IntervalOption = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="between two readings")
 ]
@@ -66,7 +74,8 @@ class Sink(Protocol):
 
 
 def stats(
-    server: options.ServerOption = options.DEFAULT_ADDRESS,
+    run: RunArgument = None,
+    server: options.ServerOption = None,
     interval: IntervalOption = 1.0,
     count: CountOption = None,
     eal: options.EalOption = None,
@@ -78,13 +87,16 @@ def stats(
 ) -> None:
     """Watch a server: the bottleneck and what to do, throughput, latency, every client.
 
-    Full screen on a terminal (h lists the keys), a line per interval elsewhere.
-    The server has 10 seconds to start; when it goes away this says so and waits
-    for it. Ctrl-C or q ends it; the server does not notice.
+    Without RUN and --server it is the only server of yours that runs on this
+    machine. Full screen on a terminal (h lists the keys), a line per interval
+    elsewhere. The server has 10 seconds to start; when it goes away this says
+    so and waits for it. Ctrl-C or q ends it; the server does not notice.
 
     [bold]Examples[/bold]
 
-    drlnet stats
+    drlnet stats                         [dim]# of drlnet serve, or of drlnet run[/dim]
+
+    drlnet stats runs/CartPole-v1-20260101-120000-0
 
     drlnet stats --server udp://10.0.0.2:7447 --interval 0.5
 
@@ -94,16 +106,19 @@ def stats(
 
     drlnet stats --json --follow --csv figures.csv
     """
+    from drlnet.cli.which import server_to_watch
+
     _check(json, follow, once)
-    options.require_dpdk(eal, [server])
+    address = server_to_watch(run, server)
+    options.require_dpdk(eal, [address])
     patient = follow or not (once or json)
     if not patient:
         count = 2 if once else 1  # the tables show their difference
     with until_stopped() as stop, ExitStack() as stack:
-        readings = _Readings(server, stop, interval, count, patient)
+        readings = _Readings(address, stop, interval, count, patient)
         readings.begin()  # what is wrong from the start ends the command
         sinks: list[Sink] = [_csv(csv, stack)] if csv is not None else []
-        sinks.append(_sink(server, stop, stack, json, follow, once))
+        sinks.append(_sink(address, stop, stack, json, follow, once))
         try:
             for time_s, reading in readings:
                 for sink in sinks:
@@ -194,6 +209,7 @@ class _Readings:
     def _read(self) -> Reading:
         from drlnet import native
         from drlnet.client import Client
+        from drlnet.metrics.process import machine_figures
 
         with self._stop.interrupts():
             if self._client is None:  # it had gone away
@@ -201,5 +217,5 @@ class _Readings:
             reading: dict[str, object] = dict(self._client.stats())
         if native.is_loopback(self._server):
             # Only then are the server's and its clients' cores ours.
-            reading["host.cores"] = len(os.sched_getaffinity(0))
+            reading |= machine_figures()
         return reading

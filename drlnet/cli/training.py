@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from drlnet.cli.options import DEFAULT_ADDRESS
-from drlnet.cli.output import Output
+from drlnet.cli.output import Output, typed
 from drlnet.dashboard import ProgressView
 from drlnet.errors import ConfigError, DrlnetError, TransportError
 from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
@@ -50,6 +50,16 @@ def settings_of(env: str | None, resume: Path | None, **layers: Any) -> Config:
     return load(file=folder.config_path, flags=flags, sets=layers["sets"])
 
 
+def note_no_end(config: Config, output: Output) -> None:
+    """Says so where nothing but a signal ends the training."""
+    run = config.run
+    if (run.goal, run.max_seconds, run.max_env_steps, run.max_learner_steps) == (None,) * 4:
+        output.note(
+            f"{config.env.id} has no goal and no budget here: Ctrl-C ends it, "
+            "or give --goal or --max-seconds"
+        )
+
+
 def resumed(config: Config) -> RunFolder:
     """The folder of the run that goes on. Raises CheckpointMismatch where these settings make
     another network than the run's, RunFolderError where there is nothing to go on from."""
@@ -63,12 +73,12 @@ def resumed(config: Config) -> RunFolder:
 
 
 @contextmanager
-def learn_view(config: Config, server: str, output: Output) -> Iterator[None]:
+def learn_view(folder: RunFolder, server: str, output: Output) -> Iterator[None]:
     """Shows the progress of a learner while it runs, by readings of its server.
 
     A client of its own on a thread of its own: the learner's loop knows nothing of it.
     """
-    ended = threading.Event()
+    ended, config = threading.Event(), folder.read_config()
     title = f"drlnet learn {config.env.id} · seed {config.run.seed}"
     where = "" if server == DEFAULT_ADDRESS else f" --server {server}"
     view = ProgressView(
@@ -77,6 +87,8 @@ def learn_view(config: Config, server: str, output: Output) -> Iterator[None]:
         file=output.notes,
         min_size=config.replay.min_size,
         actor_command=f"drlnet actor {config.env.id}{where}",
+        run=folder.path.name,
+        hint=f"drlnet stats {typed(folder.path)}",
     )
 
     def follow() -> None:
@@ -213,7 +225,7 @@ def announce(result: RunResult, output: Output) -> None:
             )
         output.note(f"{name}: {best} (interrupted, {result.wall_clock_s:.1f} s)")
         output.note(f"the checkpoint is in {result.run_dir}")
-        output.hint(f"drlnet eval {_short(result.run_dir)}", "plays it")
+        output.hint(f"drlnet eval {typed(result.run_dir)}", "plays it")
         output.result(result.to_json())
         return
     spread = f"{result.eval_return_mean:.1f} +- {result.eval_return_std:.1f}"
@@ -227,14 +239,8 @@ def announce(result: RunResult, output: Output) -> None:
     )
     output.note(f"run folder: {result.run_dir}")
     if result.stopped != "evaluated":
-        folder = _short(result.run_dir)
+        folder = typed(result.run_dir)
         output.hint(f"drlnet plot {folder}", "its learning curve, latency and throughput")
         output.hint(f"drlnet eval {folder}", "its policy again, on other seeds with --seed")
         output.hint(f"drlnet sweep {result.env} --seeds 5", "the same with five seeds")
     output.result(result.to_json())
-
-
-def _short(path: str) -> str:
-    """As it can be typed here."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

@@ -159,6 +159,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def __repr__(self) -> str:
+        views = ", ".join(f"{name} {v.dtype}{list(v.shape)}" for name, v in self.views.items())
+        return f"<Batch of {len(self)} out of {self.item_count:,} items: {views}>"
+
     def tensors(self, device: str = "cpu") -> dict[str, torch.Tensor]:
         """The views as torch tensors by name; on the CPU they share this batch's memory."""
         import torch

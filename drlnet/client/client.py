@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from drlnet import native
-from drlnet.client.specs import Column, Item, Limiter, Sampler, native_spec
+from drlnet.client.specs import Column, Item, Limiter, Sampler, declared, native_spec
 from drlnet.client.table import Table
+from drlnet.errors import UnknownTable
 from drlnet.native import HistogramReading
 
 Reading = dict[str, int | float | str | HistogramReading]
@@ -75,13 +76,44 @@ class Client:
         limited = limiter.samples_per_insert > 0
         return Table(self._session, spec, columns, item, limited=limited)
 
+    def tables(self) -> list[str]:
+        """The names of the server's tables, in the order in which they were opened first."""
+        return [spec.name for spec in self._session.list_tables()]
+
+    def attach(self, name: str) -> Table:
+        """Opens the table of that name as it was declared by the client that created it.
+
+        A view of one row is taken without a time axis, also where it was declared with one.
+        Raises UnknownTable when the server has none of that name.
+        """
+        specs = {spec.name: spec for spec in self._session.list_tables()}
+        if name not in specs:
+            raise UnknownTable(
+                f"the server at {self.address} has no table {name!r}",
+                f"use {' or '.join(map(repr, specs))}"
+                if specs
+                else "it has none: open one with client.table(name, columns=..., item=...)",
+            )
+        spec = specs[name]
+        columns, item = declared(spec)
+        limited = spec.describe()["samples_per_insert"] > 0
+        return Table(self._session, spec, columns, item, limited=limited)
+
     def set_timeout(self, seconds: float) -> None:
         """What every control call may take from now on."""
         self._session.set_timeout(seconds)
 
     def publish(self, params: bytes) -> int:
-        """Makes params the newest version and returns its number, which grows from 1."""
+        """Makes params the newest version and returns its number, which grows from 1.
+
+        One client at a time publishes: the first, until it ends or another takes over. Raises
+        AnotherPublisher for any other.
+        """
         return self._session.publish(params)
+
+    def take_over(self) -> None:
+        """Makes this the client that publishes; the one that did gets AnotherPublisher."""
+        self._session.take_over()
 
     def fetch(self, newer_than: int = 0) -> tuple[int, bytes] | None:
         """(version, params) of the newest version, or None when it is not newer."""
@@ -117,6 +149,10 @@ class Client:
         if self._native is None:
             raise RuntimeError("this client is closed")
         return self._native
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._native is None else ""
+        return f"<Client {self.name!r} of {self.address}{closed}>"
 
     def __enter__(self) -> Client:
         return self

@@ -88,6 +88,19 @@ class Limiter:
     append_burst: int = 0
 
 
+def declared(spec: TableSpec) -> tuple[dict[str, Column], Item]:
+    """The columns and the item of a table that the server has: native_spec the other way."""
+    said = spec.describe()
+    columns = {
+        name: Column(dtype, tuple(shape)) for name, (dtype, shape) in said["columns"].items()
+    }
+    views = {
+        name: View(column, lo if lo == hi else (lo, hi), "zero" if zero else "repeat", from_end)
+        for name, (column, lo, hi, zero, from_end) in said["views"].items()
+    }
+    return columns, Item(views, "cross" if said["cross"] else "stop", said["period"])
+
+
 def native_spec(
     name: str,
     columns: Mapping[str, Column],

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drlnet.client.batch import Batch, BatchLayout, BatchMemory, SpareMemory
+from drlnet.client.batch import NO_KEY, Batch, BatchLayout, BatchMemory, SpareMemory
 from drlnet.client.specs import Column, Item
 from drlnet.client.writer import StreamLease, Writer
-from drlnet.errors import ConfigError
+from drlnet.errors import ConfigError, cannot_write
 from drlnet.native import Client as NativeClient
 from drlnet.native import TableSpec
 
@@ -30,6 +31,7 @@ class PriorityChanges(NamedTuple):
     oldest: int
 
 
+_MOST_READ, _READ_BYTES = 4096, 64 << 20  # items that export() reads at once, about
 _FOREVER_S = 1e9  # some thirty years: what a timeout of None means
 # So many steps of each stream travel together, as actors' do, within so many rows: of one or two it
 # is mostly the streams' names that travel, and the server is woken for little.
@@ -57,6 +59,15 @@ class Table:
         self._layouts: dict[int, BatchLayout] = {}
         self._spare = SpareMemory()
         self.name = spec.name
+
+    def __repr__(self) -> str:
+        columns = ", ".join(
+            f"{name} {column.dtype}{list(column.shape)}" for name, column in self._columns.items()
+        )
+        return (
+            f"<Table {self.name!r} of {self._spec.capacity:,} rows: {columns}; "
+            f"items: {', '.join(self._item.views)}>"
+        )
 
     def writer(
         self,
@@ -136,6 +147,51 @@ class Table:
         memory = BatchMemory(self._layout(len(names)))
         self._client.read_items(self._number, memory.layout, names, memory.bytes, _seconds(timeout))
         return Batch(memory)
+
+    def export(self, path: str | Path, *, timeout: float | None = 60.0) -> int:
+        """Writes all items to a file of numpy's, "items.npz", and returns their number.
+
+        np.load(path) has keys uint64 [n], in their order; priorities float32 [n], as the server
+        stores them; lengths uint32 [n]; and view.NAME [n, ...] of each view. An item that goes
+        while they are read is left out. Takes the memory of all items here, and what
+        new_priorities() needs at the server.
+        Raises as read_items() does, ConfigError for a server of several shards.
+        """
+        changes = self.new_priorities()
+        keys = np.sort(changes.keys)
+        none = BatchMemory(self._layout(1))  # the shapes and dtypes of no items
+        turn = max(1, min(_MOST_READ, _READ_BYTES // len(none.bytes)))
+        kept = [
+            self.read_items(keys[begin : begin + turn], timeout=timeout)
+            for begin in range(0, len(keys), turn)
+        ]
+        held = [batch.keys != NO_KEY for batch in kept]
+
+        def all_of(parts: Iterable[NDArray[Any]], empty: NDArray[Any]) -> NDArray[Any]:
+            chosen = [part[there] for part, there in zip(parts, held, strict=True)]
+            return np.concatenate(chosen) if chosen else empty
+
+        arrays = {
+            "keys": all_of((batch.keys for batch in kept), none.keys[:0]),
+            "priorities": all_of((b.probabilities for b in kept), none.probabilities[:0]),
+            "lengths": all_of((batch.length for batch in kept), none.length[:0]),
+        }
+        for name, view in none.views.items():
+            arrays[f"view.{name}"] = all_of((batch.views[name] for batch in kept), view[:0])
+        try:
+            np.savez(path, **arrays)  # type: ignore[arg-type]
+        except OSError as error:
+            raise cannot_write(str(path), error, "choose another file") from error
+        return len(arrays["keys"])
+
+    def empty(self) -> None:
+        """Drops all rows and items, for every client; the table and its settings stay.
+
+        Streams go on at their next steps, and their older rows can be no items any more. Totals
+        (env_steps, items_created) go on as well. What another writer sends meanwhile may come
+        before or after it: flush() first. With several shards one is emptied after another.
+        """
+        self._client.empty_table(self._number)
 
     def new_priorities(self, since: int = 0) -> PriorityChanges:
         """What changed after `since`: 0, or `next` of the answer before.

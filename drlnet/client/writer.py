@@ -117,6 +117,11 @@ class Writer:
         self._native.flush()
         self._native.release()
 
+    def __repr__(self) -> str:
+        steps = sum(lease.next_step for lease in self.leases)
+        columns = ", ".join(self._columns)
+        return f"<Writer of {self.num_streams} streams, {steps:,} steps so far: {columns}>"
+
     def __enter__(self) -> Writer:
         return self
 

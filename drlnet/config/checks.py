@@ -23,9 +23,12 @@ def least_error_buffer(config: Config) -> float:
     The learner may be `batch_size` x (`prefetch` + 1) draws ahead and an append may add
     `append_burst` items at once; the balance must have room for both at the same time.
     """
+    from drlnet import native
+
     replay = config.replay
-    outstanding = replay.batch_size * (replay.prefetch + 1)
-    return outstanding + replay.samples_per_insert * config.append_burst
+    return native.least_error_buffer(
+        replay.samples_per_insert, replay.batch_size, replay.prefetch, config.append_burst
+    )
 
 
 def derived(config: Config) -> Config:

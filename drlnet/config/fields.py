@@ -165,6 +165,7 @@ _SYNONYMS = {
     **dict.fromkeys(("alpha",), "algo.priority_exponent"),
     **dict.fromkeys(("discount",), "algo.gamma"),
     **dict.fromkeys(("env_id",), "env.id"),
+    **dict.fromkeys(("tensorboard", "wandb", "mlflow", "logger"), "run.sinks"),
 }
 
 

@@ -39,11 +39,12 @@ def load(
     *,
     file: Path | None = None,
     flags: Mapping[str, Any] | None = None,
-    sets: Sequence[str] = (),
+    sets: Sequence[str] | Mapping[str, Any] = (),
 ) -> Config:
     """The config of an environment and an algorithm.
 
-    `flags` maps dotted keys to values, where None means "not given". `sets` are "key=value" texts.
+    `flags` maps dotted keys to values, where None means "not given". `sets` are "key=value" texts,
+    or values by key.
     Raises ConfigError (UnknownKey, Deadlock) naming the key.
     """
     config = derived(build(merged(layers(env_id, file=file, flags=flags, sets=sets))))
@@ -56,7 +57,7 @@ def layers(
     *,
     file: Path | None = None,
     flags: Mapping[str, Any] | None = None,
-    sets: Sequence[str] = (),
+    sets: Sequence[str] | Mapping[str, Any] = (),
 ) -> dict[str, dict[str, Any]]:
     """What is said beside the defaults, by who says it, lowest first; arguments as load()'s."""
     tree = toml.read(file) if file is not None else {}
@@ -66,7 +67,7 @@ def layers(
     found = {
         "file": _flattened(tree),
         "flag": {key: value for key, value in (flags or {}).items() if value is not None},
-        "--set": dict(parse_set(text) for text in sets),
+        "--set": dict(sets if isinstance(sets, Mapping) else map(parse_set, sets)),
     }
     if not env_id:
         return found
@@ -179,6 +180,8 @@ def _flattened(tree: Mapping[str, Any]) -> dict[str, Any]:
         if section not in sections or not isinstance(values, Mapping):
             raise unknown_key(section, sorted(sections) + known_keys())
         flat.update({f"{section}.{name}": value for name, value in values.items()})
+    if flat.pop("run.tensorboard", None) is False:  # of runs before there were sinks
+        flat.setdefault("run.sinks", [])
     return flat
 
 
@@ -198,13 +201,21 @@ def recipe(env_id: str, algo: str | None = None, net: str | None = None) -> dict
     path = own or find_recipe(env_id)
     if path is None:
         return {}
-    values = _flattened(toml.read(path))
+    values = _read_recipe(path)
     sections = {field.name for field in dataclasses.fields(Config)}
     if not own and algo not in (None, values.get("algo.name", plugins.names("algos")[0])):
         sections = _SHARED_SECTIONS
     if net not in (None, values.get("net.name", plugins.names("nets")[0])):
         sections = sections - {"net"}
     return {key: values[key] for key in values if key.partition(".")[0] in sections}
+
+
+def _read_recipe(path: Path) -> dict[str, Any]:
+    """A recipe's values over those of the recipe that its `base` names, in the same folder."""
+    tree = toml.read(path)
+    base = tree.pop("base", None)
+    below = {} if base is None else _read_recipe(path.with_name(f"{base}.toml"))
+    return {**below, **_flattened(tree)}
 
 
 def find_recipe(env_id: str, algo: str = "") -> Path | None:

@@ -175,9 +175,17 @@ class RunConfig:
     )
     max_env_steps: int | None = setting(None, "stop after so many steps of all actors", low=1)
     max_learner_steps: int | None = setting(None, "stop after so many learner steps", low=1)
+    actor_restarts: int = setting(
+        3, "actors that a signal ends (a crash, no memory) start again, so many in a minute", low=0
+    )
     folder: str | None = setting(None, "the run's folder; none: runs/<env>-<time>-<seed>")
     resume: bool = setting(False, "go on from the learner's state in run.folder: see --resume")
-    tensorboard: bool = setting(True, "keep TensorBoard's event files in the run's folder, too")
+    sinks: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = setting(
+        ("tensorboard",), "where the curves go beside metrics.jsonl: tensorboard, wandb, mlflow"
+    )
+    record: Literal["main", "all"] = setting(
+        "main", "what metrics.jsonl and the sinks keep: the main curves, or every figure"
+    )
     serial: bool = setting(
         False, "all in one process, reproducible bit by bit; wants a budget in steps"
     )

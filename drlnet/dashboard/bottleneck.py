@@ -32,6 +32,7 @@ Level = Literal["idle", "fine", "warning"]
 # Shares of time from which on something counts.
 WAITS = 0.2  # a learner or an actor waits
 NOTICED = 0.1  # the same where there is other evidence
+IDLE = 0.1  # at most, of a machine that is full
 BUSY = 0.85  # the server's loop, or all cores together
 EVALUATES = 0.3  # or publishes: the learner
 LEARNS = 0.7  # the learner sets the pace
@@ -172,6 +173,14 @@ RULES: tuple[Rule, ...] = (
         "drlnet learn ENV and drlnet actor ENV with this --server",
     ),
     Rule(
+        "two_learners",
+        "warning",
+        "a second client would publish params, and was refused or took over",
+        lambda f: f.publishers_per_s > 0,
+        lambda f: "two learners would publish params here: one of them ends with an error",
+        "a server of its own for each run; drlnet learn --takeover replaces one",
+    ),
+    Rule(
         "no_learner",
         "warning",
         "actors, but no learner, and nothing is drawn",
@@ -194,6 +203,20 @@ RULES: tuple[Rule, ...] = (
         lambda f: _waiting_for(f.learners, "min_size"),
         _warm_up,
         "it passes by itself; else lower replay.min_size or start more actors",
+    ),
+    Rule(
+        "shared_machine",
+        "warning",
+        f"others use {WAITS:.0%} of this machine's cores or more, {IDLE:.0%} or less are idle, and "
+        f"a process of ours is {NOTICED:.0%} of its time ready without a core",
+        lambda f: (
+            f.cores_of_others >= WAITS * f.cores and f.idle_share <= IDLE and f.run_delay >= NOTICED
+        ),
+        lambda f: (
+            f"others use {short(f.cores_of_others)} of {count(f.cores)} cores: a process of ours "
+            f"waits {percent(f.run_delay)} of its time for a core"
+        ),
+        "end what else runs here (top shows it), or fewer actors, --poll block",
     ),
     Rule(
         "packet_loss",

@@ -124,6 +124,14 @@ class Figures:
         return self._over_links("bytes_received")
 
     @cached_property
+    def publishers_per_s(self) -> float:
+        """Second learners that would publish, and ones that took over."""
+        return add(
+            self.window.rate(f"server.{key}")
+            for key in ("publishes_refused", "publishers_replaced")
+        )
+
+    @cached_property
     def sent_bytes_per_s(self) -> float:
         """Bytes that the server sends."""
         return self._over_links("bytes_sent")
@@ -237,6 +245,25 @@ class Figures:
     def cores_used(self) -> float:
         """Cores that server and clients use together."""
         return add([self.server_cpu, *(client.cpu for client in self._all)])
+
+    @cached_property
+    def cores_of_others(self) -> float:
+        """Cores that other processes of the machine use; NaN where they are not ours to see."""
+        idle = self.window.rate("host.idle_s")
+        return max(0.0, self.cores - idle - self.cores_used) if idle >= 0 else math.nan
+
+    @cached_property
+    def idle_share(self) -> float:
+        """The share of the cores' time in which nothing ran."""
+        return capped(self.window.rate("host.idle_s") / self.cores)
+
+    @cached_property
+    def run_delay(self) -> float:
+        """The largest share of time in which a client was ready and had no core; where none tells
+        it, the share in which some process of the machine was.
+        """
+        known = [delay for c in self._all if not math.isnan(delay := c.rate("run_delay_s"))]
+        return capped(max(known) if known else self.window.rate("host.pressure_s"))
 
     @cached_property
     def policy_lag(self) -> float:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import deque
 
+from drlnet.dashboard.bottleneck import Finding, find_bottleneck
 from drlnet.dashboard.client_figures import ClientFigures
 from drlnet.dashboard.figures import Figures
 from drlnet.dashboard.reading import Reading
 from drlnet.dashboard.window import Window
 
+HOLD_S = 3.0  # a verdict stays so long, or nobody can read it
 WINDOW_S = 3.0  # clients report every second or so: a shorter window would miss some
 _TREND_LENGTH = 512  # wider than any terminal
 _REMEMBER_S = 15.0  # a client that has left
@@ -25,10 +27,35 @@ TRENDS = (
 )
 
 
-class History:
-    """Takes readings as they come, and makes figures of the newest window."""
+class Verdict:
+    """The bottleneck as it is shown: the same for HOLD_S at least, with its newest figures."""
 
     def __init__(self) -> None:
+        self._shown: Finding | None = None
+        self._since_s = 0.0
+
+    def of(self, figures: Figures, time_s: float) -> Finding:
+        """What to show of these figures, of that time."""
+        found, shown = find_bottleneck(figures), self._shown
+        if shown is None or shown.name != found.name:
+            first = shown is None or "measuring" in (shown.name, found.name)
+            if shown is not None and not first and time_s - self._since_s < HOLD_S:
+                return shown
+            self._since_s = time_s
+        self._shown = found
+        return found
+
+
+class History:
+    """Takes readings as they come, and makes figures of the newest window.
+
+    finding: the bottleneck that the figures made last show.
+    """
+
+    finding: Finding
+
+    def __init__(self) -> None:
+        self._verdict = Verdict()
         self._readings: deque[tuple[float, Reading]] = deque()
         self._clients: dict[str, tuple[float, ClientFigures]] = {}
         self.trends: dict[str, deque[float]] = {
@@ -52,6 +79,7 @@ class History:
             window = Window(readings[0][1], reading, time_s - readings[0][0])
         readings.append((time_s, reading))
         figures = Figures(window, self._left(time_s))
+        self.finding = self._verdict.of(figures, time_s)
         for name, client in figures.clients.items():
             self._clients[name] = (time_s, client)
         for name, trend in self.trends.items():

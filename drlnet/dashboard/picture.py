@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rich.console import Console, Group
 
-from drlnet.dashboard.bottleneck import find_bottleneck
 from drlnet.dashboard.history import History
 from drlnet.dashboard.layout import compose
 from drlnet.dashboard.reading import Reading
@@ -34,7 +33,7 @@ def picture(
     series = [readings] if isinstance(readings, Mapping) else readings
     history = History()
     figures = [history.push(reading, float(reading.get(TIME_KEY, 0.0))) for reading in series][-1]
-    scene = Scene(address, figures, find_bottleneck(figures), history.trends, page=page)
+    scene = Scene(address, figures, history.finding, history.trends, page=page)
     console = Console(
         file=io.StringIO(), width=width, height=height, record=True, force_terminal=True
     )

@@ -11,7 +11,6 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from drlnet.dashboard.bottleneck import find_bottleneck
 from drlnet.dashboard.figures import Figures
 from drlnet.dashboard.history import History
 from drlnet.dashboard.layout import everything
@@ -74,7 +73,7 @@ class JsonLines:
         figures = self._history.push(reading, time_s)
         meaning: dict[str, Any] = {
             "figures": {name: value(figures) for name, value in FIGURES.items()},
-            "bottleneck": vars(find_bottleneck(figures)),
+            "bottleneck": vars(self._history.finding),
             "per_second": figures.window.rates(),
         }
         line = as_json(reading, **({} if self._bare else meaning))
@@ -99,7 +98,7 @@ class Csv:
         figures = self._history.push(reading, time_s)
         values = (value(figures) for value in FIGURES.values())
         shown = ["" if math.isnan(value) else f"{value:.6g}" for value in values]
-        self._row([*shown, find_bottleneck(figures).name])
+        self._row([*shown, self._history.finding.name])
 
     def gone(self, why: str) -> None:
         """A line without figures."""
@@ -136,7 +135,7 @@ class Lines:
             self._print(f"{'time':<8} {heads} bottleneck")
         self._shown += 1
         cells = " ".join(f"{cell(figures):>{width}}" for _, width, cell in self._COLUMNS)
-        self._print(f"{_clock()} {cells} {find_bottleneck(figures).name}")
+        self._print(f"{_clock()} {cells} {self._history.finding.name}")
 
     def gone(self, why: str) -> None:
         """Writes that the server does not answer."""
@@ -160,8 +159,7 @@ class Tables:
     def show(self, reading: Reading, time_s: float) -> None:
         """Takes a reading taken at `time_s`."""
         figures = self._history.push(reading, time_s)
-        finding = find_bottleneck(figures)
-        self._scene = Scene(self._address, figures, finding, self._history.trends)
+        self._scene = Scene(self._address, figures, self._history.finding, self._history.trends)
 
     def gone(self, why: str) -> None:
         """Says that the server does not answer."""

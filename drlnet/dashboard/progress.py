@@ -25,6 +25,8 @@ class ProgressView(View):
     """Shows one run. Feed it readings; it knows nothing of where they come from.
 
     min_size: items before the first draw. actor_command: what starts an actor, while there is none.
+    run: the name by which its learner reports; "": of a learner that reports none. hint: a command
+    for the last line. elapsed_s: since it began.
     """
 
     def __init__(
@@ -35,12 +37,16 @@ class ProgressView(View):
         file: TextIO,
         min_size: int = 0,
         actor_command: str = "",
+        run: str = "",
+        hint: str = "",
+        elapsed_s: float = 0.0,
     ) -> None:
         super().__init__(file)
         self._title = title
         self._goal = goal
         self._min_size, self._actor_command = min_size, actor_command
-        self._started = time.monotonic()
+        self._run, self._hint = run, hint
+        self._started = time.monotonic() - elapsed_s
         self._next_line_s = 0.0
         self._phase = ""
         self._curve: list[float] = []
@@ -83,7 +89,7 @@ class ProgressView(View):
     def _phase_of(self, reading: Mapping[str, Any]) -> tuple[str, str]:
         """The phase, before the first learner step what training waits for; how far it is."""
         phase, progress = (str(reading.get(f"run.{key}", "")) for key in ("phase", "progress"))
-        learner = clients(reading).get("learner", {})
+        learner = self._learner(reading)
         if phase != _TRAINING or number(learner.get("learner_steps")) > 0:
             return phase, progress
         if self._actor_command and not any(name.startswith("actor") for name in peers(reading)):
@@ -94,7 +100,11 @@ class ProgressView(View):
         return phase, progress
 
     def _rows(self, reading: Mapping[str, Any]) -> list[tuple[str, Text]]:
-        actors, learner = _actors(reading), clients(reading).get("learner", {})
+        hint = [("more", Text(self._hint, "dim"))] if self._hint else []
+        return [*self._figures(reading), *hint]
+
+    def _figures(self, reading: Mapping[str, Any]) -> list[tuple[str, Text]]:
+        actors, learner = _actors(reading), self._learner(reading)
         phase, _ = self._phase_of(reading)
         if phase == _WAITING:
             return [("actors", Text(f"none yet; start one:\n{self._actor_command}"))]
@@ -109,6 +119,7 @@ class ProgressView(View):
             made += f"{compact(number(learner.get('learner_steps')))} of the learner"
             return [("return", returns), ("steps", Text(made))]
         wait = number(learner.get("sample_wait_share")) * 100
+        again = _restarted(reading)
         rows = [
             ("return", returns),
             (
@@ -116,7 +127,7 @@ class ProgressView(View):
                 Text(
                     f"{len(actors)} playing   {count(total(actors, 'env_steps_per_s'))} steps/s   "
                     f"{compact(total(actors, 'env_steps'))} steps   "
-                    f"{compact(total(actors, 'episodes'))} episodes"
+                    f"{compact(total(actors, 'episodes'))} episodes   {again}".rstrip()
                 ),
             ),
             (
@@ -135,7 +146,7 @@ class ProgressView(View):
         elapsed = time.monotonic() - self._started
         if phase == self._phase and elapsed < self._next_line_s:
             return
-        actors, learner = _actors(reading), clients(reading).get("learner", {})
+        actors, learner = _actors(reading), self._learner(reading)
         parts = [" ".join(filter(None, [f"{elapsed:6.1f}s", phase, progress]))]
         if phase == _WAITING:
             parts.append(f"start one: {self._actor_command}")
@@ -147,13 +158,26 @@ class ProgressView(View):
                 f"({count(number(learner.get('learner_steps_per_s')))}/s)",
                 f"return {short(mean(actors, 'return_mean'))}",
                 f"greedy {short(number(learner.get('eval_return')))}",
+                *filter(None, [_restarted(reading)]),
             ]
         self.console.print("  ".join(parts), soft_wrap=True, markup=False)
         self._phase, self._next_line_s = phase, elapsed + _LINE_INTERVAL_S
 
+    def _learner(self, reading: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What this run's learner reports: another may be at the same server."""
+        for name, values in clients(reading).items():
+            if name.startswith("learner") and values.get("run", "") == self._run:
+                return values
+        return {}
+
 
 def _actors(reading: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [values for name, values in clients(reading).items() if name.startswith("actor")]
+
+
+def _restarted(reading: Mapping[str, Any]) -> str:
+    again = number(reading.get("run.actor_restarts"))
+    return f"{count(again)} restarted" if again > 0 else ""
 
 
 def _server_line(reading: Mapping[str, Any]) -> Text:

@@ -167,11 +167,13 @@ class Screen:
             return
         scene.lost = ""
         scene.figures = self._history.push(message.reading, message.time_s)
-        scene.finding = find_bottleneck(scene.figures)
+        scene.finding = self._history.finding
 
     def _press(self, keys: bytes | None) -> None:
         if keys is None:
             return self._quit()
+        if keys == b"\x1b":
+            return _leave(self._held or self._scene)
         if keys.startswith(b"\x1b"):  # an arrow, or another key that has no meaning here
             return None
         for key in keys.lower():
@@ -208,6 +210,14 @@ def _next_operation(scene: Scene) -> None:
     known = ["", *operations(scene.figures)]
     here = scene.operation if scene.operation in known else ""
     scene.operation = known[(known.index(here) + 1) % len(known)]
+
+
+def _leave(scene: Scene) -> None:
+    """Back from the help, or else from a histogram."""
+    if scene.help:
+        scene.help = False
+    else:
+        scene.operation = ""
 
 
 def _next_page(scene: Scene) -> None:

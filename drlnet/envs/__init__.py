@@ -1,8 +1,9 @@
 """Environments: gymnasium vector environments brought to one row form."""
 
 from drlnet.envs.film import Film, film
-from drlnet.envs.make import EnvSpaces, crashed, find_spaces, make_envs
+from drlnet.envs.make import crashed, find_spaces, make_envs
 from drlnet.envs.rows import RowEnv, Rows, Streams, ticks
+from drlnet.envs.spaces import EnvSpaces
 
 __all__ = [
     "EnvSpaces",

@@ -25,6 +25,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from drlnet.envs.registry import find_spec
 from drlnet.envs.rows import RowEnv, Rows
 from drlnet.envs.settings import AtariSettings
+from drlnet.envs.spaces import EnvSpaces
 from drlnet.errors import ConfigError
 
 _SEEDS = 2**31  # the emulator's are of 31 bits; a negative one means "any"
@@ -38,8 +39,8 @@ class AtariRows(RowEnv):
     frames: [M] int32, those of each game since its reset, the no-ops included.
     """
 
-    def __init__(self, envs: VectorEnv[Any, Any, Any], discount_lives: bool):
-        super().__init__(envs, np.uint8)
+    def __init__(self, envs: VectorEnv[Any, Any, Any], spaces: EnvSpaces, discount_lives: bool):
+        super().__init__(envs, spaces)
         self._discount_lives = discount_lives
         self._lives = self.frames = np.zeros(self.num_envs, dtype=np.int32)
 
@@ -49,7 +50,7 @@ class AtariRows(RowEnv):
         obs, info = self.envs.reset(seed=seeds)  # type: ignore[arg-type]
         self._last = np.zeros(self.num_envs, dtype=np.bool_)
         self._lives, self.frames = info["lives"], info["episode_frame_number"]
-        return self._rows(obs, first=~self._last)
+        return self._rows(self._own(obs), first=~self._last)
 
     def step(self, action: npt.NDArray[np.int64]) -> tuple[None, Rows]:
         """Steps all environments; action: [M] int64, ignored where the newest row is LAST."""
@@ -59,7 +60,7 @@ class AtariRows(RowEnv):
         lost = info["lives"] < self._lives
         self._lives, self.frames = info["lives"], info["episode_frame_number"]
         terminated = game_over | (lost & ~first) if self._discount_lives else game_over
-        return None, self._rows(obs, reward, terminated, truncated, first, self._last)
+        return None, self._rows(self._own(obs), reward, terminated, truncated, first, self._last)
 
     def _own(self, obs: npt.ArrayLike) -> npt.NDArray[Any]:
         # Made anew for each step, so it is ours; the axis of one stacked frame goes.

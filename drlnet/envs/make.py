@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from drlnet.client.specs import Column, Item, Limiter, Sampler, View, native_spec
 from drlnet.config import EnvConfig, plugins
 from drlnet.envs.atari import AtariRows, make_atari
 from drlnet.envs.registry import find_spec
 from drlnet.envs.rows import RowEnv
 from drlnet.envs.settings import AtariSettings
-from drlnet.errors import ConfigError, UnknownEnvironment
-
-
-@dataclass(frozen=True)
-class EnvSpaces:
-    """What a policy and a table have to know about an environment."""
-
-    obs_shape: tuple[int, ...]
-    obs_dtype: str  # numpy's name: "float32" or "uint8"
-    num_actions: int
-    first_action: int  # of the environment's own numbering; ours starts at 0
+from drlnet.envs.spaces import EnvSpaces, spaces_of
+from drlnet.errors import ConfigError
 
 
 def make_envs(
@@ -44,6 +33,7 @@ def make_envs(
     env: the section [env]. An id is as gymnasium.make takes it; of "module:id" the module, which
     registers it, is imported.
     training: false for an evaluation, which ignores the settings that only help learning.
+    The environments are reset once, to see whether they say which actions are valid.
     autoreset_mode: for what gymnasium vectorises; an environment's own vectorised form has the mode
     that it declares.
     max_episode_steps: the steps after which an environment is truncated.
@@ -84,10 +74,11 @@ def make_envs(
             "check the settings of [env] and that the environment's packages are installed",
         ) from error
     try:
-        spaces = _spaces(env.id, envs.single_observation_space, envs.single_action_space)
+        spaces = spaces_of(env.id, envs.single_observation_space, envs.single_action_space)
         if isinstance(env, AtariSettings):
-            return AtariRows(envs, training and env.life_loss == "discount"), spaces
-        return RowEnv(envs, spaces.obs_dtype, spaces.first_action, longest_episode), spaces
+            return AtariRows(envs, spaces, training and env.life_loss == "discount"), spaces
+        spaces = replace(spaces, action_mask=_offers_masks(env.id, envs, spaces.num_actions))
+        return RowEnv(envs, spaces, longest_episode), spaces
     except ConfigError:
         envs.close()
         raise
@@ -123,55 +114,29 @@ def _make_vec(
     )
 
 
+def _offers_masks(env_id: str, envs: VectorEnv[Any, Any, Any], num_actions: int) -> bool:
+    """Whether info["action_mask"] comes with a reset: this one is for that alone."""
+    try:
+        _, info = envs.reset()
+    except Exception as error:  # an environment is someone else's code
+        raise crashed(env_id, "in its first reset", error) from error
+    if "action_mask" not in info:
+        return False
+    shape = np.shape(info["action_mask"][0])
+    if shape != (num_actions,):
+        raise ConfigError(
+            f'environment {env_id}: info["action_mask"] has the shape {list(shape)}',
+            f"give one truth value for each of its {num_actions} actions",
+        )
+    return True
+
+
 def crashed(env_id: str, when: str, error: Exception) -> ConfigError:
     """The error of an environment that raised one: it is someone else's code."""
     return ConfigError(
         f"environment {env_id} crashed {when}: {one_line(error)}",
         "play it alone to find out why",
     )
-
-
-def _spaces(
-    env_id: str, observation: gym.Space[Any] | None, action: gym.Space[Any] | None
-) -> EnvSpaces:
-    if not isinstance(action, gym.spaces.Discrete):
-        raise UnknownEnvironment(
-            f"environment {env_id} has the action space {action}; Q-learning needs a Discrete one",
-            "wrap the environment so that its actions are a finite set",
-        )
-    if not isinstance(observation, gym.spaces.Box):
-        raise UnknownEnvironment(
-            f"environment {env_id} has the observation space {observation}; a Box is needed",
-            "wrap it with gymnasium.wrappers.FlattenObservation and register the wrapped one",
-        )
-    spaces = EnvSpaces(
-        obs_shape=tuple(int(n) for n in observation.shape),
-        obs_dtype=_column_dtype(observation.dtype),
-        num_actions=int(action.n),
-        first_action=int(action.start),
-    )
-    _require_storable(env_id, spaces)
-    return spaces
-
-
-def _require_storable(env_id: str, spaces: EnvSpaces) -> None:
-    # Asked of the table's own check: it would refuse too, but only once there is a server.
-    columns = {"obs": Column(spaces.obs_dtype, spaces.obs_shape)}
-    item = Item({"obs": View("obs")})
-    try:
-        native_spec("replay", columns, item, 2, Sampler(), Limiter(), seed=0)
-    except ConfigError as error:
-        raise ConfigError(
-            f"environment {env_id} has observations ({spaces.obs_dtype}{list(spaces.obs_shape)}) "
-            f"that no table holds: {error.cause}",
-            "wrap it so that one does (gymnasium.wrappers.ResizeObservation, FlattenObservation) "
-            "and register the wrapped one",
-        ) from error
-
-
-def _column_dtype(dtype: npt.DTypeLike) -> str:
-    # Bytes stay bytes (images), and a truth value is one; all else is what the networks compute in.
-    return "uint8" if np.dtype(dtype) in (np.uint8, np.bool_) else "float32"
 
 
 def one_line(error: BaseException) -> str:

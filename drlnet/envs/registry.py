@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from contextlib import suppress
 
 import gymnasium as gym
 
@@ -12,6 +13,7 @@ from drlnet.errors import UnknownEnvironment
 
 # Ids that need no "module:" in front, by what they begin with: (module, its package, our extra).
 _PACKAGES = {
+    "drlnet/": ("drlnet.envs.cartpole", "gymnasium", "video"),
     "ALE/": ("ale_py", "ale-py", "atari"),
     "MinAtar/": ("minatar.gym", "minatar", "minatar"),
 }
@@ -30,10 +32,7 @@ def find_spec(env_id: str) -> gym.envs.registration.EnvSpec:
     try:
         return gym.spec(name)
     except (gym.error.Error, ImportError) as error:
-        near = difflib.get_close_matches(name, list(gym.registry), n=3, cutoff=0.5)
-        if not near:  # another capitalisation is nearer than its letters say
-            lower = {known.lower(): known for known in gym.registry}
-            near = [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 3, 0.5)]
+        near = _near(name)
         remedy = "python -c 'import gymnasium; gymnasium.pprint_registry()' lists all"
         if near:
             prefix = f"{module}:" if module else ""
@@ -41,6 +40,29 @@ def find_spec(env_id: str) -> gym.envs.registration.EnvSpec:
         raise UnknownEnvironment(
             f"no environment {env_id!r} is registered with gymnasium", remedy
         ) from error
+
+
+def known_ids(begun: str) -> list[str]:
+    """Every id that is registered, those of a package where `begun` may be one of its ids."""
+    for prefix in _PACKAGES:
+        if begun and prefix.startswith(begun[: len(prefix)]):
+            with suppress(UnknownEnvironment):
+                _register(prefix)
+    return sorted(gym.registry)
+
+
+def _near(name: str) -> list[str]:
+    """At most three registered ids that are like it, the nearest first."""
+    if "/" not in name:  # "Pong-v5", or an id of minatar: the package may be there, not imported
+        for prefix in _PACKAGES:
+            with suppress(UnknownEnvironment):
+                _register(prefix)
+        spaced = [known for known in gym.registry if known.lower().endswith(f"/{name.lower()}")]
+        if spaced:
+            return spaced
+    # Without regard to capitals: another capitalisation is nearer than its letters say.
+    lower = {known.lower(): known for known in gym.registry}
+    return [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 3, 0.5)]
 
 
 def _register(env_id: str) -> None:
@@ -54,6 +76,6 @@ def _register(env_id: str) -> None:
                     f"environment {env_id} needs the package {package}: {error}",
                     f"pip install 'drlnet[{extra}]'",
                 ) from error
-            # ale_py registers its games as it is imported; MinAtar wants to be asked, once.
+            # Others register their games as they are imported; MinAtar wants to be asked, once.
             if not any(known.startswith(prefix) for known in gym.registry):
                 imported.register_envs()

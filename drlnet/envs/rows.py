@@ -15,7 +15,7 @@ So a step costs an env_step for each row that is not LAST, in every mode alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from drlnet.adders.observations import Arrays, flat
+from drlnet.envs.spaces import EnvSpaces
 from drlnet.errors import ConfigError
 
 Bools = npt.NDArray[np.bool_]
@@ -32,13 +34,15 @@ Bools = npt.NDArray[np.bool_]
 class Rows:
     """One row of each of M environments, as `Writer.append` takes them but for the action."""
 
-    obs: npt.NDArray[Any]  # [M, *shape], the column's dtype
+    obs: npt.NDArray[Any]  # [M, *shape], as a network sees it
     reward: npt.NDArray[np.float32]  # [M], arrived with obs; 0 where first
     terminated: Bools  # [M], arrived with obs
     truncated: Bools  # [M], arrived with obs
     first: Bools  # [M]
     last: Bools  # [M]
     mask: Bools | None = None  # [M], the environments that have a row here; None: all
+    leaves: Arrays | None = None  # of Dict observations: [M, *shape] by column, as they are stored
+    action_mask: Bools | None = None  # [M, num_actions], the valid actions; None: all
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,9 @@ class Streams:
 class RowEnv:
     """A vector environment of any autoreset mode that yields `Rows`.
 
-    Actions are numbered from 0 (a `Discrete` space may start elsewhere). Not thread-safe.
+    Actions are numbered from 0, whatever the environment calls them. Not thread-safe.
+    Where it says which ones are valid (info["action_mask"]), rows do: for a row without a mask, and
+    for one that forbids all, every action is.
     longest_episode: the steps after which a player that wants an episode's end gives it up: these
     environments have no time limit, and none can be put on them. None: they have.
     """
@@ -68,8 +74,7 @@ class RowEnv:
     def __init__(
         self,
         envs: VectorEnv[Any, Any, Any],
-        dtype: npt.DTypeLike,
-        first_action: int = 0,
+        spaces: EnvSpaces,
         longest_episode: int | None = None,
     ):
         self.envs = envs
@@ -82,15 +87,14 @@ class RowEnv:
                 'set env.vectorization = "sync", or metadata["autoreset_mode"] in the environment',
             )
         self.mode = mode
-        self._dtype = np.dtype(dtype)
-        self._first_action = first_action
+        self._spaces = spaces
         self._last = np.ones(self.num_envs, dtype=np.bool_)  # of the newest row of each environment
 
     def reset(self, seed: int | None = None) -> Rows:
         """Starts new episodes everywhere: FIRST rows. Equal seeds give equal episodes."""
-        obs, _ = self.envs.reset(seed=seed)
+        obs, info = self.envs.reset(seed=seed)
         self._last = np.zeros(self.num_envs, dtype=np.bool_)
-        return self._rows(obs, first=~self._last)
+        return self._rows(self._own(obs), first=~self._last, action_mask=self._valid(info))
 
     def step(self, action: npt.NDArray[np.int64]) -> tuple[Rows | None, Rows]:
         """Steps all environments.
@@ -100,48 +104,80 @@ class RowEnv:
         none or when they are among `rows` (NEXT_STEP).
         """
         reset_now = self._last
-        step = self.envs.step(action + self._first_action if self._first_action else action)
+        step = self.envs.step(self._spaces.own_actions(action))
         obs, reward, terminated, truncated, info = step
-        last = np.logical_or(terminated, truncated)
+        last, valid = np.logical_or(terminated, truncated), self._valid(info)
+        obs = self._own(obs)
         if self.mode is AutoresetMode.NEXT_STEP:
             self._last = last
-            return None, self._rows(obs, reward, terminated, truncated, reset_now, last)
+            return None, self._rows(obs, reward, terminated, truncated, reset_now, last, valid)
         if not last.any():
-            return None, self._rows(obs, reward, terminated, truncated)
-        final_obs = self._own(obs)
+            return None, self._rows(obs, reward, terminated, truncated, action_mask=valid)
         if self.mode is AutoresetMode.SAME_STEP:
-            for index in np.flatnonzero(last):
-                final_obs[index] = self._own(info["final_obs"][index])
+            final_obs, final_valid = self._final_obs(obs, info, last), self._final_valid(info)
         else:
-            obs, _ = self.envs.reset(options={"reset_mask": last.copy()})
+            final_obs, final_valid = obs, valid
+            obs, info = self.envs.reset(options={"reset_mask": last.copy()})
+            obs, began = self._own(obs), self._valid(info)
+            if valid is not None and began is not None:
+                valid = np.where(last[:, None], began, valid)
         none = np.zeros_like(last)
-        final = replace(self._rows(final_obs, reward, terminated, truncated, none, last), mask=last)
+        final = self._rows(final_obs, reward, terminated, truncated, none, last, final_valid)
         # Nothing but the others' rewards arrives with these: none of them has ended.
-        return final, self._rows(obs, np.where(last, 0, reward), first=last)
+        following = self._rows(obs, np.where(last, 0, reward), first=last, action_mask=valid)
+        return replace(final, mask=last), following
 
     def close(self) -> None:
         """Closes the environments."""
         self.envs.close()
 
-    def _own(self, obs: npt.ArrayLike) -> npt.NDArray[Any]:
-        """A copy of obs in the column's dtype: an environment may write to obs again."""
-        own = np.array(obs, dtype=self._dtype)
-        if np.asarray(obs).dtype == np.bool_:
-            own *= 255  # true: every network divides uint8 by 255
-        return own
+    def _own(self, obs: Any) -> Any:
+        """A copy of obs as its columns hold it: an array, or one for each leaf of a Dict."""
+        return self._spaces.own_obs(obs)
+
+    def _final_obs(self, obs: Any, info: Mapping[str, Any], last: Bools) -> Any:
+        """obs as its columns hold it, with the final observations of those that ended."""
+        if not self._spaces.leaves:
+            final = obs.copy()
+            for index in np.flatnonzero(last):
+                final[index] = self._own(info["final_obs"][index])
+            return final
+        columns = {name: column.copy() for name, column in obs.items()}
+        for index in np.flatnonzero(last):
+            for name, value in self._own(info["final_obs"][index]).items():
+                columns[name][index] = value
+        return columns
+
+    def _final_valid(self, info: Mapping[str, Any]) -> Bools | None:
+        final = info.get("final_info", {})
+        return self._valid(final if isinstance(final, Mapping) else {})
+
+    def _valid(self, info: Mapping[str, Any]) -> Bools | None:
+        """The valid actions [M, num_actions], None where the environment never says."""
+        if not self._spaces.action_mask:
+            return None
+        valid = np.ones((self.num_envs, self._spaces.num_actions), dtype=np.bool_)
+        if "action_mask" in info:
+            said = np.broadcast_to(info.get("_action_mask", True), self.num_envs)
+            for index in np.flatnonzero(said):
+                valid[index] = info["action_mask"][index]
+        valid[~valid.any(axis=1)] = True
+        return valid
 
     def _rows(
         self,
-        obs: npt.ArrayLike,
+        obs: Any,  # as _own() returns it
         reward: npt.ArrayLike | None = None,
         terminated: Bools | None = None,
         truncated: Bools | None = None,
         first: Bools | None = None,
         last: Bools | None = None,
+        action_mask: Bools | None = None,
     ) -> Rows:
         none = np.zeros(self.num_envs, dtype=np.bool_)
+        leaves = self._spaces.leaves
         return Rows(
-            obs=self._own(obs),
+            obs=flat(leaves, obs) if leaves else obs,
             reward=np.zeros(self.num_envs, np.float32)
             if reward is None
             else np.array(reward, dtype=np.float32),
@@ -149,6 +185,8 @@ class RowEnv:
             truncated=none if truncated is None else np.array(truncated, dtype=np.bool_),
             first=none if first is None else first,
             last=none if last is None else last,
+            leaves=obs if leaves else None,
+            action_mask=action_mask,
         )
 
 

@@ -11,7 +11,7 @@ from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.config.transports import LISTEN
 from drlnet.errors import DrlnetError, ReplayTimeout, RoleFailed, SessionLost, TransportError
-from drlnet.launch.actors import actor_args
+from drlnet.launch.actors import Actors
 from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Said, Supervisor
@@ -27,7 +27,7 @@ Show = Callable[[Mapping[str, Any]], None]
 
 @dataclass
 class LocalRun:
-    """One run. `show` is given flat readings: the server's, plus "run.phase" and "run.progress".
+    """One run. `show` is given flat readings: the server's, plus "run.phase" and its like.
 
     Threading: main thread only (see guard).
     """
@@ -39,10 +39,11 @@ class LocalRun:
     grace_s: float = 5.0
     failure: DrlnetError | None = None  # of a learner that could tell its result all the same
     _result: dict[str, Any] = field(default_factory=dict)
-    _actors: list[Process] = field(default_factory=list)
+    _actors: Actors | None = None
     _phase: str = "starting"
     _progress: str = ""  # of it
     _reading: dict[str, Any] = field(default_factory=dict)
+    _reported: dict[str, str | int] = field(default_factory=dict)
 
     def run(self) -> dict[str, Any]:
         """Runs to the goal or a budget; the learner's result, empty when stopped before it.
@@ -59,13 +60,14 @@ class LocalRun:
             address = self._start_server(group)
             if self.stop.is_set():
                 return {}
-            learner = self._start_roles(group, address)
-            try:
-                with Client(address, name="run", timeout=ANSWER_DEADLINE_S) as client:
-                    return self._watch(group, learner, client)
-            finally:
-                # Before the server, which they say good-bye to.
-                group.end([learner, *self._actors])
+            with self.folder.going_on(address):
+                learner, actors = self._start_roles(group, address)
+                try:
+                    with Client(address, name="run", timeout=ANSWER_DEADLINE_S) as client:
+                        return self._watch(group, learner, actors, client)
+                finally:
+                    # Before the server, which they say good-bye to.
+                    group.end([learner, *actors.processes])
 
     def _start_server(self, group: Supervisor) -> str:
         transport = self.config.server.transport
@@ -73,13 +75,18 @@ class LocalRun:
             "server",
             [
                 *("serve", "--json", "--config", str(self.folder.config_path)),
-                *("--listen", LISTEN.get(transport, transport)),
+                *("--listen", LISTEN.get(transport, transport), "--run", str(self.folder.path)),
             ],
         )
         ready = group.wait_for_line(server, "ready", READY_DEADLINE_S)
         return str(ready.get("addresses", [""])[0])
 
-    def _start_roles(self, group: Supervisor, address: str) -> Process:
+    @property
+    def actor_restarts(self) -> int:
+        """How many actors were started again."""
+        return 0 if self._actors is None else self._actors.restarts
+
+    def _start_roles(self, group: Supervisor, address: str) -> tuple[Process, Actors]:
         config_path = self.folder.config_path
         self._tell(phase=STARTING)
         # The learner first: it has the most to import, and opens the table.
@@ -90,37 +97,41 @@ class LocalRun:
                 *("--config", str(config_path), "--json", "--no-view"),
             ],
         )
-        for index in range(self.config.actor.num_actors):
-            args = actor_args(self.config, config_path, address, index)
-            self._actors.append(group.start(f"actor-{index}", args))
-        return learner
+        self._actors = Actors(group, self.config, config_path, address)
+        self._actors.start()
+        return learner, self._actors
 
-    def _watch(self, group: Supervisor, learner: Process, client: Client) -> dict[str, Any]:
+    def _watch(
+        self, group: Supervisor, learner: Process, actors: Actors, client: Client
+    ) -> dict[str, Any]:
         next_reading = time.monotonic()
         while not self.stop.is_set():
-            for event in group.wait(max(0.0, next_reading - time.monotonic())):
+            left = min(next_reading - time.monotonic(), actors.due_in_s)
+            for event in group.wait(max(0.0, left)):
                 if isinstance(event, Said) and event.process is learner:
-                    self._heed(event.values, group)
+                    self._heed(event.values, actors)
+                elif isinstance(event, Ended) and actors.has(event.process):
+                    actors.heed(event)
                 elif isinstance(event, Ended) and not event.process.stopping:
                     if event.process is learner and (self._result or event.returncode == 0):
                         return self._learned(event)
-                    if event.returncode != 0 or event.process.name == "server":
-                        raise event.process.failure()
+                    raise event.process.failure()
+            actors.start_due()
             if time.monotonic() >= next_reading:
                 next_reading = time.monotonic() + READING_INTERVAL_S
                 self._read(client)
         self._tell(phase="stopping")
         # A result may have been told by now, or be among a learner's last words.
-        for said in group.end([learner, *self._actors]):
+        for said in group.end([learner, *actors.processes]):
             if said.process is learner:
                 self._keep(said.values)
         return self._result
 
-    def _heed(self, said: Mapping[str, Any], group: Supervisor) -> None:
+    def _heed(self, said: Mapping[str, Any], actors: Actors) -> None:
         if said.get("event") == "trained":
             # The report needs no experience: the actors' cores are the learner's now.
             self._tell(phase="evaluating")
-            group.end(self._actors)
+            actors.end()
         elif said.get("event") == "evaluating":
             self._progress = str(said["progress"])
             self._tell()
@@ -132,6 +143,7 @@ class LocalRun:
 
     def _read(self, client: Client) -> None:
         try:
+            self._report(client)
             self._reading = dict(client.stats())
         except (TransportError, ReplayTimeout, SessionLost):
             # The server's end, if that is the reason, is the supervisor's to tell.
@@ -142,9 +154,24 @@ class LocalRun:
         )
         self._tell(phase="training" if started and self._phase == STARTING else None)
 
+    @property
+    def _own(self) -> dict[str, str | int]:
+        return {
+            "phase": self._phase,
+            "progress": self._progress,
+            "actor_restarts": self.actor_restarts,
+        }
+
+    def _report(self, client: Client) -> None:
+        """Lets other commands that watch this server know what the run does."""
+        told = {"role": "run", **self._own}
+        if told != self._reported:
+            client.report(told)
+            self._reported = told
+
     def _tell(self, phase: str | None = None) -> None:
         self._phase = phase or self._phase
-        self.show({**self._reading, "run.phase": self._phase, "run.progress": self._progress})
+        self.show({**self._reading, **{f"run.{key}": value for key, value in self._own.items()}})
 
     def _learned(self, ended: Ended) -> dict[str, Any]:
         if not self._result:

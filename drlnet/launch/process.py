@@ -134,6 +134,11 @@ class Process:
         if self.returncode is None:
             signal.pidfd_send_signal(self.pid_fd, number)
 
+    def signal_group(self, number: int) -> None:
+        """Sends a signal to it and to the processes that it started in its own session."""
+        if self.returncode is None:
+            os.killpg(self.pid, number)
+
     def tell(self, line: str) -> None:
         """A line for its standard input."""
         assert self._popen.stdin is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from drlnet.errors import RoleFailed
@@ -39,7 +41,9 @@ class Supervisor:
 
     One thread, one selector over their pipes, their pidfds and the stop flag: nothing is polled.
     Leaving it stops every process: SIGTERM, then SIGKILL for those that have not ended after
-    `grace_s` seconds. less_memory: see Process. Threading: main thread only.
+    `grace_s` seconds. Ctrl-Z stops them all until the shell's `fg` or `bg`: they are in sessions of
+    their own, where a terminal's signals do not come. less_memory: see Process. suspend: the signal
+    by which Ctrl-Z is handed on. Threading: main thread only.
     """
 
     def __init__(
@@ -50,8 +54,10 @@ class Supervisor:
         grace_s: float = 5.0,
         program: Sequence[str] = DRLNET,
         less_memory: str = LESS_MEMORY,
+        suspend: signal.Signals = signal.SIGSTOP,
     ) -> None:
         self._stop = stop
+        self._suspend_signal = suspend
         self._log_folder = log_folder
         self._grace_s = grace_s
         self._program = program
@@ -62,15 +68,25 @@ class Supervisor:
         self.processes: list[Process] = []
 
     def __enter__(self) -> Supervisor:
+        self._saved = signal.signal(signal.SIGTSTP, self._suspend)
         return self
 
     def __exit__(self, *raised: object) -> None:
         try:
+            signal.signal(signal.SIGTSTP, self._saved)
             self.end(self.processes)
         finally:
             for process in self.processes:
                 process.close()
             self._selector.close()
+
+    def _suspend(self, number: int, frame: FrameType | None) -> None:
+        for process in self.processes:
+            process.signal_group(self._suspend_signal)
+        # Not by the default of SIGTSTP: the kernel drops it where no shell could continue us.
+        os.kill(os.getpid(), signal.SIGSTOP)
+        for process in self.processes:  # here after `fg`
+            process.signal_group(signal.SIGCONT)
 
     def start(
         self,

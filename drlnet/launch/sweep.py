@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import product
@@ -173,7 +174,7 @@ class Sweep:
         A run that fails does not end the others. When stopped, ends all and returns.
         """
         waiting, under_way = list(reversed(runs)), dict[Process, Planned]()
-        with Supervisor(stop, grace_s=_GRACE_S) as group:
+        with Supervisor(stop, grace_s=_GRACE_S, suspend=signal.SIGTSTP) as group:
             while (waiting or under_way) and not stop.is_set():
                 while waiting and len(under_way) < jobs:
                     run = waiting.pop()

@@ -17,7 +17,7 @@ Kind = Literal["counter", "gauge", "histogram", "text"]
 OPERATIONS = (
     *("ping", "open_table", "lease", "resume", "release", "append", "sample"),
     *("update_priorities", "publish", "fetch", "stats", "report"),
-    *("read_items", "new_priorities"),
+    *("read_items", "new_priorities", "list_tables", "empty_table", "take_over"),
 )
 # What may stand for a part of a name in angle brackets. Clients, tables and transports have the
 # names that they were given, dots included.
@@ -93,6 +93,8 @@ CATALOG: tuple[Metric, ...] = (
         ("clients", "gauge", "clients", "with a session"),
         ("params_version", "gauge", "version", "of the newest params; 0: none yet"),
         ("params_bytes", "gauge", "bytes", "of the newest params"),
+        ("publishes_refused", "counter", "requests", "of a second client that would publish"),
+        ("publishers_replaced", "counter", "clients", "by one that took over"),
         ("waiting_requests", "gauge", "requests", "that wait for the limiter now"),
         ("expired_pulls", "counter", "pulls", "for rows that were overwritten before they came"),
         ("drops.<reason>", "counter", "frames", "dropped, by what was wrong with them"),
@@ -170,10 +172,11 @@ CATALOG: tuple[Metric, ...] = (
     *_section(
         "client.<client>.",
         "actor, learner and evaluator",
-        ("role", "text", "", "actor, learner or evaluator"),
+        ("role", "text", "", "actor, learner, evaluator or run"),
         ("pid", "gauge", "process", "its number at its machine"),
         *_PROCESS,
         ("threads", "gauge", "threads", "of the process"),
+        ("run_delay_s", "counter", "s", "that its main thread was ready and had no core"),
         ("env_steps", "counter", "steps", "an actor's own; of all actors at the learner"),
         ("params_version", "gauge", "version", "an actor's in use; the learner's newest"),
         (
@@ -197,6 +200,7 @@ CATALOG: tuple[Metric, ...] = (
     *_section(
         "client.<client>.",
         "learner",
+        ("run", "text", "", "name of its run's folder"),
         ("learner_steps", "counter", "steps", "batches learned from"),
         ("learner_steps_per_s", "gauge", "steps/s", "over its last report interval"),
         ("loss", "gauge", "loss", "of its newest batch"),
@@ -206,6 +210,13 @@ CATALOG: tuple[Metric, ...] = (
         ("batch_size", "gauge", "items", "in a batch"),
         ("gpu_utilization", "gauge", "share", "of the GPU's time, where there is one"),
         ("gpu_memory_bytes", "gauge", "bytes", "of the GPU that the learner holds"),
+    ),
+    *_section(
+        "client.<client>.",
+        "drlnet run",
+        ("phase", "text", "", "what the run does"),
+        ("progress", "text", "", "how far that is"),
+        ("actor_restarts", "counter", "actors", "started again, as a signal had ended them"),
     ),
     *_section(
         "client.<client>.",

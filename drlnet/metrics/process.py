@@ -13,15 +13,42 @@ from typing import Any
 def process_figures() -> dict[str, int | float]:
     """pid; cpu_s, of all its threads; resident_bytes; threads. Of this process, not its children's.
 
-    Source: proc(5), /proc/self/statm and /proc/self/task.
+    run_delay_s, where the kernel tells it: how long its main thread was ready and had no core.
+    Source: proc(5), /proc/self/statm, /proc/self/task, /proc/self/schedstat.
     """
     resident_pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
-    return {
+    figures = {
         "pid": os.getpid(),
         "cpu_s": time.process_time(),
         "resident_bytes": int(resident_pages) * os.sysconf("SC_PAGE_SIZE"),
         "threads": len(list(Path("/proc/self/task").iterdir())),
     }
+    schedule = Path("/proc/self/schedstat")
+    if schedule.is_file():
+        figures["run_delay_s"] = int(schedule.read_text(encoding="ascii").split()[1]) * 1e-9
+    return figures
+
+
+def machine_figures() -> dict[str, int | float]:
+    """The cores that this process may use: host.cores, and host.idle_s of all together.
+
+    host.pressure_s, where the kernel tells it: how long some process of the machine was ready and
+    had no core. Source: proc(5), /proc/stat (user, nice, system, idle, iowait, ...); psi.rst.
+    """
+    cores = os.sched_getaffinity(0)
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    idle = 0
+    for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
+        name, *ticks = line.split()
+        if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cores:
+            idle += int(ticks[3]) + int(ticks[4])
+    figures = {"host.cores": len(cores), "host.idle_s": idle / ticks_per_s}
+    try:
+        some = Path("/proc/pressure/cpu").read_text(encoding="ascii").splitlines()[0]
+    except OSError:  # no such file, or the kernel was started without it
+        return figures
+    figures["host.pressure_s"] = int(some.rpartition("total=")[2]) * 1e-6
+    return figures
 
 
 def gpu_figures(device: str) -> dict[str, int | float]:

@@ -55,6 +55,7 @@ class RunResult:
     stopped: str  # goal | budget | interrupted | evaluated
     env_settings: Mapping[str, Any] = field(default_factory=dict)  # all of [env]; {} in older ones
     eval_learner_steps: int = 0  # that made the params which were evaluated
+    actor_restarts: int = 0  # of actors that a signal had ended
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> RunResult:

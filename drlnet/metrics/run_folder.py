@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, count
@@ -18,6 +19,12 @@ from drlnet import __version__
 from drlnet.config import Config, dump, load_file
 from drlnet.errors import RunFolderError
 from drlnet.metrics.host import host_facts
+from drlnet.metrics.live import live_file, read_live
+from drlnet.metrics.whole import write_whole
+
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # a file system that has none
+
+_TAIL_BYTES = 1 << 20  # of metrics.jsonl: many readings
 
 
 class RunFolder:
@@ -35,6 +42,7 @@ class RunFolder:
         self.best_path = path / "best.safetensors"  # the evaluator's, while the run goes on
         self.evaluator_log_path = path / "evaluator.log"
         self.result_path = path / "result.json"
+        self.live_path = path / "live.json"  # the command's, while the run goes on
         # Whether create() made them; the command that planned the run, or the user, may have.
         self._wrote_config = self._made_folder = False
         self._began_s: float | None = None
@@ -104,10 +112,13 @@ class RunFolder:
 
     def discard_unused(self) -> None:
         """Takes back what create() has made, unless something of a run has come into it since."""
-        made = (self.config_path, self.facts_path, self.metrics_path, self.evaluator_log_path)
+        made = {
+            *(self.config_path, self.facts_path, self.metrics_path),
+            *(self.evaluator_log_path, self.live_path),
+        }
         there = set(self.path.iterdir())
         recorded = self.metrics_path in there and self.metrics_path.stat().st_size
-        if there - set(made) or recorded or not self._wrote_config:
+        if there - made or recorded or not self._wrote_config:
             return
         for path in made:
             path.unlink(missing_ok=True)
@@ -130,6 +141,7 @@ class RunFolder:
     def unfinished(path: Path) -> RunFolder:
         """The folder of a run that a learner can go on from. Raises RunFolderError."""
         folder = RunFolder(path)
+        folder._require_over()
         for needed in (folder.config_path, folder.learner_path):
             if not needed.is_file():
                 raise RunFolderError(
@@ -138,16 +150,57 @@ class RunFolder:
                 )
         return folder
 
+    @contextmanager
+    def going_on(self, server: str | None) -> Iterator[None]:
+        """Says while the block runs that the run goes on, and at which server, if at any.
+
+        Raises RunFolderError where it goes on already.
+        """
+        self._require_over()
+        with ExitStack() as stack:
+            try:
+                values = {"pid": os.getpid(), "server": server}
+                stack.enter_context(live_file(self.live_path, values))
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:  # there the run goes on all the same, unseen
+                    raise _unwritable(self.path, error) from error
+            yield
+
+    def live(self) -> dict[str, Any] | None:
+        """{"pid", "server"} of the command whose run this is; None where it does not go on."""
+        return read_live(self.live_path)
+
+    def _require_over(self) -> None:
+        if (live := self.live()) is not None:
+            raise RunFolderError(
+                f"{self.path} still goes on, in process {live['pid']}",
+                f"end that process, or watch it: drlnet watch {self.path}",
+            )
+
     def read_config(self) -> Config:
         """The resolved config of the run."""
         return load_file(self.config_path)
 
     def age_s(self) -> float:
         """Seconds since the command that made this folder began."""
+        return time.time() - self.started_s
+
+    @property
+    def started_s(self) -> float:
+        """When the command that made this folder began, in seconds since the epoch.
+
+        Raises RunFolderError where the folder does not say.
+        """
         if self._began_s is None:
-            facts = json.loads(self.facts_path.read_text(encoding="utf-8"))
-            self._began_s = datetime.fromisoformat(facts["started"]).timestamp()
-        return time.time() - self._began_s
+            try:
+                facts = json.loads(self.facts_path.read_text(encoding="utf-8"))
+                self._began_s = datetime.fromisoformat(facts["started"]).timestamp()
+            except (OSError, ValueError, KeyError) as error:
+                raise RunFolderError(
+                    f"{self.facts_path} does not say when the run began",
+                    "name a folder that `drlnet run` or `drlnet learn` printed",
+                ) from error
+        return self._began_s
 
     def record(self, values: Mapping[str, Any], time_s: float | None = None) -> None:
         """Appends one reading to metrics.jsonl, with `time`, seconds since the epoch: now."""
@@ -164,7 +217,7 @@ class RunFolder:
     def write_result(self, line: str) -> None:
         """Keeps the result's JSON line beside the checkpoint."""
         try:
-            self.result_path.write_text(line + "\n", encoding="utf-8")
+            write_whole(self.result_path, f"{line}\n".encode())
         except OSError as error:
             raise RunFolderError(
                 f"cannot write {self.result_path}: {error.strerror}", "make room or check rights"
@@ -185,8 +238,10 @@ class RunFolder:
     def readings(self) -> Iterator[dict[str, Any]]:
         """The readings recorded so far, in order; a line cut short ends them.
 
-        RunFolderError for a line that is something else.
+        A line of changes comes with what the lines of its role before it said. RunFolderError for
+        a line that is something else.
         """
+        last: dict[str, dict[str, Any]] = {}
         with self.metrics_path.open(encoding="utf-8", errors="replace") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith("\n"):
@@ -197,7 +252,29 @@ class RunFolder:
                     raise self._no_reading(number) from error
                 if not isinstance(reading, dict) or "time" not in reading:
                     raise self._no_reading(number)
+                if "changes" in reading:
+                    role = reading.pop("changes")
+                    reading = {**last.get(role, {"role": role}), **reading}
+                last[reading.get("role", "")] = reading
                 yield reading
+
+    def last_reading(self, role: str) -> dict[str, Any]:
+        """The newest reading of that role ("learner", "server"); empty before the first.
+
+        What only an older line of the server's says is left out; the learner's are whole.
+        """
+        with self.metrics_path.open("rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
+            file.seek(start)
+            whole = file.read().split(b"\n")[1 if start else 0 : -1]
+        marks = [f'"{kind}": "{role}"'.encode() for kind in ("role", "changes")]
+        found: dict[str, Any] = {}
+        for line in reversed(whole):
+            if any(mark in line for mark in marks):
+                found = {**json.loads(line), **found}
+                if found.pop("changes", None) is None:
+                    break
+        return found
 
     def cut_short(self) -> bool:
         """Whether the last reading is only half there."""

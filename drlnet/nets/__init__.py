@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from drlnet.config import NetSettings, plugins
+from drlnet.errors import ConfigError
 from drlnet.nets.settings import (
     CompactSettings,
     ConvSettings,
@@ -53,6 +54,18 @@ def make_net(config: Config, spaces: EnvSpaces) -> Any:
     return plugins.find("nets", config.net.name)(config.net, shape)
 
 
+def require_fit(config: Config, spaces: EnvSpaces) -> None:
+    """Raises ConfigError for a network of images where observations are a Dict."""
+    if spaces.leaves and isinstance(config.net, ConvSettings | ImpalaSettings):
+        leaves = [f"{name} {leaf.dtype}{list(leaf.shape)}" for name, leaf in spaces.leaves.items()]
+        raise ConfigError(
+            f"net.name = {config.net.name!r} sees one image, and the observations of "
+            f"{config.env.id} are a Dict: {', '.join(leaves)}",
+            "use --set net.name=mlp, which sees them flattened, or wrap the environment so that "
+            "the image alone is left",
+        )
+
+
 def stacked_shape(shape: tuple[int, ...], frames: int) -> tuple[int, ...]:
     """The shape of a stack of so many observations; one alone has no axis for it."""
     return shape if frames == 1 else (frames, *shape)
@@ -65,5 +78,6 @@ __all__ = [
     "OptimizerName",
     "OptimizerSettings",
     "make_net",
+    "require_fit",
     "stacked_shape",
 ]

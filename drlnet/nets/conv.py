@@ -33,7 +33,7 @@ def _layers(settings: ConvSettings, image: tuple[int, int, int]) -> nn.Sequentia
         layers.append(nn.Conv2d(inputs, outputs, kernel, stride))
         if settings.norm == "layer":
             layers.append(nn.GroupNorm(1, outputs))
-        layers.append(nn.ReLU())
+        layers.append(nn.ReLU(inplace=True))  # its input is needed by none
         inputs, height, width = (
             outputs,
             *((size - kernel) // stride + 1 for size in (height, width)),

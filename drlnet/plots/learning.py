@@ -9,8 +9,9 @@ import numpy as np
 
 from drlnet.errors import RunFolderError
 from drlnet.plots.figure import Figure
-from drlnet.plots.panel import Axis, Line, Mark
+from drlnet.plots.panel import Axis, Mark
 from drlnet.plots.runs import Numbers, Run, grouped, series
+from drlnet.plots.seeds import median, seeds_named
 
 Over = Literal["steps", "seconds", "both"]
 
@@ -20,7 +21,6 @@ _PANELS = {
 }
 _PANELS["both"] = _PANELS["steps"] | _PANELS["seconds"]
 _AXES = {"steps": "environment steps", "seconds": "seconds"}
-_GRID = 200  # points of a median
 
 
 def learning(runs: Sequence[Run], over: Over = "both") -> Figure:
@@ -42,7 +42,7 @@ def learning(runs: Sequence[Run], over: Over = "both") -> Figure:
         for label, members in groups.items():
             curves = [curve for run in members if len((curve := _curve(run, kind))[0])]
             if curves:
-                lines[_named(label, len(curves))] = _median(curves)
+                lines[seeds_named(label, len(curves))] = median(curves, after_end="last")
         if not lines:
             raise RunFolderError(
                 "none of these runs has been evaluated yet",
@@ -58,10 +58,6 @@ def learning(runs: Sequence[Run], over: Over = "both") -> Figure:
     return figure
 
 
-def _named(label: str, seeds: int) -> str:
-    return ", ".join(part for part in (label, f"{seeds} seeds" if seeds > 1 else "") if part)
-
-
 def _curve(run: Run, kind: str) -> tuple[Numbers, Numbers]:
     """(x, return) of each evaluation that a reading tells of."""
     returns = series(run.learner, "eval_return")
@@ -75,12 +71,3 @@ def _curve(run: Run, kind: str) -> tuple[Numbers, Numbers]:
     changed = np.concatenate([[True], evaluated[1:] != evaluated[:-1]])
     chosen = np.isfinite(returns) & changed
     return x[chosen], returns[chosen]
-
-
-def _median(curves: Sequence[tuple[Numbers, Numbers]]) -> Line:
-    if len(curves) == 1:
-        return Line(*curves[0])
-    start = max(x[0] for x, _ in curves)
-    grid = np.linspace(start, max(start, *(x[-1] for x, _ in curves)), _GRID)
-    values = np.array([np.interp(grid, x, y) for x, y in curves])
-    return Line(grid, np.median(values, axis=0), low=values.min(axis=0), high=values.max(axis=0))

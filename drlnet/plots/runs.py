@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ Numbers = npt.NDArray[np.float64]
 
 # What may differ between runs that are seeds of one setting.
 _NOT_SETTINGS = {
-    *("run.seed", "run.folder", "run.tensorboard"),
+    *("run.seed", "run.folder", "run.sinks", "run.record"),
     *("server.listen", "server.metrics", "server.insecure"),
 }
 _MOST_NAMED = 3  # settings in a label
@@ -126,9 +125,8 @@ def _words(value: Any) -> str:
 
 def _started(folder: RunFolder, first_reading_s: float) -> float:
     try:
-        facts = json.loads(folder.facts_path.read_text(encoding="utf-8"))
-        return datetime.fromisoformat(facts["started"]).timestamp()
-    except (OSError, ValueError, KeyError):  # then time counts from the first reading
+        return folder.started_s
+    except RunFolderError:  # then time counts from the first reading
         return first_reading_s
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from drlnet.errors import RunFolderError
 from drlnet.metrics.catalog import find
 from drlnet.plots.figure import Figure
-from drlnet.plots.panel import Axis, Line
+from drlnet.plots.panel import Axis
 from drlnet.plots.runs import Numbers, Run, grouped, series
+from drlnet.plots.seeds import median, seeds_named
 
 # What each panel adds up.
 _PANELS = {
@@ -24,19 +25,23 @@ _PANELS = {
 
 
 def throughput(runs: Sequence[Run]) -> Figure:
-    """A line for each run over the seconds since its start; seeds of one setting look alike.
+    """A line for each setting over the seconds since the start: the median of its seeds, in a band
+    from the least to the most, of those that still run.
 
     RunFolderError when no run has two readings of its server.
     """
     groups = grouped(runs)
-    figure = Figure("Throughput", panels=list(_PANELS), columns=3, panel_inches=2.7)
+    title = "Throughput"
+    if any(len(members) > 1 for members in groups.values()):
+        title += ": median of the seeds, least to most"
+    figure = Figure(title, panels=list(_PANELS), columns=3, panel_inches=2.7)
     drawn = False
     for panel, patterns in _PANELS.items():
         lines = {}
         for label, members in groups.items():
-            found = [_rate(run, patterns) for run in members if len(run.server) > 1]
-            if found:
-                lines[label] = found
+            curves = [_rate(run, patterns) for run in members if len(run.server) > 1]
+            if curves:
+                lines[seeds_named(label, len(curves))] = median(curves, after_end="nothing")
         drawn |= bool(lines)
         figure.lines(panel, lines, x=Axis("seconds", low=0), y=Axis(low=0))
     if not drawn:
@@ -47,12 +52,19 @@ def throughput(runs: Sequence[Run]) -> Figure:
     return figure
 
 
-def _rate(run: Run, patterns: Sequence[str]) -> Line:
+def _rate(run: Run, patterns: Sequence[str]) -> tuple[Numbers, Numbers]:
+    """(seconds, rate) of each interval between two readings.
+
+    The last reading is taken as the run ends, some milliseconds after another: over so little time
+    there is no rate. An interval under half of the one before is left out.
+    """
     seconds = series(run.server, "time") - run.started_s
     total = _total(run, patterns)
+    if len(seconds) > 2 and seconds[-1] - seconds[-2] < (seconds[-2] - seconds[-3]) / 2:
+        seconds, total = seconds[:-1], total[:-1]
     elapsed = np.diff(seconds)
     rates = np.diff(total)[elapsed > 0] / elapsed[elapsed > 0]
-    return Line(seconds[1:][elapsed > 0], np.maximum(rates, 0.0))
+    return seconds[1:][elapsed > 0], np.maximum(rates, 0.0)
 
 
 def _total(run: Run, patterns: Sequence[str]) -> Numbers:

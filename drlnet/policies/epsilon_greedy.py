@@ -59,13 +59,22 @@ class EpsilonGreedy:
             return self.epsilons
         return 1 - self._steps / self._decay * (1 - self.epsilons)
 
-    def choose(self, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Actions [M] from action values [M, num_actions]."""
+    def choose(
+        self, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Actions [M] from action values [M, num_actions].
+
+        valid: the actions to choose among, bool [M, num_actions], at least one of each row; the
+        values of the others are -inf. None: all of them.
+        """
         action: npt.NDArray[np.int64] = values.argmax(1)
         epsilons = self.current
         self._steps += 1
         if not epsilons.any():
             return action
         explore = self._rng.random(len(action)) < epsilons
-        random = self._rng.integers(values.shape[1], size=len(action))
+        if valid is None:
+            random = self._rng.integers(values.shape[1], size=len(action))
+        else:
+            random = np.where(valid, self._rng.random(valid.shape), -1.0).argmax(1)
         return np.where(explore, random, action)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -43,9 +42,7 @@ def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str
     stopped before the server has answered.
     """
     torch.set_num_threads(config.actor.torch_threads)
-    # Actors started by hand share an index; their reports must not share a name.
-    name = f"actor-{index}-{os.getpid()}"
-    with reach(server, name, config.server.poll, stop, note) as client:
+    with reach(server, f"actor-{index}", config.server.poll, stop, note) as client:
         actor = Actor(config, client, index, held=_Held(config, server, note))
         try:
             with stop.interrupts():

@@ -47,16 +47,25 @@ class LearnResult:
 
 
 def learn(
-    config: Config, server: str, run: RunFolder, stop: Stop, note: Callable[[str], None]
+    config: Config,
+    server: str,
+    run: RunFolder,
+    stop: Stop,
+    note: Callable[[str], None],
+    *,
+    take_over: bool = False,
 ) -> LearnResult:
     """The learner process. Errors: ReplayTimeout when no batch comes; the client's own.
 
     What was learned until then is kept in the run's folder. KeyboardInterrupt when stopped before
-    there is anything to keep. note: told that the server is waited for.
+    there is anything to keep. note: told that the server is waited for. take_over: publishing, from
+    another learner.
     """
     torch.set_num_threads(config.learner.torch_threads)
     with reach(server, "learner", config.server.poll, stop, note) as client:
         with stop.interrupts():
+            if take_over:
+                client.take_over()
             learning = Learning(config, client, run, stop)
         try:
             _learn(learning, stop)
@@ -113,7 +122,7 @@ class Learning:
         self._evaluated_steps, self._env_steps = 0, self._env_steps_before
         self._figures: Mapping[str, float | torch.Tensor] = {}
         self._params_version = self._first_version = 0
-        self._records = RunRecords(run, tensorboard=config.run.tensorboard)
+        self._records = RunRecords(run, config)
         self._stages.ended("other")
         self._rates = Rates()
         self._publish()  # actors wait for the first params
@@ -176,7 +185,7 @@ class Learning:
                 self._save_state()
         except RunFolderError as error:  # the result can be told all the same
             self._unsaved = error
-        self._report()
+        self._report(last=True)
         self._records.close()
         return LearnResult(
             stopped=self._stopped or "interrupted",
@@ -281,11 +290,12 @@ class Learning:
             "env_steps": str(self._env_steps),
         }
 
-    def _report(self) -> None:
+    def _report(self, *, last: bool = False) -> None:
         steps, stages = self._learner.steps, self._stages.read()
         per_s = self._rates.read(steps=steps, sample_s=stages["stage.sample_s"])
         values: dict[str, float | int | str] = {
             "role": "learner",
+            "run": self._run.path.name,
             "learner_steps": steps,
             "learner_steps_per_s": per_s["steps"],
             "env_steps": self._env_steps,
@@ -301,7 +311,7 @@ class Learning:
             **gpu_figures(self._config.learner.device),
         }
         self._client.report(values)
-        self._records.add(values, self._client.stats())
+        self._records.add(values, self._client.stats(), last=last)
 
 
 @dataclass(frozen=True)

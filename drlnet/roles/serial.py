@@ -60,4 +60,4 @@ def may_draw(config: Config, created: int, drawn: int) -> bool:
     """
     replay = config.replay
     ratio = replay.samples_per_insert or replay.batch_size / config.actor.envs_per_actor
-    return drawn + replay.batch_size <= ratio * (created - replay.min_size)
+    return native.may_sample(replay.min_size, ratio, created, drawn, replay.batch_size)

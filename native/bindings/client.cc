@@ -228,6 +228,8 @@ nb::class_<ShardedClient> bind_calls(nb::module_& module) {
            [](ShardedClient& client, double timeout_s) { client.set_timeout(ns_of(timeout_s)); })
       .def_prop_ro("shards", &ShardedClient::shards)
       .def("open_table", &ShardedClient::open_table, nb::call_guard<nb::gil_scoped_release>())
+      .def("list_tables", &ShardedClient::list_tables, nb::call_guard<nb::gil_scoped_release>())
+      .def("empty_table", &ShardedClient::empty_table, nb::call_guard<nb::gil_scoped_release>())
       .def("sample",
            [](ShardedClient& client, uint32_t table, const BatchLayout& layout, nb::handle batch,
               double timeout_s) {
@@ -259,6 +261,7 @@ void bind_client(nb::module_& module) {
            nb::arg(), nb::arg().none(), nb::keep_alive<0, 1>())
       .def("stream", &stream_of, nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>())
+      .def("take_over", &ShardedClient::take_over, nb::call_guard<nb::gil_scoped_release>())
       .def("publish",
            [](ShardedClient& client, const nb::bytes& params) {
              const std::span bytes(static_cast<const std::byte*>(params.data()), params.size());

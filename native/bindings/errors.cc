@@ -9,10 +9,14 @@ void bind_errors(nb::module_&) {
     try {
       std::rethrow_exception(pointer);
     } catch (const Error& error) {
-      const nb::object raised =
-          nb::module_::import_("drlnet.errors")
-              .attr("from_status")(static_cast<int>(error.status()), error.cause(), error.remedy());
-      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
+      try {
+        const nb::object raised = nb::module_::import_("drlnet.errors")
+                                      .attr("from_status")(static_cast<int>(error.status()),
+                                                           error.cause(), error.remedy());
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
+      } catch (nb::python_error& interrupted) {
+        interrupted.restore();  // a signal came meanwhile: its handler's error is the caller's
+      }
     }
   });
 }

@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "bindings.h"
+#include "replay/limiter.h"
 #include "sampler/sampler.h"
 #include "spec/sample_layout.h"
 #include "spec/table_spec.h"
@@ -31,6 +32,24 @@ nb::dict layout_of(const TableSpec& spec, uint64_t n) {
         nb::make_tuple(layout.window(n, place.window), window.rows(), place.first, place.rows));
   }
   result["views"] = views;
+  return result;
+}
+
+// {"columns": {name: (dtype, shape)}, "views": {name: (column, lo, hi, pad_zero, from_end)}, ...}
+nb::dict description_of(const TableSpec& spec) {
+  nb::dict columns, views, result;
+  for (const ColumnSpec& column : spec.columns) {
+    columns[column.name.c_str()] = nb::make_tuple(data_type_name(column.type), column.shape);
+  }
+  for (const ViewSpec& view : spec.item.views) {
+    views[view.name.c_str()] = nb::make_tuple(spec.columns[view.column].name, view.lo, view.hi,
+                                              view.pad == Pad::zero, view.align == Align::end);
+  }
+  result["columns"] = columns;
+  result["views"] = views;
+  result["cross"] = spec.item.boundary == Boundary::cross;
+  result["period"] = spec.item.period;
+  result["samples_per_insert"] = spec.limiter.samples_per_insert;
   return result;
 }
 
@@ -69,9 +88,26 @@ void bind_specs(nb::module_& module) {
              spec.limiter = {min_size, ratio,        error_buffer,     batch,
                              prefetch, append_burst, max_times_sampled};
            })
+      .def("describe", &description_of)
       .def("check", [](const TableSpec& spec) { check(spec); })
       .def("layout", &layout_of);
 
+  // What a limiter without an error buffer says when all that was created can be drawn.
+  module.def("may_sample",
+             [](uint64_t min_size, double ratio, uint64_t created, uint64_t drawn, uint64_t batch) {
+               Limiter limiter({.min_size = min_size, .samples_per_insert = ratio});
+               limiter.inserted(created);
+               limiter.sampled(drawn);
+               return limiter.may_sample(batch, batch, {.live_items = created}) == Wait::none;
+             });
+  module.def("least_error_buffer",
+             [](double ratio, uint32_t batch, uint32_t prefetch, uint32_t append_burst) {
+               return LimiterSpec{.samples_per_insert = ratio,
+                                  .batch = batch,
+                                  .prefetch = prefetch,
+                                  .append_burst = append_burst}
+                   .least_error_buffer();
+             });
   module.def("transport_names", [] {
     std::vector<std::string> names;
     for (const TransportKind& kind : transport_kinds()) names.emplace_back(kind.scheme);

@@ -46,6 +46,9 @@ Bytes whole_session() {
   add(Operation::fetch, ++control, body_of(FetchRequest{0}));
   add(Operation::report, ++control, report);
   add(Operation::stats, ++control, {});
+  add(Operation::list_tables, ++control, {});
+  add(Operation::empty_table, ++control, body_of(uint32_t{0}));
+  add(Operation::take_over, ++control, {});
   add(Operation::resume, ++control, body_of(StreamRequest{0, 1}, StreamName{0, 1, 0}));
   add(Operation::release, ++control, body_of(StreamRequest{0, 1}, StreamName{0, 1, 0}));
   return input;

@@ -63,7 +63,7 @@ void FullTable::fill() {
 size_t FullTable::samples(uint32_t batch, const Loop& loop) {
   reply_.resize(table_.layout().total_bytes(batch));
   return run(loop, [&] {
-    const uint16_t wait = answer_sample(table_, batch, 0, slot_);
+    const uint16_t wait = answer_sample(table_, {0, batch}, 0, slot_);
     DRLNET_ASSERT(wait == 0);
     for (uint64_t offset = 0; offset < reply_.size(); offset += kRoom) {
       const uint64_t bytes = std::min<uint64_t>(kRoom, reply_.size() - offset);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -181,3 +182,30 @@ def test_architecture_names_what_must_agree() -> None:
     ]
     assert len(set(named)) == len(named)
     assert named[0] == "dqn mlp obs=4 actions=2 hidden_sizes=64-64 norm=none dueling=true"
+
+
+def test_targets_choose_among_the_valid_actions() -> None:
+    """Against the loop, on networks whose best actions are mostly not valid."""
+    spaces = replace(SPACES, action_mask=True)
+    for double in (False, True):
+        flags = {"algo.n_step": 3, "algo.gamma": 0.9, "algo.double": double}
+        made = make_algorithm(load(flags=flags), spaces).learner("cpu", 1)
+        assert isinstance(made, dqn.DqnLearner)
+        with torch.no_grad():
+            for param in made.target.parameters():
+                param.add_(torch.randn_like(param))
+        batch, rng = random_batch(64, 3), np.random.default_rng(3)
+        valid = rng.random((64, 4)) < 0.4
+        valid[np.arange(64), rng.integers(4, size=64)] = True
+        following = torch.from_numpy(batch.views["next_obs"])
+        q = {net: getattr(made, net)(following).detach().numpy() for net in ("online", "target")}
+        chosen = np.where(valid, q["online" if double else "target"], -np.inf).argmax(1)
+        assert (chosen != q["online" if double else "target"].argmax(1)).sum() > 10
+        returns, factor = dqn.n_step_targets(
+            *(torch.from_numpy(batch.views[name]) for name in ("reward", "discount")),
+            torch.from_numpy(batch.length.astype(np.int64)), 0.9,
+        )  # fmt: skip
+        expected = returns.numpy() + factor.numpy() * q["target"][np.arange(64), chosen]
+        batch.views["next_action_mask"] = valid
+        _, targets = made.errors(dqn.tensors(batch, torch.device("cpu"), spaces))  # type: ignore[arg-type]
+        np.testing.assert_allclose(targets.numpy(), expected, rtol=1e-4, atol=1e-5)

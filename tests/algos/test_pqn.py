@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from oracle import OracleBatch
+from oracle import OracleBatch, random_unrolls
 
 from drlnet.algos import TABLE, make_algorithm, pqn
 from drlnet.config import load
@@ -79,22 +79,7 @@ def algorithm(**flags: Any) -> pqn.Pqn:
 
 
 def random_batch(algo: pqn.Pqn, seed: int = 0) -> OracleBatch:
-    rng = np.random.default_rng(seed)
-    item = algo.tables()[TABLE].item
-    size, views = 4, {}
-    for name, view in item.views.items():
-        rows = view.bounds[1] - view.bounds[0] + 1
-        shape = (size, rows, *((3,) if name == "obs" else ()))
-        views[name] = rng.normal(size=shape).astype(np.float32)
-    views["action"] = rng.integers(4, size=views["action"].shape).astype(np.int32)
-    views["discount"] = np.ones_like(views["discount"])
-    views["last"] = rng.random(views["last"].shape) < 0.3
-    return OracleBatch(
-        views=views, keys=np.arange(size, dtype=np.uint64),
-        probabilities=np.full(size, 1 / size, np.float32), length=np.full(size, 6, np.uint32),
-        item_count=size, age=np.zeros(size, np.int64), env_steps=100, items_created=size,
-        items_drawn=size,
-    )  # fmt: skip
+    return random_unrolls(algo.tables()[TABLE].item, num_actions=4, obs_shape=(3,), seed=seed)
 
 
 @pytest.mark.parametrize("stack", [1, 3])

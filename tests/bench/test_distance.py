@@ -12,7 +12,7 @@ from drlnet import __version__
 from drlnet.bench import measure
 from drlnet.bench.machine import CoreDistance, Cores
 from drlnet.bench.records import OfRounds, Record, Records, over
-from drlnet.cli.bench.report import show_distance
+from drlnet.cli.bench.command import show_below
 from drlnet.cli.output import Output
 
 
@@ -63,9 +63,9 @@ def test_the_line_stands_below_the_tables_and_in_the_json(
     distance = seen([126], [530, 128])
     one = Record("transport", "udp block", "64 B", "ping", 1.0, 2.0, 1e6, 1)
     records = Records([one], {}, distance)
-    show_distance(Output(as_json), records)
-    show_distance(Output(as_json), Records([], {}, distance))  # nothing was measured
-    show_distance(Output(as_json), Records([one]))  # nothing was looked at
+    show_below(Output(as_json), records)
+    show_below(Output(as_json), Records([], {}, distance))  # nothing was measured
+    show_below(Output(as_json), Records([one]))  # nothing was looked at
     captured = capsys.readouterr()
     shown = captured.err if as_json else captured.out
     assert " ".join(shown.split()) == distance.in_words()

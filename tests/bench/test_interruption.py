@@ -12,7 +12,7 @@ from system.command import command
 
 from drlnet.bench import show as tables
 from drlnet.bench.records import Record, Records
-from drlnet.cli.bench.report import end, write_file
+from drlnet.cli.bench.command import end, written
 from drlnet.cli.output import Output
 from drlnet.launch.signals import Stop
 
@@ -54,7 +54,8 @@ def test_an_older_file_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     nothing: Records[Record] = Records(more={"interrupted": True})
     with Stop() as stop, pytest.raises(typer.Exit):
         stop.set()
-        write_file(Output(as_json=False), out, nothing)
+        with written(Output(as_json=False), nothing, {out: nothing.write}):
+            pass
         end(Output(as_json=False), stop, nothing)
     assert out.read_text() == "older"
     assert capsys.readouterr().out.splitlines() == [NOTHING]

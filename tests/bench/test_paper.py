@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +18,18 @@ from system.command import descendants
 import drlnet
 from drlnet.bench.engine import Effort
 from drlnet.bench.machine import Cores
-from drlnet.bench.paper.groups import (
-    SLICE_S,
-    FloorSlice,
+from drlnet.bench.paper.netns import through_server
+from drlnet.bench.paper.report import COMPARISONS, caption, comparison_of, plot, reductions, show
+from drlnet.bench.paper.roles import CHUNK_S, Actor, Appends, Learner, Phase, thinned
+from drlnet.bench.paper.suite import (
     Group,
     Heard,
+    Results,
+    during,
+    groups_of,
+    measure_paper,
+    operations,
 )
-from drlnet.bench.paper.netns import through_server
-from drlnet.bench.paper.report import COMPARISONS, caption, floors, plot, reductions, show
-from drlnet.bench.paper.roles import Appends, Phase, thinned
-from drlnet.bench.paper.suite import Cell, Results, during, groups_of, measure_paper, transports_of
 from drlnet.bench.paper.workloads import BASE, SHAPES, Layout, Workload
 from drlnet.bench.transport.subjects import Subject, subjects_of
 from drlnet.errors import TransportError
@@ -54,9 +57,9 @@ def heard_of_all() -> Heard:
             phase("batch + update", layout, [2 * us, 2 * us], start_s=10 * place + 5),
         ]
     heard.phases += [
-        phase("ping", Layout.MEMORY, [4.0], 1, 100),
-        phase("store", Layout.MEMORY, [], 1, 110),
-        phase("fetch", Layout.MEMORY, [6.0], 1, 120),
+        phase("ping", Layout.MEMORY, [4.0], 0, 100),
+        phase("store", Layout.MEMORY, [], 0, 110),
+        phase("fetch", Layout.MEMORY, [6.0], 0, 120),
     ]
     heard.appends = [Appends(at + 0.1, at + 0.2, [7.0, 9.0]) for at in (0, 10, 20, 110, 130)]
     return heard
@@ -67,27 +70,13 @@ def results_of_all() -> Results:
     for transport, slower in ((BLOCK, 10), (BUSY, 2), (Subject("dpdk:local busy", "", "busy"), 1)):
         heard = heard_of_all()
         heard.phases = [replace(p, us=[slower * us for us in p.us]) for p in heard.phases]
-        # (c) is measured from 20 s to 26 s.
-        heard.floors = [
-            FloorSlice(32, at, at + 1, slower * ping_us, rate)
-            for at, ping_us, rate in (
-                (-9, 50.0, 1.0),
-                (18, 3.0, 1e9),
-                (23, 5.0, 2e9),
-                (27, 5.0, 2e9),
-            )
-        ]
-        results.add(Group("network", transport, SMALL, (32,)), 1, heard)
+        results.add(Group("network", transport, SMALL, (32,)), heard)
     return results
 
 
 def test_the_base_case_and_one_factor_at_a_time() -> None:
     groups = groups_of([BLOCK, BUSY], quick=False)
-    base = {
-        (group.place, group.transport.name)
-        for group in groups
-        if group.workload == BASE and not group.training
-    }
+    base = {(group.place, group.transport.name) for group in groups if group.workload == BASE}
     places = {(place, t.name) for place in ("network", "learner") for t in (BLOCK, BUSY)}
     assert base == places
     for group in groups:
@@ -100,6 +89,29 @@ def test_the_base_case_and_one_factor_at_a_time() -> None:
     assert {group.workload.shape for group in groups} == set(SHAPES)
     quick = groups_of([BLOCK, BUSY], quick=True)
     assert set(quick) < set(groups)
+
+
+def test_layouts_take_turns_in_slices() -> None:
+    group = Group("network", BLOCK, SMALL, (32,))
+    plan = list(operations(group, 1, slices=2))
+    cells = ["batch", "batch + update"]
+    assert [op for op, _, _ in plan] == ["ping", "fetch", "store", *4 * cells]
+    turns = [Layout.STORE, Layout.NETWORK, Layout.NETWORK, Layout.STORE]
+    assert [layout for _, layout, _ in plan[3::2]] == turns
+    inside = operations(replace(group, place="learner"), 0, slices=1)
+    assert [(op, layout) for op, layout, _ in inside] == [(op, Layout.LEARNER) for op in cells]
+
+
+def test_an_actor_at_a_fixed_rate_does_not_sleep_past_a_chunk() -> None:
+    learner, actor = Learner("block", "cartpole"), Actor()
+    actor.open(learner.serve("udp://127.0.0.1:0", None), "block", "cartpole", SMALL.rate)
+    end_s = time.monotonic() + 0.3
+    actor.hear(lambda: time.monotonic() > end_s)
+    chunks = actor.act()
+    # Fewer where the machine lets it wake late.
+    assert max(len(one.us) for one in chunks) == round(CHUNK_S * SMALL.rate)
+    # One interval for each append, however late the machine lets it wake.
+    assert all(one.end_s - one.start_s >= len(one.us) / SMALL.rate for one in chunks)
 
 
 def test_polling_threads_are_counted() -> None:
@@ -117,18 +129,16 @@ def test_appends_belong_to_the_phase_that_they_fell_into() -> None:
         Appends(6.1, 6.2, [5]),
     ]  # fmt: skip
     assert during(appends, one) == [2, 3, 4]
-    # Stopped at some time before, right behind, and long after.
-    assert during(appends, one, [4.5, 6.05, 9]) == [2, 3]
     assert len(thinned(np.arange(10_000.0))) == 2000
     assert thinned(np.array([1.25])) == [1.25]
 
 
-def test_what_is_lower_than_what_and_how_near_the_floor() -> None:
+def test_what_is_lower_than_what() -> None:
     results = results_of_all()
-    rows = results.records()
+    records = results.records()
     found = {
         (one.comparison, one.subject, one.op, one.than): one.share
-        for one in reductions(rows, "udp block", "udp busy")
+        for one in reductions(records, "udp block", "udp busy")
     }
     assert found[1, "memory server, dpdk:local busy", "fetch", "memory server, udp block"] == (
         pytest.approx(0.9)
@@ -145,47 +155,27 @@ def test_what_is_lower_than_what_and_how_near_the_floor() -> None:
     assert found[2, c, "batch", b] == pytest.approx(0.5)
     assert found[3, c, "batch + update", a] == pytest.approx(-19)
     assert found[2, c, "store", b] == pytest.approx(0)
-    (near,) = [one for one in floors(results, rows) if (one.subject, one.op) == (c, "batch")]
-    size = SHAPES["cartpole"].spec().layout(32)["total_bytes"]
-    assert isinstance(size, int)
-    assert near.floor_us == pytest.approx(8.0 + size * (1 / 1e9 + 1 / 2e9) / 2 * 1e6)
-    assert near.ratio == pytest.approx(40 / near.floor_us)
-    assert not near.within
-    assert {one.op for one in floors(results, rows)} == {"batch", "batch + update"}
 
 
 def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     results = results_of_all()
-    results.unavailable["(b), dpdk"] = "it died"
-    training = Group("learner", BLOCK, SMALL, (32,), training=True, crowded=True)
-    steps = [1e4, 1e4, 4e4]  # 50 of them would take a second
-    busy = Heard([phase("train", Layout.LEARNER, steps)], [Appends(0.1, 0.2, [50.0])])
-    results.add(training, 1, busy)
-    rows = results.records()
+    records = results.records()
     file = io.StringIO()
-    show(rows, reductions(rows, "udp block", "udp busy"), floors(results, rows), results, file=file)
+    show(records, reductions(records, "udp block", "udp busy"), file=file)
     text = file.getvalue()
     assert max(len(line) for line in text.splitlines()) <= 80
-    for words in ("Comparison 1", "Comparison 2", "Comparison 3", "it died"):
+    for words in ("Comparison 1", "Comparison 2", "Comparison 3"):
         assert words in text
-    (line,) = [line for line in text.splitlines() if "shared core" in line]
-    assert line.split()[-3:] == ["50.0", "50.00", "50.00"]
+    lines = iter(text.splitlines())
+    assert any("udp busy: batch, 40 B step" in line for line in lines)
+    line = next(line for line in lines if "(c) in-network" in line)
+    assert line.split()[2:] == ["40.00", "40.00", "40.00-40.00", "-50%", "+1900%"]
     for comparison in COMPARISONS:
-        lines = " ".join(caption(comparison, [record for _, record in rows]))
+        lines = " ".join(caption(comparison, records))
         assert "neither is a network" in lines
         assert f"{100 * comparison.low:.1f}% to {100 * comparison.high:.1f}%" in lines
         assert "interfaces" in " ".join(caption(comparison, [], network=True))
-    ElementTree.fromstring(plot(rows).svg())
-
-
-def test_where_no_floor_was_measured_nothing_is_said_of_one() -> None:
-    """As between namespaces, where there are no bare transfers."""
-    results = results_of_all()
-    results.bytes_per_second.clear()
-    rows = results.records()
-    file = io.StringIO()
-    show(rows, reductions(rows, "udp block", "udp busy"), [], results, file=file, network=True)
-    assert "floor" not in file.getvalue().lower()
+    ElementTree.fromstring(plot(records).svg())
 
 
 def test_groups_are_told_apart_by_their_names() -> None:
@@ -204,23 +194,20 @@ def test_one_round_measures_every_layout_and_leaves_nothing(stop: Stop) -> None:
     groups = [Group(place, BLOCK, SMALL, (32,)) for place in ("network", "learner")]
     groups.append(Group("network", Subject("absent", "absent:1", "block"), SMALL, (32,)))
     notes: list[str] = []
-    results = measure_paper(stop, groups, rounds=1, effort=TINY, training_s=0, note=notes.append)
-    assert set(results.unavailable) == {"bytes of absent", groups[2].name}
+    results = measure_paper(stop, groups, rounds=1, effort=TINY, note=notes.append)
+    assert set(results.unavailable) == {groups[2].name}
     assert any("skipped" in note for note in notes)
-    rows = results.records()
-    cells = {(cell.comparison, cell.op, cell.layout) for cell, _ in rows}
+    records = results.records()
+    cells = {(comparison_of(r), r.op, r.subject) for r in records}
     for layout in (Layout.LEARNER, Layout.STORE, Layout.NETWORK):
-        assert {(2, "batch", layout), (3, "batch + update", layout)} <= cells
-    assert {(1, "fetch", Layout.MEMORY), (0, "ping", Layout.MEMORY)} <= cells
+        subject = f"{layout.value}, udp block"
+        assert {(2, "batch", subject), (3, "batch + update", subject)} <= cells
+    memory = f"{Layout.MEMORY.value}, udp block"
+    assert {(1, "fetch", memory), (0, "ping", memory)} <= cells
     assert any(op == "store" for _, op, _ in cells)
-    assert len(floors(results, rows)) == 2
-    slices = round(TINY.budget_s / SLICE_S)
-    assert all(len(one.by_round[1]) == slices for one in floors(results, rows))
-    (rates,) = results.bytes_per_second.values()
-    assert [len(of_round) for of_round in rates.values()] == [3 * slices]
     (looks,) = results.distance.rounds  # fewer where other work had the cores
     assert {look.before for look in looks} <= {group.name for group in groups}
-    assert all(0 < record.p50_us < 5e6 for _, record in rows)
+    assert all(0 < record.p50_us < 5e6 for record in records)
     assert descendants(os.getpid()) == {}
 
 
@@ -243,23 +230,22 @@ def test_roles_in_namespaces_meet_through_the_servers_host(stop: Stop) -> None:
             for subject in over
         ]
         results = measure_paper(
-            stop, groups, rounds=1, effort=TINY, training_s=0, note=lambda line: None,
-            places=places, floors=False,
+            stop, groups, rounds=1, effort=TINY, note=lambda line: None,
+            places=places,
         )  # fmt: skip
     assert not results.unavailable
-    cells = {(cell.transport, cell.layout) for cell in results.cells if cell.comparison == 3}
+    subjects_seen = {r.subject for r in results.records() if comparison_of(r) == 3}
     layouts = (Layout.LEARNER, Layout.STORE, Layout.NETWORK)
-    assert cells == {(subject.name, layout) for subject in over for layout in layouts}
+    assert subjects_seen == {f"{layout.value}, {one.name}" for one in over for layout in layouts}
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
     assert f"drl{os.getpid()}" not in listed.stdout
 
 
 def test_kernel_udp_comes_first() -> None:
-    names = [subject.name for subject in transports_of(subjects_of(["dpdk:local"]))]
+    names = [subject.name for subject in subjects_of(["dpdk:local"])]
     assert names == ["udp block", "udp busy", "dpdk:local busy"]
 
 
-def test_a_cell_says_its_batch() -> None:
-    cell = Cell(2, "batch", "udp block", SMALL, 32, Layout.STORE)
-    assert cell.words == "40 B step, 1 actor at 500/s, batch 32"
-    assert replace(cell, batch=0).words == "40 B step, 1 actor at 500/s"
+def test_a_workload_says_its_batch() -> None:
+    assert SMALL.with_batch(32) == "40 B step, 1 actor at 500/s, batch 32"
+    assert SMALL.with_batch(0) == "40 B step, 1 actor at 500/s"

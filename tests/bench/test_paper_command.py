@@ -32,8 +32,8 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) ->
 
 def test_roles_by_hand(tmp_path: Path) -> None:
     paper = ("bench", "paper", "--set", "size=cartpole")
-    listen = ("--role", "server", "--server", "udp://127.0.0.1:0")
-    with command(tmp_path, *paper[:2], *listen, "--json") as serving:
+    serve = ("serve", "--listen", "udp://127.0.0.1:0", "--json")
+    with command(tmp_path, *serve) as serving:
         (address,) = json.loads(serving.wait_for("ready"))["addresses"]
         with command(tmp_path, *paper, "--role", "actor", "--server", address) as acting:
             acting.wait_for(f"storing at {address}; Ctrl-C stops it")
@@ -86,9 +86,9 @@ def test_a_server_of_several_shards_is_refused(tmp_path: Path, role: str) -> Non
         (["--netns", "--transports", "udp"], "--netns compares drivers of its own"),
         (["--quick", "--set", "size=cartpole"], "--set is of one role"),
         (["--role", "learner", "--quick"], "--quick is for all roles"),
-        (["--role", "learner", "--set", "rate=many"], "--set rate=many: rate is a number"),
+        (["--role", "learner", "--set", "rate=many"], "rate = 'many': expected a number"),
         (["--role", "learner", "--set", "sise=frame"], "no setting of a role is called 'sise'"),
-        (["--role", "learner", "--set", "size=large"], "no size is called 'large'"),
+        (["--role", "learner", "--set", "size=large"], "size = 'large': expected one of"),
         (
             ["--role", "learner", "--set", "layouts=a", "--server", "udp://0.0.0.0:0"],
             "can be reached from other machines",

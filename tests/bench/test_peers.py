@@ -34,7 +34,7 @@ def check_draws(peer: Peer, priorities: Floats) -> None:
     expected /= expected.sum()
     counts = np.zeros(LEAVES)
     for _ in range(BATCHES):
-        indices, weights = (np.asarray(values) for values in peer.draw(BATCH))
+        indices, weights = (np.asarray(values) for values in peer.draw(BATCH)[:2])
         assert indices.shape == weights.shape == (BATCH,)
         np.testing.assert_allclose(
             weights / weights[0], (expected[indices] / expected[indices[0]]) ** -BETA, rtol=1e-3

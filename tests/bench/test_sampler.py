@@ -14,22 +14,19 @@ from system.command import finished
 
 from drlnet import native
 from drlnet.bench import measure
-from drlnet.bench.engine import COPY, Effort
-from drlnet.bench.engine import Results as Rounds
+from drlnet.bench.engine import COPY, Effort, Results
 from drlnet.bench.records import Record, Round, key_of
 from drlnet.bench.sampler.report import plot, ratios, show
-from drlnet.bench.sampler.subjects import (
+from drlnet.bench.sampler.suite import (
     DISTRIBUTIONS,
+    OPS,
+    REPLY,
     Subject,
+    measure_samplers,
     priorities_of,
     running,
-    subjects_of,
-)
-from drlnet.bench.sampler.suite import (
-    REPLY,
-    Results,
-    measure_samplers,
     sizes_of,
+    subjects_of,
     words_of,
     workload_of,
 )
@@ -59,6 +56,10 @@ def measured(
         )
 
 
+def records_of(results: Results) -> list[Record]:
+    return results.records_of("sampler", results.in_order(OPS))
+
+
 def test_subjects_take_turns() -> None:
     seen: list[str] = []
     behind: list[int] = []
@@ -68,17 +69,16 @@ def test_subjects_take_turns() -> None:
         if len(seen) == 4:
             raise ConfigError("no more of it", "none")
 
-    subjects, results = [Path(name) for name in "abc"], Rounds()
+    subjects, results = [Path(name) for name in "abc"], Results()
     with Stop() as stop:
         results.take_turns(
             stop, subjects, 3, turn, lambda line: None,
             behind=lambda left: behind.append(len(left)),
-            skipped=lambda one, number: number == 3 and one.name == "c",
         )  # fmt: skip
         stop.set()
         with results.until_stopped():
             results.take_turns(stop, subjects, 3, turn, lambda line: None)
-    assert "".join(seen) == "abc" + "bca" + "a" + "a"
+    assert "".join(seen) == "abc" + "bca" + "ac" + "a"
     assert behind == [3, 2, 2]
     assert results.unavailable == {"b": "from round 2 on: no more of it\n  try: none"}
     assert results.interrupted
@@ -123,7 +123,7 @@ def test_priorities_are_usable_and_the_same_each_time() -> None:
 def test_every_sampler_is_measured_over_every_size() -> None:
     notes: list[str] = []
     results = measured(subjects_of(None, ["numpy"]), [100, 1024], notes)
-    records = {key_of(r): r for r in results.records()}
+    records = {key_of(r): r for r in records_of(results)}
     kernels = [f"prioritized, {kernel}" for kernel in measure.kernel_names()[1:]]
     for name in [*native.sampler_names(), *kernels, "numpy"]:
         for op in ("draw", "update"):
@@ -185,7 +185,7 @@ def test_a_peer_that_fails_in_the_middle_is_left_out_and_what_it_did_is_kept(
     results = measured(subjects_of(["uniform"], ["cpprb"]), [10, 20], notes)
     assert results.unavailable == {"cpprb": cause}
     assert notes.count(f"cpprb: skipped: {cause}") == 1
-    kept = [(r.subject, r.op, r.workload, r.rounds) for r in results.records() if r.op != REPLY]
+    kept = [(r.subject, r.op, r.workload, r.rounds) for r in records_of(results) if r.op != REPLY]
     assert kept == [
         ("uniform", "draw", "16 of 10", 2),
         ("cpprb", "draw", "16 of 10", 1),
@@ -218,7 +218,7 @@ def test_a_peer_that_hangs_in_the_middle_is_left_out_and_the_others_go_on(
     results = measured(subjects_of(["uniform"], ["cpprb"]), [10, 20], [])
     assert results.unavailable == {"cpprb": "no answer within 5 s"}
     assert not results.interrupted
-    kept = {(r.subject, r.op, r.workload) for r in results.records()}
+    kept = {(r.subject, r.op, r.workload) for r in records_of(results)}
     assert ("cpprb", "draw", "16 of 10") in kept
     assert ("uniform", "update", "16 of 20") in kept
 
@@ -230,7 +230,7 @@ def test_a_peer_that_hangs_is_left_by_ctrl_c_and_what_was_measured_is_kept(
     give_cpprb(tmp_path, monkeypatch, PEER.replace("FAILS", hangs))
     results = measured(subjects_of(["uniform"], ["cpprb"]), [10, 20], [])
     assert results.interrupted
-    kept = [(r.subject, r.op, r.workload) for r in results.records()]
+    kept = [(r.subject, r.op, r.workload) for r in records_of(results)]
     assert kept == [
         ("uniform", "draw", "16 of 10"),
         ("cpprb", "draw", "16 of 10"),

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,7 +37,7 @@ from drlnet.bench.transport.suite import (
     measure_transports,
     reductions,
 )
-from drlnet.cli.bench.report import written
+from drlnet.cli.bench.command import written
 from drlnet.cli.output import Output, require_writable
 from drlnet.errors import ConfigError, TransportError
 from drlnet.launch.signals import Stop
@@ -247,8 +248,8 @@ with namespaces("q") as names:
 
 
 def test_namespaces_of_a_killed_benchmark_go_at_the_next_start(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces take root")
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces take root and ip: apt-get install iproute2")
     with ExitStack() as stack:
         holders, names = [], []
         for _ in range(2):
@@ -287,8 +288,8 @@ with Stop() as stop, namespaces("q", stop) as names:
 
 
 def test_namespaces_go_at_the_second_ctrl_c_too(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces take root")
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces take root and ip: apt-get install iproute2")
     with subprocess.Popen(
         [sys.executable, "-c", _IS_TOLD_TWICE], stdout=subprocess.PIPE, text=True, cwd=tmp_path
     ) as told:
@@ -304,8 +305,8 @@ def test_namespaces_go_at_the_second_ctrl_c_too(tmp_path: Path) -> None:
 
 
 def test_a_namespace_that_somebody_else_took_away_is_no_error() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces take root")
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces take root and ip: apt-get install iproute2")
     with namespaces("q") as (own,):
         subprocess.run(["ip", "netns", "delete", own], check=True)
     assert own not in _namespaces()
@@ -321,10 +322,10 @@ def test_what_cannot_be_written_is_said_all_the_same(
 ) -> None:
     measured = [record("udp block", 60.0)]
     (tmp_path / "transport.json").mkdir()
-    path, picture = tmp_path / "transport", plot_bars("Latency", measured)
+    records = Records(measured)
     with (
         pytest.raises(ConfigError, match="cannot write"),
-        written(Output(as_json=True), path, Records(measured), picture),
+        written(Output(as_json=True), records, {tmp_path / "transport.json": records.write}),
     ):
         print("the tables")
     shown, said = capsys.readouterr().out.splitlines()
@@ -338,7 +339,7 @@ def test_what_cannot_be_written_is_said_all_the_same(
 def test_an_older_result_stays_where_no_new_one_comes_to_be(tmp_path: Path) -> None:
     before = tmp_path / "sampler.json"
     before.write_text("measured before")
-    with written(Output(as_json=True), tmp_path / "sampler", Records(), plot_bars("", [])):
+    with written(Output(as_json=True), Records(), {before: Records().write}):
         pass
     assert before.read_text() == "measured before"
     (tmp_path / "sampler.json.part").mkdir()  # where the bytes of a new one would go first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import subprocess
 from io import StringIO
 from pathlib import Path
@@ -72,6 +73,7 @@ def test_a_terminal_gets_it_drawn_and_paged() -> None:
     assert "drlnet help security" in marked and "security.md" not in marked
 
 
+@pytest.mark.skipif(shutil.which("less") is None, reason="needs less: apt-get install less")
 def test_less_gets_colours() -> None:
     assert "\x1b[1" in in_a_terminal("security", PAGER="less")
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import socket
 import time
+from pathlib import Path
 
 from drlnet.cli.output import Output
 from drlnet.cli.training import learn_view
 from drlnet.config import load
+from drlnet.metrics import RunFolder
 
 
-def test_a_view_of_a_server_that_never_answers_ends_when_it_is_told_to() -> None:
+def test_a_view_of_a_server_that_never_answers_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    folder = RunFolder.create(load("CartPole-v1", flags={"run.folder": str(tmp_path / "run")}))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
         mute.bind(("127.0.0.1", 0))
         mute.settimeout(30)
         address = f"udp://127.0.0.1:{mute.getsockname()[1]}"
-        with learn_view(load("CartPole-v1"), address, Output(as_json=False)):
+        with learn_view(folder, address, Output(as_json=False)):
             mute.recv(4096)  # it has asked
             begun = time.monotonic()
         assert time.monotonic() - begun < 3

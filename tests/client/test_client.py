@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from drlnet import Client, Column, Item, Table, View, native
+from drlnet import Client, Column, Item, Table, View, errors, native
 from drlnet.errors import ReplayTimeout
 
 
@@ -50,3 +50,14 @@ def test_all_the_time_is_no_timeout(table: Table, timeout: float | None) -> None
         steps = writer.append({"x": np.ones(1)}, np.ones(1, np.bool_), np.zeros(1, np.bool_))
         writer.add_items(np.zeros(1, np.int64), steps)
     assert table.sample(4, timeout=timeout).views["x"].tolist() == [1.0] * 4
+
+
+def test_a_signal_while_an_error_is_made_is_raised_as_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(errors, "from_status", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Client("nonsense://nowhere", name="test", timeout=1.0)

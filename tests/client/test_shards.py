@@ -13,6 +13,7 @@ import pytest
 from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, Writer, native
 from drlnet.client import NO_KEY
 from drlnet.errors import (
+    AnotherPublisher,
     BadPriority,
     ConfigError,
     ReplayTimeout,
@@ -272,6 +273,25 @@ def test_params_pings_and_figures(client: Client) -> None:
     latency = own["sample.latency"]
     assert isinstance(latency, native.HistogramReading)
     assert latency.count == 2 * SHARDS  # once for the masses, once for the batch
+
+
+def test_one_client_publishes_until_it_ends_or_another_takes_over() -> None:
+    with serving() as address, Client(address, name="b") as second:
+        with Client(address, name="a") as first:
+            assert first.publish(b"first") == 1
+            with pytest.raises(AnotherPublisher, match="a publishes params") as raised:
+                second.publish(b"refused")
+            assert "drlnet learn --takeover" in raised.value.remedy
+            assert second.fetch() == (1, b"first")
+            second.take_over()
+            with pytest.raises(AnotherPublisher, match="b publishes params"):
+                first.publish(b"replaced")
+            first.take_over()
+            assert first.publish(b"again") == 2
+        assert second.publish(b"its turn") == 3
+        stats = second.stats()
+        assert stats["server.publishes_refused"] == 2
+        assert stats["server.publishers_replaced"] == 2
 
 
 def test_what_asks_one_server_says_so(client: Client) -> None:

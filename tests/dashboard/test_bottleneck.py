@@ -9,6 +9,7 @@ from dashboard.readings import ACTOR, LEARNER, client, server, spread, table, tr
 
 from drlnet.dashboard.bottleneck import RULES, Finding, find_bottleneck
 from drlnet.dashboard.figures import Figures
+from drlnet.dashboard.history import Verdict
 from drlnet.dashboard.panels.head import FINDING_WIDTH, REMEDY_WIDTH
 from drlnet.dashboard.window import Window
 
@@ -55,6 +56,10 @@ LEARNER_WAITS = learner(sample=0.5)
 STARVED = LEARNER_WAITS | held(("learner",), "samples_limit", 0.5)
 
 CASES: dict[str, tuple[Finding, str]] = {
+    "two_learners": (
+        growing_by({"server.publishes_refused": 0.4, "server.publishers_replaced": 0.0}),
+        "two learners would publish params here",
+    ),
     "warm_up": (
         growing_by(held(("learner",), "min_size", 1.0), table__replay__live_items=123),
         "min_size, 123 items",
@@ -73,6 +78,16 @@ CASES: dict[str, tuple[Finding, str]] = {
     "server_cpu": (
         growing_by(LEARNER_WAITS | {"server.busy_s": 0.97, "server.cpu_s": 0.96}),
         "learner waits 50% for samples: the server is CPU-bound (busy 97%",
+    ),
+    "shared_machine": (
+        growing_by(
+            LEARNER_WAITS
+            | {f"client.{name}.cpu_s": 0.3 for name in PEERS}
+            | {"client.actor-1-4712.run_delay_s": 0.4, "server.cpu_s": 0.3, "host.idle_s": 0.1}
+            | {"peer.learner.retransmissions": 9000.0},  # blamed on the network before
+            host__cores=4,
+        ),
+        "others use 2.7 of 4 cores: a process of ours waits 40% of its time for a core",
     ),
     "cores": (
         growing_by(LEARNER_WAITS | {"server.busy_s": 0.9, "server.cpu_s": 0.3}, host__cores=3),
@@ -205,3 +220,39 @@ def test_an_older_server_tells_little_and_nothing_breaks() -> None:
     for missing in training(T):
         cut = [{k: v for k, v in training(t).items() if k != missing} for t in (T, T + SECONDS)]
         assert "nan" not in found(*cut).line
+
+
+def test_a_machine_of_ones_own_is_not_shared() -> None:
+    """Full by our own processes, or delayed with cores idle: other rules say why."""
+    delayed = LEARNER_WAITS | {"client.actor-1-4712.run_delay_s": 0.4, "server.cpu_s": 0.3}
+    ours = growing_by(delayed | {"host.idle_s": 0.05}, host__cores=3)
+    idle = growing_by(delayed | {"host.idle_s": 9.0}, host__cores=16)
+    assert (ours.name, idle.name) == ("cores", "round_trip")
+
+
+def test_a_learner_without_a_core_is_not_called_slow() -> None:
+    full = {"client.learner.run_delay_s": 0.5, "server.cpu_s": 0.1, "host.idle_s": 0.1}
+    cpu = {f"client.{name}.cpu_s": 0.2 for name in PEERS}
+    shown = growing_by(held(ACTORS, "inserts_limit", 0.9) | full | cpu, host__cores=2)
+    assert shown.name == "shared_machine"
+
+
+def test_without_run_delay_the_pressure_tells() -> None:
+    used = {f"client.{name}.cpu_s": 0.3 for name in PEERS} | {"server.cpu_s": 0.3}
+    shown = growing_by(
+        LEARNER_WAITS | used | {"host.idle_s": 0.0, "host.pressure_s": 0.6}, host__cores=4
+    )
+    assert shown.name == "shared_machine" and "60% of its time" in shown.line
+
+
+def test_a_verdict_stays_for_three_seconds() -> None:
+    verdict = Verdict()
+    waits = Figures(Window(training(T), training(T + SECONDS) | {"server.polls": 1}, SECONDS))
+    alone = Figures(Window({}, {"server.uptime_s": 1.0}, SECONDS))
+    first, other = find_bottleneck(waits).name, find_bottleneck(alone).name
+    assert first != other
+    assert verdict.of(Figures(Window(None, {}, 0.0)), 0.0).name == "measuring"
+    assert [verdict.of(waits, 1.0).name, verdict.of(alone, 2.0).name] == [first, first]
+    assert [verdict.of(waits, 3.9).name, verdict.of(alone, 4.0).name] == [first, other]
+    assert verdict.of(waits, 6.9).name == other
+    assert verdict.of(waits, 7.0).name == first

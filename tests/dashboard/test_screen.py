@@ -13,6 +13,7 @@ from drlnet.dashboard import Lines, Tables, picture
 from drlnet.dashboard.bottleneck import RULES, find_bottleneck
 from drlnet.dashboard.history import History
 from drlnet.dashboard.layout import compose, everything
+from drlnet.dashboard.panels import latency, replay, server, stages, throughput
 from drlnet.dashboard.panels.clients import SORTS
 from drlnet.dashboard.panels.latency import operations
 from drlnet.dashboard.scene import Scene
@@ -67,6 +68,12 @@ def text(shown: Scene, width: int, height: int) -> str:
 )
 def test_it_fits(width: int, height: int, changes: dict[str, object]) -> None:
     text(scene(**changes), width, height)
+
+
+def test_panels_side_by_side_are_whole_at_160_columns() -> None:
+    half = (160 - 2) // 2
+    for panel in (throughput, latency, stages, replay, server):
+        assert max(line.cell_len for line in panel.draw(scene(), half, 20)) <= half, panel.TITLE
 
 
 @pytest.mark.parametrize(("width", "height"), NAMED)

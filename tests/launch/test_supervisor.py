@@ -48,6 +48,59 @@ def test_a_role_is_told_lines_and_one_that_has_ended_is_not(group: Supervisor) -
     assert (ended.process, ended.returncode) == (mute, 0)
 
 
+_FORKS = """
+import os, signal
+read, write = os.pipe()
+child = os.fork()
+os.write(1, b'{"pid": %d}\\n' % os.getpid())
+if child == 0:
+    os.close(write)
+    os.read(read, 1)  # until its parent has ended
+else:
+    signal.pause()
+"""
+
+
+def test_ctrl_z_stops_all_of_them_until_they_are_continued(tmp_path: Path) -> None:
+    supervise = """
+        import sys
+        from drlnet.launch.signals import Stop
+        from drlnet.launch.supervisor import Supervisor
+        with Stop() as stop, Supervisor(stop, grace_s=0.3, program=(sys.executable,)) as group:
+            group.start("role", ["-c", sys.argv[1]])
+            pids = []
+            while len(pids) < 2:
+                pids += [event.values["pid"] for event in group.wait(60)]
+            print(*pids, flush=True)
+            while not stop.is_set():
+                group.wait(60)
+    """
+    command = [sys.executable, *script(supervise), _FORKS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as popen:
+        assert popen.stdout is not None
+        try:
+            pids = [popen.pid, *map(int, popen.stdout.readline().split())]
+            assert len(pids) == 3
+            popen.send_signal(signal.SIGTSTP)
+            wait_for_states(pids, "T")
+            popen.send_signal(signal.SIGCONT)
+            wait_for_states(pids, "S")
+            popen.terminate()
+            assert popen.wait(DEADLINE_S) == 0
+        finally:
+            popen.kill()
+
+
+def wait_for_states(pids: list[int], state: str) -> None:
+    """Waits until all of them are in that state of /proc/PID/stat."""
+    deadline = time.monotonic() + DEADLINE_S
+    while states := {Path(f"/proc/{pid}/stat").read_text().split()[2] for pid in pids}:
+        if states == {state}:
+            return
+        assert time.monotonic() < deadline, states
+        os.sched_yield()
+
+
 def test_an_end_that_comes_with_the_line_waited_for_is_told_next(group: Supervisor) -> None:
     process = group.start("brief", script('print(\'{"event": "ready"}\')'))
     select.select([process.pid_fd], [], [], DEADLINE_S)

@@ -125,7 +125,7 @@ def test_two_settings_by_two_seeds_run_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_that_fails_is_listed_and_the_others_go_on(tmp_path: Path) -> None:
     # The second environment refuses what its constructor does not know.
-    args = sweep_args(tmp_path / "s", "--set", "env.kwargs={},{ nothing = 1 }")
+    args = sweep_args(tmp_path / "s", "--jobs", "2", "--set", "env.kwargs={},{ nothing = 1 }")
     ended = finished(tmp_path, *args, deadline_s=120)
     assert ended.popen.returncode == RoleFailed.exit_code, ended.text()
     runs = ended.last_json()["runs"]

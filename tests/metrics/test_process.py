@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from drlnet.metrics import process
-from drlnet.metrics.process import gpu_figures, process_figures
+from drlnet.metrics.process import gpu_figures, machine_figures, process_figures
 
 
 def test_figures_follow_what_the_process_does() -> None:
@@ -77,3 +77,17 @@ def test_a_gpu_by_its_driver(
     )
     assert gpu_figures("cuda:0") == expected
     assert asked == [b"GPU-a-b"]
+
+
+def test_the_machine_is_not_idle_while_this_works() -> None:
+    before, began = machine_figures(), time.monotonic()
+    delayed = process_figures()["run_delay_s"]
+    ends = time.process_time() + 0.3
+    while time.process_time() < ends:
+        pass
+    after, seconds = machine_figures(), time.monotonic() - began
+    cores = len(os.sched_getaffinity(0))
+    assert after["host.cores"] == cores
+    assert 0 <= after["host.idle_s"] - before["host.idle_s"] <= cores * seconds - 0.3 + 0.05
+    assert after.get("host.pressure_s", 0) >= before.get("host.pressure_s", 0)
+    assert 0 <= process_figures()["run_delay_s"] - delayed <= seconds

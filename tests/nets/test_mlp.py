@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from drlnet.nets.heads import QNet
 from drlnet.nets.mlp import Mlp
-from drlnet.nets.q_net import QNet
 from drlnet.nets.settings import MlpSettings
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ from drlnet.plots import Figure
 from drlnet.plots.latency import latency
 from drlnet.plots.learning import learning
 from drlnet.plots.runs import Run, grouped, read_run
+from drlnet.plots.seeds import median
 from drlnet.plots.throughput import throughput
 
 HISTOGRAM = {"count": 4, "buckets": [[10.0, 2], [100.0, 1], [1000.0, 1]]}
@@ -66,7 +68,7 @@ def words_of(figure: Figure) -> set[str]:
 def test_seeds_are_one_group_and_labels_say_what_differs(tmp_path: Path) -> None:
     read = [
         read_run(made(tmp_path / "a", seed=1)),
-        read_run(made(tmp_path / "b", "run.tensorboard=false", seed=2)),
+        read_run(made(tmp_path / "b", "run.sinks=[]", seed=2)),
         read_run(made(tmp_path / "c", "replay.sampler=uniform")),
     ]
     found = grouped(read)
@@ -96,17 +98,17 @@ def test_learning_has_a_point_for_each_look(tmp_path: Path) -> None:
 
 
 def test_learning_of_seeds_is_a_median_and_a_band(tmp_path: Path) -> None:
-    from drlnet.plots.learning import _curve, _median
+    from drlnet.plots.learning import _curve
 
     read = [read_run(made(tmp_path / str(seed), seed=seed, looks=2 + seed)) for seed in (0, 1, 2)]
     x, returns = _curve(read[2], "steps")
     assert x.tolist() == [100, 200, 300, 400]
     assert returns.tolist() == [22, 42, 62, 82]
-    median = _median([_curve(run, "steps") for run in read])
-    assert median.low is not None
-    assert median.high is not None
-    assert (median.x[0], median.x[-1]) == (100, 400)
-    assert (median.low[-1], median.y[-1], median.high[-1]) == (40, 61, 82)  # the last are kept
+    middle = median([_curve(run, "steps") for run in read], after_end="last")
+    assert middle.low is not None
+    assert middle.high is not None
+    assert (middle.x[0], middle.x[-1]) == (100, 400)
+    assert (middle.low[-1], middle.y[-1], middle.high[-1]) == (40, 61, 82)  # the last are kept
     assert "3 seeds" in words_of(learning(read))
 
 
@@ -120,10 +122,36 @@ def test_throughput_is_what_counters_grew_by(tmp_path: Path) -> None:
     from drlnet.plots.throughput import _rate
 
     (run,) = runs(tmp_path, ())
-    line = _rate(run, ("transport.<transport>.bytes_sent", "transport.<transport>.bytes_received"))
-    assert list(line.x) == pytest.approx([2, 3, 4])
-    assert list(line.y) == pytest.approx([6000] * 3)
+    patterns = ("transport.<transport>.bytes_sent", "transport.<transport>.bytes_received")
+    seconds, rates = _rate(run, patterns)
+    assert list(seconds) == pytest.approx([2, 3, 4])
+    assert list(rates) == pytest.approx([6000] * 3)
     assert "learner steps per second" in words_of(throughput([run]))
+
+    # What a run records as it ends, some milliseconds after a reading, is no rate.
+    last = {**run.server[-1], "time": run.server[-1]["time"] + 0.004}
+    last["transport.udp.bytes_sent"] += 900
+    at_end = replace(run, server=[*run.server, last])
+    assert list(_rate(at_end, patterns)[1]) == pytest.approx([6000] * 3)
+
+
+def test_throughput_of_seeds_is_a_median_and_a_band(tmp_path: Path) -> None:
+    from drlnet.plots.throughput import _rate
+
+    read = [read_run(made(tmp_path / str(seed), seed=seed, looks=4 + seed)) for seed in (0, 1, 2)]
+    assert "3 seeds" in words_of(throughput(read))
+    started_s = read[0].started_s
+    server = [
+        {**each, "time": started_s + (each["time"] - started_s) / 2} for each in read[0].server
+    ]
+    fast = replace(read[0], server=server)
+    curves = [_rate(run, ("table.<table>.env_steps",)) for run in (fast, *read[1:])]
+    middle = median(curves, after_end="nothing")
+    assert middle.low is not None and middle.high is not None
+    assert middle.x[-1] == pytest.approx(6)
+    # The first seed goes twice as fast, and counts no more once it has ended.
+    assert (middle.low[0], middle.y[0], middle.high[0]) == pytest.approx((100, 100, 200))
+    assert (middle.low[-1], middle.high[-1]) == pytest.approx((100, 100))
 
 
 def test_what_cannot_be_drawn_says_why(tmp_path: Path) -> None:

@@ -43,3 +43,15 @@ def test_the_ladder_is_that_of_the_settings() -> None:
     ]
     assert ladders[0].tolist() != ladders[1].tolist()
     assert ladders[1] == pytest.approx([0.4 ** (1 + 7 * 2 / 3), 0.4**8])
+
+
+def test_only_valid_actions_are_explored_and_evenly() -> None:
+    valid = np.array([[True, False, True, True], [False, True, False, False]])
+    values = np.where(valid, np.float32(0), np.float32(-np.inf))
+    streams = Streams(np.arange(2), 0, 2, np.random.default_rng(0))
+    policy = EpsilonGreedy(EpsilonGreedySettings(epsilon_base=1.0, epsilon_exponent=0.0), streams)
+    counts = np.zeros((2, 4))
+    for _ in range(3000):
+        counts[np.arange(2), policy.choose(values, valid)] += 1
+    assert counts[1].tolist() == [0, 3000, 0, 0] and counts[0, 1] == 0
+    np.testing.assert_allclose(counts[0, [0, 2, 3]], 1000, atol=120)

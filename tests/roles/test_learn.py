@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -180,8 +179,7 @@ def test_reports_and_records(tmp_path: Path) -> None:
     begun, client = learning(config(tmp_path / "r", "learner.report_interval_s=1e-9"))
     steps(begun, 3)
     assert client.reports[-1]["learner_steps"] == 3
-    lines = (tmp_path / "r" / "metrics.jsonl").read_text().splitlines()
-    last, of_server = (json.loads(line) for line in lines[-2:])
+    last, of_server = list(RunFolder(tmp_path / "r").readings())[-2:]
     assert (of_server["role"], of_server["client.learner.learner_steps"]) == ("server", 3)
     assert last["role"] == "learner" and last["learner_steps"] == 3 and last["loss"] >= 0
     assert last["eval_return"] is None  # NaN is no JSON

@@ -56,6 +56,27 @@ def test_actors_wait_for_another_learner_when_theirs_has_ended(tmp_path: Path) -
             assert playing.text().count("no learner has drawn") == 1
 
 
+def test_one_learner_publishes_until_another_takes_over(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        learn = ("learn", ENV, *at, *SMALL)
+        with command(tmp_path, "actor", ENV, *at, *SMALL), command(tmp_path, *learn) as first:
+            first.wait_for("learner_steps [1-9]")
+            second = finished(tmp_path, *learn)
+            assert second.popen.returncode == errors.AnotherPublisher.exit_code, second.text()
+            *_, cause, remedy = lines_of_error(second)
+            assert "error: learner publishes params at this server" in cause
+            assert "drlnet learn --takeover" in remedy
+            (folder,) = (tmp_path / "runs").iterdir()  # the second one's is taken back
+
+            with command(tmp_path, *learn, "--takeover") as third:
+                assert first.end() == errors.AnotherPublisher.exit_code, first.text()
+                assert "what was learned is in" in first.text()
+                third.wait_for("learner_steps [1-9]")
+                assert third.end(signal.SIGINT) == 130, third.text()
+    assert (folder / "learner.safetensors").exists()
+
+
 def test_a_learner_says_what_it_waits_for(tmp_path: Path) -> None:
     """So many items are wanted that the replay fills for minutes."""
     few = (*SMALL, "--set", "replay.min_size=2000000", "--set", "replay.capacity=2000000")

@@ -24,7 +24,9 @@ __all__ = ["meeting_place"]
 NAME = "dpdk:local:test"
 
 
-@pytest.mark.parametrize("transport", ["dpdk:local", "dpdk:memif"])
+@pytest.mark.parametrize(
+    "transport", ["dpdk:local", pytest.param("dpdk:memif", marks=pytest.mark.exhaustive)]
+)
 def test_a_run(tmp_path: Path, meeting_place: Path, transport: str) -> None:
     budget = ("--max-learner-steps", "200", "--set", "run.folder=out")
     ended = finished(

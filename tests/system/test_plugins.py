@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from system.command import finished
@@ -22,23 +23,37 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+ALGORITHMS = pytest.mark.parametrize(
     ("algo", "sets"),
     [
         ("qr_dqn:QrDqn", ["algo.quantiles=32", "net.hidden_sizes=[64, 64]"]),
         ("actor_critic:ActorCritic", []),
     ],
 )
-def test_an_algorithm_of_the_users_own_learns(folder: Path, algo: str, sets: list[str]) -> None:
+
+
+def run_cartpole(folder: Path, algo: str, sets: list[str], *budget: str) -> dict[str, Any]:
     words = [word for text in sets for word in ("--set", text)]
-    # The recipe's goal stands 20 above what is asked for: the report's episodes are other ones.
     ended = finished(
-        folder, "run", "CartPole-v1", "--algo", algo, *words, "--json", "--seed", "1000",
+        folder, "run", "CartPole-v1", "--algo", algo, *words, "--json", "--seed", "1000", *budget,
         deadline_s=300.0,
     )  # fmt: skip
     assert ended.popen.returncode == 0, ended.text()
-    result = json.loads(ended.out.splitlines()[-1])
+    return ended.last_json()
+
+
+@ALGORITHMS
+def test_an_algorithm_of_the_users_own_trains(folder: Path, algo: str, sets: list[str]) -> None:
+    few = ("--max-learner-steps", "20", "--set", "eval.report_episodes=20")
+    result = run_cartpole(folder, algo, sets, *few)
+    assert result["learner_steps"] >= 20 and result["eval_episodes"] == 20
+
+
+@pytest.mark.exhaustive  # the better part of a minute each
+@ALGORITHMS
+def test_an_algorithm_of_the_users_own_learns(folder: Path, algo: str, sets: list[str]) -> None:
+    result = run_cartpole(folder, algo, sets)
+    # The recipe's goal stands 20 above what is asked for: the report's episodes are other ones.
     assert result["eval_return_mean"] >= 475 and result["stopped"] == "goal"
 
 

@@ -50,7 +50,7 @@ def test_every_name_of_a_run_is_in_the_catalog_once(run_dir: Path) -> None:
 def test_a_run_leaves_its_records(run_dir: Path) -> None:
     folder = RunFolder(run_dir)
     roles = [reading["role"] for reading in folder.readings()]
-    assert roles.count("learner") == roles.count("server") >= 2
+    assert roles.count("learner") >= roles.count("server") >= 2
     latencies = json.loads(folder.latency_path.read_text())
     assert sum(count for _, count in latencies["server.append.handling"]["buckets"]) > 0
     assert len(list(folder.tensorboard_path.glob("events.out.tfevents.*"))) == 1

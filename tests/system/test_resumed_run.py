@@ -9,6 +9,7 @@ import pytest
 from system.command import SMALL, finished
 
 from drlnet import errors
+from drlnet.metrics import RunFolder
 
 ENV = "CartPole-v1"
 
@@ -26,8 +27,8 @@ def test_a_run_is_resumed(tmp_path: Path) -> None:
     second = ended.last_json()
     assert second["run_dir"] == first["run_dir"] and second["learner_steps"] == 90
     assert second["env_steps"] > first["env_steps"]
-    said = [json.loads(line) for line in (Path(first["run_dir"]) / "metrics.jsonl").open()]
-    counts = [line["learner_steps"] for line in said if line["role"] == "learner"]
+    said = RunFolder(Path(first["run_dir"])).readings()
+    counts = [one["learner_steps"] for one in said if one["role"] == "learner"]
     assert counts == sorted(counts) and counts[-1] == 90  # one curve over both parts
 
 

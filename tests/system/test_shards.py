@@ -12,6 +12,8 @@ from system.command import DEADLINE_S, SMALL, command, finished
 from system.local_link import meeting_place
 from system.using import use
 
+from drlnet.metrics import RunFolder
+
 __all__ = ["meeting_place"]
 
 TWO = ["serve", "--shards", "2", "--listen", "udp://127.0.0.1:0", "--json"]
@@ -54,8 +56,8 @@ def test_a_run_of_two_shards_trains(tmp_path: Path) -> None:
     assert ran.popen.returncode == 0, ran.text()
     result = ran.last_json()
     assert result["learner_steps"] == 200
-    lines = (Path(result["run_dir"]) / "metrics.jsonl").read_text().splitlines()
-    served = [one for one in map(json.loads, lines) if one["role"] == "server"][-1]
+    readings = RunFolder(Path(result["run_dir"])).readings()
+    served = [one for one in readings if one["role"] == "server"][-1]
     assert served["table.replay.capacity"] == 5000
     assert served["table.replay.items_drawn"] > 0
 

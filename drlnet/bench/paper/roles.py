@@ -23,10 +23,8 @@ from drlnet.errors import ConfigError, TableMismatch
 from drlnet.roles.reach import TIMEOUT_S, awaited
 
 STORE, FETCH, PING = "store", "fetch", "ping"
-BATCH, CYCLE, TRAIN = "batch", "batch + update", "train"
-FLOOR = "floor"  # pings; behind them the transport's own rate is measured
+BATCH, CYCLE = "batch", "batch + update"
 CHUNK_S = 0.01  # of appends that are kept together: slices of 0.04 s and more hold several
-_PINGS = Effort(calls=200, budget_s=0.006, warm_up=3)
 _FETCHED_KEYS = 1000
 _MOST, _MOST_OF_CHUNK = 2000, 70  # latencies that are kept; of more, evenly chosen ones
 
@@ -83,7 +81,7 @@ def _reached(
         raise ConfigError(
             f"the server at {address} has {session.shards} shards, and bench paper measures one "
             "that is alone",
-            "start it without --shards, or with drlnet bench paper --role server",
+            "start it without --shards",
         )
     try:
         return session, session.open_table(spec)
@@ -102,7 +100,6 @@ class Learner:
         self.replays: dict[Layout, measure.Replay] = {}
         self._others: dict[str, Timed] = {}
         self._buffers: dict[int, Buffer] = {}
-        self._training: dict[Layout, Timed] = {}
 
     def serve(self, listen: str, core: int | None) -> str:
         """Layout (a): holds the replay itself, its server on a thread on `core`. The address."""
@@ -122,8 +119,7 @@ class Learner:
             Layout.NETWORK: measure.InNetworkReplay(session, table, self.spec),
             Layout.STORE: measure.StoreReplay(session, table, self.spec),
         }
-        ping = partial(session.pings, 64)
-        self._others = {PING: ping, FLOOR: ping}
+        self._others = {PING: partial(session.pings, 64)}
         if fetches:
             batch, place = self.buffer(_FETCHED_KEYS), self.buffer(1).copy()
             session.samples(table, _FETCHED_KEYS, batch, np.empty(1, np.uint64), TIMEOUT_S)
@@ -138,25 +134,15 @@ class Learner:
         return self._buffers[batch]
 
     def measure(self, op: str, layout: Layout, batch: int, effort: Effort) -> Phase:
-        """One phase. TRAIN: steps of a small Q-network, the time for the batch included."""
+        """One phase."""
         start_s = time.monotonic()
-        timed = self._others.get(op) or self._timed(op, layout, batch)
-        latencies = (_PINGS if op == FLOOR else effort).latencies_us(timed)
+        timed = self._others.get(op)
+        if timed is None:
+            replay = self.replays[layout]
+            loop = replay.samples if op == BATCH else replay.cycles
+            timed = partial(loop, batch, self.buffer(batch))
+        latencies = effort.latencies_us(timed)
         return Phase(op, layout, batch, start_s, time.monotonic(), thinned(latencies))
-
-    def _timed(self, op: str, layout: Layout, batch: int) -> Timed:
-        replay = self.replays[layout]
-        if op == TRAIN:
-            return self._training[layout]
-        return partial(replay.samples if op == BATCH else replay.cycles, batch, self.buffer(batch))
-
-    def prepare_training(self, batch: int) -> None:
-        """Imports torch: long, and longer on a core that others have, too."""
-        from drlnet.bench.paper.training import Trainer
-
-        for layout, replay in self.replays.items():
-            trainer = Trainer(self.spec, self.buffer(batch), batch)
-            self._training[layout] = partial(trainer.timed_steps, replay)
 
 
 class Actor:
@@ -180,8 +166,7 @@ class Actor:
         self._appender = measure.Appender(session, table, spec)
         self._row = np.ones(SHAPES[shape].row_bytes, np.uint8)
         self._interval_s = 1 / rate if rate else 0.0
-        # At a fixed rate a chunk ends with its last append: to sleep on to an end in time costs
-        # one.
+        # At a fixed rate a chunk ends with its last append: sleeping on to an end costs one.
         self._most = max(1, round(CHUNK_S * rate)) if rate else 100_000
 
     def act(self) -> list[Appends]:

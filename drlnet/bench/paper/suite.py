@@ -1,57 +1,180 @@
-"""All groups in turns, round by round, and what they measured."""
+"""Groups of processes that measure, each a server, its actors and its learner; all in turns."""
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from functools import partial
 
 from drlnet.bench.engine import Effort, Note
 from drlnet.bench.engine import Results as Rounds
 from drlnet.bench.machine import Cores
-from drlnet.bench.paper.groups import (
-    FloorSlice,
-    Group,
-    Heard,
-    Places,
-    Rates,
-    length_for,
-    run_group,
-)
 from drlnet.bench.paper.roles import (
     BATCH,
     CYCLE,
     FETCH,
-    FLOOR,
     PING,
     STORE,
-    TRAIN,
+    Actor,
     Appends,
+    Learner,
     Phase,
-    layout_of,
 )
-from drlnet.bench.paper.workloads import (
-    ALONE,
-    BASE,
-    BATCHES,
-    SHAPES,
-    Layout,
-    Workload,
-    variations,
-)
-from drlnet.bench.records import Record
-from drlnet.bench.transport.subjects import BASELINE, Poll, Subject
+from drlnet.bench.paper.workloads import ALONE, BASE, BATCHES, Layout, Workload, variations
+from drlnet.bench.processes import Worker, served
+from drlnet.bench.records import Key, Record
+from drlnet.bench.transport.subjects import Subject
+from drlnet.launch.process import DRLNET
 from drlnet.launch.signals import Stop
 
 SUITE = "paper"
-TRAINED = "training step"
-_KEY_BYTES = 12  # of an update: a key and a priority
+OPS = (PING, STORE, FETCH, BATCH, CYCLE)
 # So many calls that all but pings take the time: actors append a few times meanwhile.
 FULL = Effort(calls=20_000, budget_s=0.25, warm_up=50)
 QUICK = Effort(calls=20_000, budget_s=0.12, warm_up=20)
+SLICE_S = 0.04  # of a cell, at most: seconds before a host moves cores, longer than 17 MB take
+Op = tuple[str, Layout, int]  # operation, layout, batch
+
+
+@dataclass(frozen=True)
+class Group:
+    """One set of processes.
+
+    place: "network", where (b) and (c) are measured on one server; "learner", where (a) is. poll of
+    the transport: of server, learner and actors.
+    """
+
+    place: str
+    transport: Subject
+    workload: Workload
+    batches: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        where = "(b), (c)" if self.place == "network" else "(a)"
+        where = where if self.batches else "memory server"
+        return f"{where}, {self.transport.name}, {self.workload.words}"
+
+    @property
+    def polling_threads(self) -> int:
+        """Threads that never sleep: server, learner, and actors without a pause.
+
+        In (a) an actor that waits for its answer counts, too: the learner computes all the time,
+        where elsewhere it waits for the server and leaves its core to actors.
+        """
+        if self.transport.poll != "busy":
+            return 0
+        paced = min(1, self.workload.actors) if self.place == "learner" else 0
+        return 2 + (paced if self.workload.rate else self.workload.actors)
+
+
+@dataclass
+class Heard:
+    """What a group measured."""
+
+    phases: list[Phase] = field(default_factory=list)
+    appends: list[Appends] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the roles run: programs (inside namespaces) and cores."""
+
+    cores: Cores
+    server: Sequence[str] = DRLNET
+    actor: Sequence[str] = DRLNET
+    learner: Sequence[str] = DRLNET
+
+    @staticmethod
+    def usable() -> Places:
+        """On this machine, without namespaces."""
+        return Places(Cores.usable())
+
+    def listens(self, group: Group) -> list[str]:
+        """What the server listens on, or the learner that holds the replay."""
+        return [group.transport.listen]
+
+    def reached(self, group: Group, ready: str, actor: int | None) -> str:
+        """What an actor types to reach it, or the learner (None). ready: as it said itself."""
+        return ready
+
+    def actor_core(self, group: Group, index: int) -> int | None:
+        """Beside the learner where there are two cores, else on those that are left."""
+        if self.cores.client is None or self.cores.count < 3:
+            return self.cores.client
+        return self.cores.client + 1 + index % (self.cores.count - 2)
+
+
+def run_group(
+    stop: Stop, group: Group, effort: Effort, places: Places, heard: Heard, *, turn: int = 0
+) -> None:
+    """Runs it to its end. What was measured before an error stays in `heard`.
+
+    Raises what a role died of, Stopped.
+    """
+    with _connected(stop, group, places) as (learner, actors), ExitStack() as acting:
+        found = [acting.enter_context(actor.doing("act")) for actor in actors]
+        # The cells of batches take turns in slices, which share their time.
+        slices = max(1, round(effort.budget_s / SLICE_S)) if group.place == "network" else 1
+        part = replace(effort, budget_s=effort.budget_s / slices)
+        for op, layout, batch in operations(group, turn, slices=slices):
+            if op == STORE:  # the learner rests: the actors are measured
+                start_s = time.monotonic()
+                stop.wait(effort.budget_s)
+                heard.phases.append(Phase(op, layout, batch, start_s, time.monotonic(), []))
+            else:
+                phase = learner.measure(op, layout, batch, part if batch else effort)
+                heard.phases.append(phase)
+        acting.close()
+        heard.appends += [chunk for (chunks,) in found for chunk in chunks]
+
+
+@contextmanager
+def _connected(stop: Stop, group: Group, places: Places) -> Iterator[tuple[Worker, list[Worker]]]:
+    """(learner, actors), ready to be measured."""
+    poll, workload, cores = group.transport.poll, group.workload, places.cores
+    make, address = partial(Learner, poll, workload.shape), ""
+    with ExitStack() as servers, ExitStack() as roles:  # roles end before their server does
+        # All start at once, since most of that is imports.
+        learner = roles.enter_context(Worker(stop, make, program=places.learner, core=cores.client))
+        actors = [
+            roles.enter_context(
+                Worker(stop, Actor, program=places.actor, core=places.actor_core(group, index))
+            )
+            for index in range(workload.actors)
+        ]
+        if group.place == "network":
+            listen = places.listens(group)
+            _, (address, *_) = servers.enter_context(
+                served(stop, listen, poll, core=cores.server, program=places.server, insecure=True)
+            )
+            learner.call("open", places.reached(group, address, None), workload.rate > 0)
+        else:
+            address = learner.call("serve", places.listens(group)[0], cores.server)
+        for index, actor in enumerate(actors):
+            reached = places.reached(group, address, index)
+            actor.call("open", reached, poll, workload.shape, workload.rate)
+        yield learner, actors
+
+
+def operations(group: Group, turn: int, *, slices: int) -> Iterator[Op]:
+    """What the learner does, one after the other; batch 0 where an operation has none.
+
+    turn: the layouts at one server change by it. slices: of the cells of batches, which take turns.
+    """
+    layouts = [Layout.LEARNER]
+    if group.place == "network":
+        layouts = [Layout.NETWORK, Layout.STORE]
+        fetches = [FETCH] if group.workload.rate else []
+        yield from ((op, Layout.MEMORY, 0) for op in (PING, *fetches, STORE))
+    for number in range(turn, turn + slices):
+        for batch in group.batches:
+            for layout in layouts[:: -1 if number % 2 else 1]:
+                yield BATCH, layout, batch
+                yield CYCLE, layout, batch
 
 
 def groups_of(transports: Sequence[Subject], *, quick: bool) -> list[Group]:
@@ -65,183 +188,57 @@ def groups_of(transports: Sequence[Subject], *, quick: bool) -> list[Group]:
     # What is compared stands side by side, (a) behind the (b) and (c) of its transport: seconds
     # apart, the host has seldom moved the cores in between.
     for workload in variations(quick=quick):
+        # Where round trips dominate, the small batch is what shows it.
+        both = workload in {BASE, replace(BASE, shape="cartpole")}
         for transport in transports:
             for place in ("network", "learner"):
                 base = workload == BASE and not (quick and place == "learner")
                 if base or transport in bases:
-                    batches = BATCHES if _both_batches(workload) else BATCHES[:1]
+                    batches = BATCHES if both else BATCHES[:1]
                     found.append(Group(place, transport, workload, batches))
-    for transport in bases[:1] if quick else bases:
-        trained = Group("network", transport, BASE, BATCHES[:1], training=True)
-        found += [trained, replace(trained, place="learner")]
-        if transport.poll != "busy":  # two that spin on one core would only take turns
-            found.append(replace(trained, place="learner", crowded=True))
     return found
-
-
-def _both_batches(workload: Workload) -> bool:
-    """Where round trips dominate, the small batch is what shows it."""
-    return workload in {BASE, replace(BASE, shape="cartpole")}
-
-
-def transports_of(subjects: Sequence[Subject]) -> list[Subject]:
-    """Kernel UDP blocking and polled, then polled devices, the best local one first."""
-    polls: list[Poll] = ["block", "busy"]
-    kernel = {subject.poll: subject for subject in subjects if subject.name.startswith(BASELINE)}
-    devices = [subject for subject in subjects if not subject.name.startswith(BASELINE)]
-    return [*(kernel[poll] for poll in polls if poll in kernel), *devices]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One row of a table. batch: 0 where an operation has none."""
-
-    comparison: int  # 1 to 3; 0: what the floors are made of; 4: training
-    op: str
-    transport: str
-    workload: Workload
-    batch: int
-    layout: Layout
-
-    @property
-    def words(self) -> str:
-        """The workload, with its batch."""
-        return self.workload.with_batch(self.batch) if self.batch else self.workload.words
-
-
-@dataclass(frozen=True)
-class Slice:
-    """Times of (c), and its floor: round trips by ping and bytes at the transport's rate, each the
-    mean of right before and right behind.
-    """
-
-    p50_us: float
-    round_trips_us: float
-    bytes_us: float
-
-    @property
-    def floor_us(self) -> float:
-        return self.round_trips_us + self.bytes_us
-
-    @property
-    def ratio(self) -> float:
-        return self.p50_us / self.floor_us
 
 
 @dataclass
 class Results(Rounds):
-    """By cell and the number of the round."""
+    """The results of groups. A subject is a layout over a transport."""
 
-    cells: dict[Cell, dict[int, list[float]]] = field(default_factory=dict)  # latencies, us
-    polling: dict[Cell, int] = field(default_factory=dict)  # threads that poll
-    slices: dict[Cell, dict[int, list[Slice]]] = field(default_factory=dict)
-    # Bare transfers within a group, by transport, workload and size.
-    bytes_per_second: dict[tuple[str, Workload, int], dict[int, list[float]]] = field(
-        default_factory=dict
-    )
-
-    def add(self, group: Group, number: int, heard: Heard) -> None:
-        """The group's round of that number, or what there is of it."""
-        found: dict[Cell, list[float]] = defaultdict(list)
-        # Pings are what a learner measures of a floor; then all are stopped.
-        stops_s = [phase.end_s for phase in heard.phases if phase.op == FLOOR]
+    def add(self, group: Group, heard: Heard) -> None:
+        """The group's round, or what there is of it."""
+        found: dict[Key, list[float]] = defaultdict(list)
+        polling = group.polling_threads
         for phase in heard.phases:
+            subject = f"{phase.layout.value}, {group.transport.name}"
+            workload = group.workload.with_batch(phase.batch)
+            stored = during(heard.appends, phase)
+            found[subject, phase.op, workload] += stored if phase.op == STORE else phase.us
+            if phase.op == BATCH:
+                found[subject, STORE, workload] += stored
+            resting = phase.op == STORE and polling > 0  # the learner, which does not poll then
+            self.threads[subject, phase.op, workload] = polling - resting
+            self.threads.setdefault((subject, STORE, workload), polling)
+        for key, latencies in found.items():
+            self.keep(*key, latencies)
 
-            def cell(comparison: int, op: str, batch: int, layout: Layout = phase.layout) -> Cell:
-                return Cell(comparison, op, group.transport.name, group.workload, batch, layout)
-
-            stored = during(heard.appends, phase, stops_s)
-            if phase.op in {STORE, FETCH}:
-                found[cell(1, phase.op, 0)] += stored if phase.op == STORE else phase.us
-            elif phase.op == PING:
-                found[cell(0, PING, 0)] += phase.us
-            elif phase.op == BATCH:
-                found[cell(2, BATCH, phase.batch)] += phase.us
-                found[cell(2, STORE, phase.batch)] += stored
-                self._add_slice(cell(2, BATCH, phase.batch), number, phase, heard.floors)
-            elif phase.op == CYCLE:
-                found[cell(3, CYCLE, phase.batch)] += phase.us
-                self._add_slice(cell(3, CYCLE, phase.batch), number, phase, heard.floors)
-            elif phase.op == TRAIN:
-                found[cell(4, _trained(group), phase.batch)] += phase.us
-                found[cell(4, f"{STORE} during: {_trained(group)}", phase.batch)] += stored
-        for floor in heard.floors:
-            size = length_for(group.workload, floor.batch)
-            key = (group.transport.name, group.workload, size)
-            rates = self.bytes_per_second.setdefault(key, {}).setdefault(number, [])
-            rates.append(floor.bytes_per_second)
-        for one, latencies in found.items():
-            if latencies:
-                self.cells.setdefault(one, {})[number] = latencies
-                # While the learner rests, it does not poll.
-                resting = one.comparison == 1 and one.op == STORE and group.polling_threads > 0
-                self.polling[one] = group.polling_threads - resting
-
-    def records(self) -> list[tuple[Cell, Record]]:
+    def records(self) -> list[Record]:
         """In the order of the tables: one layout below the other."""
-        order = list(Layout)
-        cells = sorted(
-            self.cells,
-            key=lambda cell: (
-                cell.comparison,
-                cell.op,
-                _first(self.cells, cell),
-                cell.transport,
-                order.index(cell.layout),
-            ),
-        )
-        return [(cell, self._record(cell)) for cell in cells]
+        workloads = list(dict.fromkeys(workload for _, _, workload in self.rounds))
 
-    def _record(self, cell: Cell) -> Record:
-        return Record.of(
-            SUITE, f"{cell.layout.value}, {cell.transport}", cell.words, cell.op, self.cells[cell],
-            oversubscribed=self.polling[cell] > self.cores.count,
-        )  # fmt: skip
+        def place(key: Key) -> tuple[int, int, str, str]:
+            subject, op, workload = key
+            transport = subject.partition(", ")[2]
+            return OPS.index(op), workloads.index(workload), transport, subject
 
-    def _add_slice(
-        self, cell: Cell, number: int, phase: Phase, floors: Sequence[FloorSlice]
-    ) -> None:
-        """The ratios of (c), with the floors next to it on both sides."""
-        beside = [one for one in floors if one.batch == phase.batch]
-        before = [one for one in beside if one.end_s <= phase.start_s]
-        behind = [one for one in beside if one.start_s >= phase.end_s]
-        if phase.layout is not Layout.NETWORK or not phase.us or not before or not behind:
-            return
-        around = before[-1], behind[0]
-        trips = {BATCH: 1, CYCLE: 2}[phase.op]
-        size: int = layout_of(SHAPES[cell.workload.shape].spec(), cell.batch)["total_bytes"]
-        size += _KEY_BYTES * cell.batch * (trips - 1)
-        slice_ = Slice(
-            float(np.median(phase.us)),
-            trips * float(np.mean([one.ping_us for one in around])),
-            float(np.mean([size / one.bytes_per_second for one in around])) * 1e6,
-        )
-        self.slices.setdefault(cell, {}).setdefault(number, []).append(slice_)
+        return self.records_of(SUITE, sorted(self.rounds, key=place))
 
 
-def _trained(group: Group) -> str:
-    return f"{TRAINED}, shared core" if group.crowded else TRAINED
-
-
-def _first(cells: Iterable[Cell], cell: Cell) -> int:
-    """The place of the cell's workload and batch among all, as they were first measured."""
-    seen = list(dict.fromkeys((one.workload, one.batch) for one in cells))
-    return seen.index((cell.workload, cell.batch))
-
-
-def during(appends: Sequence[Appends], phase: Phase, stops_s: Sequence[float] = ()) -> list[float]:
+def during(appends: Sequence[Appends], phase: Phase) -> list[float]:
     """The latencies of appends that were begun within the phase.
 
-    However long they took, or short phases would have only short ones. stops_s: when the actors
-    were stopped, for a floor; appends that a stop interrupted are left out.
+    However long they took, or short phases would have only short ones.
     """
-    end_s = min((stop_s for stop_s in stops_s if stop_s >= phase.start_s), default=float("inf"))
-    return [
-        latency
-        for one in appends
-        if phase.start_s <= one.start_s <= phase.end_s and one.end_s <= end_s
-        for latency in one.us
-    ]
+    begun = (one for one in appends if phase.start_s <= one.start_s <= phase.end_s)
+    return [latency for one in begun for latency in one.us]
 
 
 def measure_paper(
@@ -250,36 +247,23 @@ def measure_paper(
     *,
     rounds: int,
     effort: Effort,
-    training_s: float,
     note: Note,
-    training_rounds: int | None = None,
     places: Places | None = None,
-    floors: bool = True,
 ) -> Results:
-    """Measures all groups, a round at a time, and within each its transport's own rate.
+    """Measures all groups, a round at a time.
 
     When stopped, what was measured until then is returned, marked as interrupted.
     """
-    places = places or Places(Cores.usable())
+    places = places or Places.usable()
     results = Results(cores=places.cores)
 
     def turn(group: Group) -> None:
         heard = Heard()
         try:
-            with rates.beside(group) if floors else nullcontext() as rate:
-                run_group(
-                    stop, group, effort, places, heard, turn=results.number,
-                    training_s=training_s, rate=rate,
-                )  # fmt: skip
+            run_group(stop, group, effort, places, heard, turn=results.number)
         finally:
-            results.add(group, results.number, heard)
+            results.add(group, heard)
 
-    def skipped(group: Group, number: int) -> bool:
-        return group.training and number > (training_rounds or rounds)
-
-    def lose(what: str, cause: str) -> None:
-        results.leave_out(what, cause, note)
-
-    with results.until_stopped(), Rates(stop, places.cores, lose) as rates:
-        results.take_turns(stop, groups, rounds, turn, note, skipped=skipped)
+    with results.until_stopped():
+        results.take_turns(stop, groups, rounds, turn, note)
     return results

@@ -70,7 +70,8 @@ class Workload:
         return f"{SHAPES[self.shape].words}, {self.actors} actor{'s'[: self.actors - 1]} {pace}"
 
     def with_batch(self, batch: int) -> str:
-        return f"{self.words}, batch {batch}"
+        """What a record calls it. batch: 0 where an operation has none."""
+        return f"{self.words}, batch {batch}" if batch else self.words
 
 
 BASE = Workload()

@@ -36,7 +36,6 @@ MEMORIES = {
     "tianshou": ("tianshou", "Tianshou"),
     "redis": ("redis", "Redis"),
     "reverb": ("reverb", "Reverb"),
-    "ray": ("ray", "Ray"),
     "numpy": ("numpy", "Numpy"),
 }
 

@@ -1,4 +1,4 @@
-"""What a sampler that is a peer must do, and the settings that are alike for all."""
+"""What a peer must do, as a sampler or as a memory behind a server; settings that all share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from drlnet.bench.replay.memory import Block, Door, Memory
 
 ALPHA = 0.6  # priority exponent
 BETA = 0.4  # importance exponent
@@ -30,8 +32,8 @@ class Peer(ABC):
     def __init__(self, priorities: Floats) -> None: ...
 
     @abstractmethod
-    def draw(self, batch: int) -> tuple[Any, Any]:
-        """Indices [batch] and importance weights [batch], in the peer's own types."""
+    def draw(self, batch: int) -> tuple[Any, ...]:
+        """Indices [batch], importance weights [batch], rows if any, in the peer's own types."""
 
     def given(self, indices: Indices, priorities: Floats) -> tuple[Any, Any]:
         """What update() takes, in the peer's own types. Not timed."""
@@ -40,3 +42,22 @@ class Peer(ABC):
     @abstractmethod
     def update(self, indices: Any, priorities: Any) -> None:
         """New priorities [k] for indices [k]."""
+
+
+class Remote(Memory):
+    """A memory in a server's process: its learner inserts as its clients do, through the door."""
+
+    def __init__(self, door: Door) -> None:
+        self._door, self._own = door, door()
+
+    def insert(self, block: Block) -> None:
+        self._own.insert(block)
+
+    def wait_for_inserts(self) -> None:
+        self._own.wait_for_inserts()
+
+    def door(self) -> Door:
+        return self._door
+
+    def close(self) -> None:
+        self._own.close()

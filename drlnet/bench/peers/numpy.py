@@ -77,7 +77,10 @@ class Numpy(InProcess):
         super().__init__(shape)
         self._capacity = shape.capacity
         self._tree = NumpyTree(np.zeros(shape.capacity, np.float32))
-        self._columns: Block = {}
+        self._columns = {
+            name: np.zeros((shape.capacity, *column.shape), column.dtype)
+            for name, column in shape.whole_columns.items()
+        }
         self._next = 0
         self._maximum = np.float32(1)
 
@@ -85,9 +88,6 @@ class Numpy(InProcess):
         count = len(block["action"])
         slots = np.arange(self._next, self._next + count) % self._capacity
         for name, column in block.items():
-            if name not in self._columns:
-                shape = (self._capacity, *column.shape[1:])
-                self._columns[name] = np.zeros(shape, column.dtype)
             self._columns[name][slots] = column
         self._tree.update(slots, np.full(count, self._maximum, np.float32))
         self._next += count

@@ -19,9 +19,10 @@ import numpy as np
 import redis
 from numpy.typing import NDArray
 
+from drlnet.bench.peers.base import Remote
 from drlnet.bench.peers.numpy import NumpyTree
 from drlnet.bench.processes import PeerUnavailable
-from drlnet.bench.replay.memory import Block, Door, Drawn, Memory
+from drlnet.bench.replay.memory import Block, Drawn
 from drlnet.bench.shapes import Shape
 
 _HEAD = "head"  # rows that were ever given a number
@@ -33,11 +34,11 @@ class Rows:
     def __init__(self, place: str, shape: Shape) -> None:
         self._redis = redis.Redis(unix_socket_path=place)
         self._capacity = shape.capacity
-        columns = {**shape.columns, "obs": shape.stacked, "next_obs": shape.stacked}
-        self.row = np.dtype([(name, c.dtype, c.shape) for name, c in columns.items()])
+        columns = shape.whole_columns.items()
+        self._row = np.dtype([(name, column.dtype, column.shape) for name, column in columns])
 
     def insert(self, block: Block) -> None:
-        rows = np.empty(len(block["action"]), self.row)
+        rows = np.empty(len(block["action"]), self._row)
         for name, column in block.items():
             rows[name] = column
         behind = int(self._redis.incrby(_HEAD, len(rows)))
@@ -50,7 +51,7 @@ class Rows:
         pipeline.get(_HEAD)
         pipeline.mget(slots.tolist())
         head, rows = pipeline.execute()
-        return int(head), np.frombuffer(b"".join(rows), self.row)
+        return int(head), np.frombuffer(b"".join(rows), self._row)
 
     def write_priorities(self, slots: NDArray[np.int64], priorities: NDArray[np.float32]) -> None:
         named = dict(zip(slots.tolist(), priorities.tolist(), strict=True))
@@ -66,22 +67,24 @@ class Rows:
         self._redis.close()
 
 
-class Redis(Memory):
+class Redis(Remote):
     includes = (
         "a server on a Unix socket: rows by MSET and MGET; the learner draws from a tree in numpy "
         "and writes priorities back by HSET"
     )
 
+    _own: Rows
+
     def __init__(self, shape: Shape) -> None:
         if shutil.which("redis-server") is None:
             raise PeerUnavailable("no redis-server (apt-get install redis-server)")
-        self._shape = shape
+        self._capacity = shape.capacity
         self._folder = tempfile.TemporaryDirectory(prefix="drlnet-redis-")
-        self._place = str(Path(self._folder.name) / "socket")
+        place = str(Path(self._folder.name) / "socket")
         self._server = subprocess.Popen(
             [
                 *("setpriv", "--pdeathsig", "KILL"),  # it dies with us, however we end
-                *("redis-server", "--port", "0", "--unixsocket", self._place),
+                *("redis-server", "--port", "0", "--unixsocket", place),
                 *("--save", "", "--appendonly", "no", "--dir", self._folder.name),
             ],
             stdout=subprocess.PIPE,
@@ -91,41 +94,35 @@ class Redis(Memory):
         for line in self._server.stdout:  # until it ends, if it cannot start
             if "eady to accept connections" in line:
                 break
-        self._rows = Rows(self._place, shape)
+        super().__init__(partial(Rows, place, shape))
         self._tree = NumpyTree(np.zeros(shape.capacity, np.float32))
         self._maximum = np.float32(1)
         self._seen = 0  # rows that have a priority
 
-    def insert(self, block: Block) -> None:
-        self._rows.insert(block)
-
     def wait_for_inserts(self) -> None:
-        self._see(self._rows.head())
+        self._see(self._own.head())
 
     def _see(self, head: int) -> None:
         """Gives rows that have come the largest priority so far."""
-        new = np.arange(max(self._seen, head - self._shape.capacity), head)
+        new = np.arange(max(self._seen, head - self._capacity), head)
         if len(new):
             priorities = np.full(len(new), self._maximum, np.float32)
-            self._tree.update(new % self._shape.capacity, priorities)
+            self._tree.update(new % self._capacity, priorities)
         self._seen = head
 
     def sample(self, batch: int) -> Drawn:
         slots, weights = self._tree.draw(batch)
-        head, rows = self._rows.read(slots)
+        head, rows = self._own.read(slots)
         self._see(head)
         return slots, weights, rows
 
     def update(self, keys: Any, priorities: NDArray[np.float32]) -> None:
         self._tree.update(keys, priorities)
         self._maximum = max(self._maximum, priorities.max())
-        self._rows.write_priorities(keys, priorities)
-
-    def door(self) -> Door:
-        return partial(Rows, self._place, self._shape)
+        self._own.write_priorities(keys, priorities)
 
     def close(self) -> None:
-        self._rows.close()
+        super().close()
         self._server.terminate()
         self._server.wait()
         self._folder.cleanup()

@@ -14,9 +14,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import reverb
 import tensorflow as tf
 
-from drlnet.bench.peers.base import ALPHA, BETA
+from drlnet.bench.peers.base import ALPHA, BETA, Remote
 from drlnet.bench.processes import Worker
-from drlnet.bench.replay.memory import BY, Block, Door, Drawn, Memory
+from drlnet.bench.replay.memory import BY, Block, Drawn
 from drlnet.bench.shapes import Shape
 from drlnet.launch.signals import Stop
 
@@ -27,10 +27,9 @@ class _Served:
     """The server's process."""
 
     def __init__(self, shape: Shape) -> None:
-        columns = {**shape.columns, "obs": shape.stacked, "next_obs": shape.stacked}
         signature = {
             name: tf.TensorSpec((1, *column.shape), np.dtype(column.dtype), name)
-            for name, column in columns.items()
+            for name, column in shape.whole_columns.items()
         }
         table = reverb.Table(
             _TABLE,
@@ -69,7 +68,7 @@ class _Inserting:
         self._writer.close()
 
 
-class Reverb(Memory):
+class Reverb(Remote):
     includes = (
         "a server of its own: TrajectoryWriter with an item per transition; TrajectoryDataset, "
         "batched, which reads ahead; mutate_priorities()"
@@ -79,14 +78,8 @@ class Reverb(Memory):
         self._server = Worker(Stop(), partial(_Served, shape))
         self._address = f"localhost:{self._server.call('port')}"
         self._client = reverb.Client(self._address)
-        self._inserting = _Inserting(self._address)
+        super().__init__(partial(_Inserting, self._address))
         self._batches: dict[int, Any] = {}
-
-    def insert(self, block: Block) -> None:
-        self._inserting.insert(block)
-
-    def wait_for_inserts(self) -> None:
-        self._inserting.wait_for_inserts()
 
     def sample(self, batch: int) -> Drawn:
         if batch not in self._batches:
@@ -104,10 +97,7 @@ class Reverb(Memory):
         updates = dict(zip(keys.tolist(), priorities.tolist(), strict=True))
         self._client.mutate_priorities(_TABLE, updates=updates)
 
-    def door(self) -> Door:
-        return partial(_Inserting, self._address)
-
     def close(self) -> None:
         self._batches.clear()
-        self._inserting.close()
+        super().close()
         self._server.close()

@@ -54,10 +54,9 @@ def caption(
         )
     if any(record.subject not in {*includes, COPY} for record in records):
         lines.append(
-            "Samplers of drlnet are called in native code, as its server calls them. Draw: slots "
-            "and probabilities (weights are the learner's). Update: the exponent and the "
-            "tree; uniform and fifo keep no priorities, theirs does nothing. Where a name says no "
-            f"kernel, prioritized runs the fastest that this CPU has: {kernel_names()[0]}."
+            "Samplers of drlnet are called in native code, as its server calls them; weights are "
+            "the learner's. Uniform and fifo keep no priorities. Where a name says no kernel, "
+            f"prioritized runs the fastest that this CPU has: {kernel_names()[0]}."
         )
     if included := tables.included(records, includes):
         lines.append(

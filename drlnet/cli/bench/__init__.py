@@ -1,20 +1,19 @@
-"""`drlnet bench`: measurements of the service itself, one file per command."""
+"""`drlnet bench`: measurements of the service itself."""
 
 from __future__ import annotations
 
 import typer
 
-from drlnet.cli.bench import distribution, paper, replay, sampler, transport, turns, watch
+from drlnet.cli.bench.command import command
+from drlnet.cli.bench.paper import Paper
+from drlnet.cli.bench.replay import Replay
+from drlnet.cli.bench.sampler import Sampler
+from drlnet.cli.bench.small import Distribution, Turns, Watch
+from drlnet.cli.bench.transport import Transport
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure the service.")
-
-commands.command("paper")(paper.paper)
-commands.command("turns")(turns.turns)
-commands.command("watch")(watch.watch)
-commands.command("transport")(transport.transport)
-commands.command("sampler")(sampler.sampler)
-commands.command("replay")(replay.replay)
-commands.command("distribution")(distribution.distribution)
+for kind in (Paper, Turns, Watch, Transport, Sampler, Replay, Distribution):
+    commands.command(kind.__name__.lower())(command(kind))
 
 
 @commands.command(hidden=True)

@@ -1,88 +1,37 @@
-"""`drlnet bench paper`: the three comparisons of arXiv 2110.13506."""
+"""`drlnet bench paper`: the three comparisons of arXiv 2110.13506, or one role of them by hand."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, fields
+from statistics import median
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from drlnet.cli.bench.report import (
-    OUT,
-    OutOption,
-    TransportsOption,
-    end,
-    names_in,
-    show_distance,
-    written,
+from drlnet.cli.bench.command import (
+    ROUNDS,
+    Found,
+    Measure,
+    OverTransports,
+    flag_of,
+    note_interruption,
+    option,
 )
-from drlnet.cli.options import DEFAULT_ADDRESS, DebugOption, EalOption, JsonOption, require_dpdk
-from drlnet.cli.output import Output, require_writable
+from drlnet.cli.options import DEFAULT_ADDRESS, require_dpdk
+from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
     from drlnet.bench.paper.suite import Results
-    from drlnet.bench.records import Records
     from drlnet.bench.transport.subjects import Subject
+    from drlnet.launch.signals import Stop
 
-Role = Literal["server", "actor", "learner"]
 _ROLES = "Several machines, one role each"
-_OF_ALL_ROLES = ("transports", "rounds", "quick", "netns", "out")
 
 
-def paper(
-    context: typer.Context,
-    transports: TransportsOption = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option("--rounds", min=1, help="alternated rounds [dim](default 4, quick 2)[/dim]"),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="fewer workloads, shorter: under two minutes")
-    ] = False,
-    netns: Annotated[
-        bool,
-        typer.Option(
-            "--netns",
-            help="actors, server and learner in network namespaces of their own, joined by veth "
-            "through the server's (root)",
-        ),
-    ] = False,
-    out: OutOption = OUT,
-    role: Annotated[
-        Role | None, typer.Option("--role", help="play one role", rich_help_panel=_ROLES)
-    ] = None,
-    server: Annotated[
-        str,
-        typer.Option(
-            "--server",
-            metavar="ADDRESS",
-            help="of the server: where it listens (server; learner in layout a), or is reached",
-            rich_help_panel=_ROLES,
-        ),
-    ] = DEFAULT_ADDRESS,
-    insecure: Annotated[
-        bool,
-        typer.Option(
-            "--insecure",
-            help="let it listen where other machines reach it",
-            rich_help_panel=_ROLES,
-        ),
-    ] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="of actor and learner: size (cartpole, frame, transition), rate (appends per "
-            "second of an actor; 0: as fast as it can), poll, layouts (a, bc), seconds",
-            rich_help_panel=_ROLES,
-        ),
-    ] = None,
-    eal: EalOption = None,
-    json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+@dataclass(frozen=True)
+class Paper(OverTransports):
     """What the network costs, and what each remedy buys: arXiv 2110.13506 on your own machines.
 
     1. Kernel bypass: store and fetch over DPDK against kernel sockets. 2.
@@ -97,119 +46,177 @@ def paper(
 
     sudo drlnet bench paper --netns
 
-    drlnet bench paper --role server --server udp://0.0.0.0:7447 --insecure
+    drlnet serve --listen udp://0.0.0.0:7447 --insecure  [dim]# for the roles below[/dim]
 
     drlnet bench paper --role actor --server udp://10.0.0.2:7447  [dim]# two of them[/dim]
 
     drlnet bench paper --role learner --server udp://10.0.0.2:7447
     """
-    _require_fitting(context, role)
-    require_dpdk(eal, names_in(transports) if role is None else [server])
-    output = Output(json)
-    if role is None:
-        output.result(measure(output, transports, rounds, quick, netns, out))
-    else:
-        from drlnet.cli.bench.paper_roles import play
 
-        play(output, role, server, insecure, set_ or [])
+    quick: bool = option(False, "fewer workloads, shorter: under two minutes")
+    rounds: int | None = option(None, f"{ROUNDS} [dim](default 4, quick 2)[/dim]", min=1)
+    role: Literal["actor", "learner"] | None = option(
+        None, "play one role beside a `drlnet serve`", rich_help_panel=_ROLES
+    )
+    server: str = option(
+        DEFAULT_ADDRESS, "of the server; where a learner with layout a listens",
+        metavar="ADDRESS", rich_help_panel=_ROLES,
+    )  # fmt: skip
+    insecure: bool = option(
+        False, "let that learner listen where other machines reach it", rich_help_panel=_ROLES
+    )
+    sets: list[str] | None = option(
+        None,
+        "size (cartpole, frame, transition), rate (appends per second of an actor; 0: as fast as "
+        "it can), poll, layouts (a, bc), seconds",
+        flag="--set", metavar="KEY=VALUE", rich_help_panel=_ROLES,
+    )  # fmt: skip
+
+    def prepare(self, output: Output) -> Measure | None:
+        from drlnet.bench.paper.suite import FULL, QUICK, Places, groups_of, measure_paper
+        from drlnet.launch.signals import Stop
+
+        _require_fitting(self)
+        if self.role is not None:
+            require_dpdk(self.eal, [self.server])
+            role = _role_of(self.sets or ())
+            with Stop() as stop:
+                (_act if self.role == "actor" else _learn)(output, self, role, stop)
+                if stop.is_set():
+                    raise typer.Exit(stop.exit_code)
+            return None
+        local = self.subjects()
+        if self.quick and self.transports is None:
+            local = local[:3]
+
+        def measure(stop: Stop) -> Found:
+            subjects, places = local, Places.usable()
+            with ExitStack() as stack:
+                if self.netns:
+                    from drlnet.bench.paper.netns import through_server
+
+                    places, subjects = stack.enter_context(through_server(places.cores, stop))
+                results = measure_paper(
+                    stop,
+                    groups_of(subjects, quick=self.quick),
+                    rounds=self.rounds or (2 if self.quick else 4),
+                    effort=QUICK if self.quick else FULL,
+                    note=output.note,
+                    places=places,
+                )
+            return _found(results, subjects, self.netns)
+
+        return measure
 
 
-def _require_fitting(context: typer.Context, role: Role | None) -> None:
+@dataclass(frozen=True)
+class Role:
+    """What --set says of actor and learner. seconds: of each phase of the learner."""
+
+    size: Literal["cartpole", "frame", "transition"] = "frame"
+    rate: float = 250.0
+    poll: Literal["busy", "adaptive", "block"] = "block"
+    layouts: Literal["a", "bc"] = "bc"
+    seconds: float = 2.0
+
+
+def _require_fitting(asked: Paper) -> None:
     """Raises ConfigError for an option that would do nothing: with --role, or without."""
     from drlnet.errors import ConfigError
 
-    for option in context.command.params:
-        name = option.name or ""
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE":
+    for one in fields(asked):
+        if getattr(asked, one.name) == one.default or one.name in {"role", "eal"}:
             continue
-        if role is None and getattr(option, "rich_help_panel", None) == _ROLES:
+        of_role = one.metadata.get("rich_help_panel") == _ROLES
+        if of_role and asked.role is None:
             raise ConfigError(
-                f"{option.opts[0]} is of one role, and no --role is given",
-                "add --role server, actor or learner, or leave it out to measure this machine",
+                f"{flag_of(one)} is of one role, and no --role is given",
+                "add --role actor or learner, or leave it out to measure this machine",
             )
-        if role is not None and name in _OF_ALL_ROLES:
+        if asked.role is not None and not of_role:
             raise ConfigError(
-                f"{option.opts[0]} is for all roles on this machine, --role plays one of them",
+                f"{flag_of(one)} is for all roles on this machine, --role plays one of them",
                 "give one of the two",
             )
 
 
-def measure(
-    output: Output,
-    transports: str | None,
-    rounds: int | None,
-    quick: bool,
-    netns: bool,
-    out: Path,
-) -> str:
-    """Measures all groups on this machine, reports, and returns the JSON object."""
-    from contextlib import ExitStack
-
-    from drlnet.bench.machine import Cores
-    from drlnet.bench.paper.groups import Places
-    from drlnet.bench.paper.suite import FULL, QUICK, groups_of, measure_paper, transports_of
-    from drlnet.bench.transport.subjects import subjects_of
-    from drlnet.errors import ConfigError
-    from drlnet.launch.signals import Stop
-
-    names = names_in(transports)
-    if netns and names is not None:
-        raise ConfigError(
-            "--netns compares drivers of its own, --transports those of one machine",
-            "give one of the two",
-        )
-    subjects = transports_of(subjects_of(names))
-    if quick and names is None:
-        subjects = subjects[:3]
-    require_writable(out)
-    with Stop() as stop, ExitStack() as stack:
-        places = Places(Cores.usable())
-        if netns:
-            from drlnet.bench.paper.netns import through_server
-
-            places, subjects = stack.enter_context(through_server(places.cores, stop))
-        results = measure_paper(
-            stop,
-            groups_of(subjects, quick=quick),
-            rounds=rounds or (2 if quick else 4),
-            effort=QUICK if quick else FULL,
-            training_s=1.0 if quick else 2.0,
-            training_rounds=1 if quick else None,
-            note=output.note,
-            places=places,
-            floors=not netns,
-        )
-        path = out / ("paper-netns" if netns else "paper")
-        measured = _report(output, results, subjects, path, netns)
-    return end(output, stop, measured)
-
-
-def _report(
-    output: Output, results: Results, subjects: list[Subject], path: Path, netns: bool
-) -> Records[Any]:
-    from drlnet.bench.paper.report import COMPARISONS, floors, plot, reductions, show
+def _found(results: Results, subjects: list[Subject], netns: bool) -> Found:
+    from drlnet.bench.paper.report import COMPARISONS, plot, reductions, show
     from drlnet.bench.records import Records
 
-    rows = results.records()
+    records = results.records()
     block, busy = (subject.name for subject in subjects[:2])
-    found, near = reductions(rows, block, busy), floors(results, rows)
-    measured = Records(
-        [record for _, record in rows],
-        {
-            "comparisons": [asdict(comparison) for comparison in COMPARISONS],
-            "reductions": [asdict(reduction) for reduction in found],
-            "floors": [asdict(floor) for floor in near],
-            "bytes_per_second": [
-                {"transport": name, "workload": workload.words, "bytes": size, "by_round": rates}
-                for (name, workload, size), rates in results.bytes_per_second.items()
-            ],
-            "incomplete": results.unavailable,
-            "interrupted": results.interrupted,
-        },
-        results.distance,
+    found = reductions(records, block, busy)
+    more = {
+        "comparisons": COMPARISONS,
+        "reductions": found,
+        "incomplete": results.unavailable,
+        "interrupted": results.interrupted,
+    }
+    return Found(
+        Records(records, more, results.distance),
+        lambda file: show(records, found, file=file, network=netns),
+        "paper-netns" if netns else "paper",
+        plot(records),
     )
-    with written(output, path, measured, plot(rows)):
-        show(rows, found, near, results, file=output.notes, network=netns)
-        show_distance(output, measured)
-    return measured
+
+
+def _role_of(sets: Sequence[str]) -> Role:
+    """From KEY=VALUE texts. Raises ConfigError."""
+    from drlnet.config.fields import convert, field_types
+    from drlnet.config.load import parse_set
+    from drlnet.config.names import require_known
+
+    types, values = field_types(Role), {}
+    for key, value in map(parse_set, sets):
+        require_known("setting of a role", key, list(types))
+        values[key] = convert(key, value, types[key])
+    return Role(**values)
+
+
+def _act(output: Output, asked: Paper, role: Role, stop: Stop) -> None:
+    from drlnet.bench.paper.roles import Actor
+
+    actor = Actor()
+    actor.hear(stop.is_set)
+    with suppress(KeyboardInterrupt), stop.interrupts():
+        actor.open(asked.server, role.poll, role.size, role.rate, output.note)
+        if not output.as_json:
+            output.note(f"storing at {asked.server}; Ctrl-C stops it")
+        for chunk in actor.act():
+            output.event("appends", **asdict(chunk))
+
+
+def _learn(output: Output, asked: Paper, role: Role, stop: Stop) -> None:
+    from drlnet.bench.engine import Effort
+    from drlnet.bench.paper.roles import STORE, Learner
+    from drlnet.bench.paper.suite import Group, operations
+    from drlnet.bench.paper.workloads import BATCHES, Workload
+    from drlnet.bench.transport.subjects import Subject
+    from drlnet.config.checks import require_loopback
+
+    place = "learner" if role.layouts == "a" else "network"
+    if place == "learner" and not asked.insecure:
+        require_loopback(asked.server)
+    learner = Learner(role.poll, role.size, output.note)
+    workload = Workload(role.size, rate=role.rate)
+    group = Group(place, Subject("", asked.server, "block"), workload, BATCHES)
+    effort = Effort(calls=5000, budget_s=role.seconds, warm_up=50)
+    measured = False
+    with suppress(KeyboardInterrupt), stop.interrupts():
+        if place == "learner":
+            output.note(f"ready: listening on {learner.serve(asked.server, None)}")
+        else:
+            learner.open(asked.server, role.rate > 0)
+        for op, layout, batch in operations(group, 0, slices=1):
+            if op == STORE:
+                continue
+            phase = learner.measure(op, layout, batch, effort)
+            measured = True
+            output.event("phase", **asdict(phase))
+            if not output.as_json:
+                of_batch = f" of {batch}" if batch else ""
+                output.note(f"{layout.value}: {op}{of_batch}: p50 {median(phase.us):.1f} us")
+    note_interruption(output, stop, measured=measured)
+    if not stop.is_set():
+        output.event("finished")

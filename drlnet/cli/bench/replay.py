@@ -2,65 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import typer
-
-from drlnet.cli.bench.report import (
-    OUT,
-    OutOption,
-    QuickOption,
-    RoundsOption,
-    effort_of,
-    end,
-    names_in,
-    note_gaps,
-    numbers_in,
-    show_distance,
-    some_in,
-    written,
-)
-from drlnet.cli.options import DebugOption, JsonOption
-from drlnet.cli.output import Output, require_writable
+from drlnet.cli.bench.command import ROUNDS, Found, Measure, Names, Suite, names, option
+from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
-    from drlnet.bench.records import Records
-    from drlnet.bench.replay.suite import Results
+    from drlnet.launch.signals import Stop
 
 
-def replay(
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="NAME,...",
-            help="cpprb, torchrl, tianshou, redis, reverb, ray, numpy "
-            "[dim](default all that can be had; none)[/dim]",
-        ),
-    ] = None,
-    works: Annotated[
-        str | None,
-        typer.Option("--works", metavar="NAME,...", help="small, atari [dim](default both)[/dim]"),
-    ] = None,
-    transports: Annotated[
-        str | None,
-        typer.Option(
-            "--transports",
-            metavar="NAME,...",
-            help="of ours [dim](default dpdk:local,udp; none)[/dim]",
-        ),
-    ] = None,
-    clients: Annotated[
-        str, typer.Option("--clients", metavar="N,...", help="that insert beside the learner")
-    ] = "0,1,2",
-    rounds: RoundsOption = 3,
-    quick: QuickOption = False,
-    out: OutOption = OUT,
-    json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+@dataclass(frozen=True)
+class Replay(Suite):
     """What learner and actors do with a replay memory: on ours, from another process, and on peers.
 
     Insert one by one and by 50, sample, update, a learner's cycle; alone and
@@ -75,70 +28,65 @@ def replay(
 
     drlnet bench replay --against none --transports udp --clients 0
     """
-    output = Output(json)
-    names = Names(works, against, transports, clients)
-    output.result(measure(output, names, rounds, quick, out))
 
-
-@dataclass(frozen=True)
-class Names:
-    """What to measure, as typed; None: all there is."""
-
-    works: str | None
-    against: str | None
-    transports: str | None
-    clients: str
-
-
-def measure(output: Output, names: Names, rounds: int, quick: bool, out: Path) -> str:
-    """Measures, reports, and returns the JSON object. What an interruption left is kept, too."""
-    from drlnet.bench.replay.suite import WORKS, measure_replays, subjects_of
-    from drlnet.config.names import chosen
-    from drlnet.errors import ConfigError
-    from drlnet.launch.signals import Stop
-
-    wanted = chosen("work", names_in(names.works), list(WORKS))
-    clients = sorted({0, *numbers_in(names.clients, 0, "numbers of inserting clients", "0,1,2")})
-    transports, against = some_in(names.transports), some_in(names.against)
-    works = [(WORKS[name], subjects_of(WORKS[name], transports, against)) for name in wanted]
-    if not any(subjects for _, subjects in works):
-        raise ConfigError("there is nothing to measure", "name transports, peers, or both")
-    require_writable(out)
-    with Stop() as stop:
-        results = measure_replays(
-            stop,
-            works,
-            rounds=rounds,
-            effort=effort_of(quick),
-            note=output.note,
-            clients=clients,
-        )
-        measured = _report(output, results, works[0][1][0].name, out / "replay")
-    return end(output, stop, measured)
-
-
-def _report(output: Output, results: Results, baseline: str, path: Path) -> Records[Any]:
-    """Table, JSON and plot; returns what was measured."""
-    from drlnet.bench.records import Records
-    from drlnet.bench.replay.report import ratios, shares, show
-    from drlnet.bench.show import plot_bars
-
-    records = results.records()
-    slower, of_floor = ratios(records, baseline), shares(records)
-    measured = Records(
-        records,
-        {
-            "ratios": [asdict(ratio) for ratio in slower],
-            "shares_of_floor": [asdict(share) for share in of_floor],
-            "inserted_per_second": results.inserted_per_second(),
-            "includes": results.includes,
-            "unavailable": results.unavailable,
-            "interrupted": results.interrupted,
-        },
-        results.distance,
+    rounds: int = option(3, ROUNDS, min=1)
+    against: Names = names(
+        "cpprb, torchrl, tianshou, redis, reverb, numpy "
+        "[dim](default all that can be had; none)[/dim]",
+        may_be_none=True,
     )
-    with written(output, path, measured, plot_bars("Replay memories: time of a call", records)):
-        show(records, slower, of_floor, results.includes, file=output.notes)
-        show_distance(output, measured)
-        note_gaps(output, results)
-    return measured
+    works: Names = names("small, atari [dim](default both)[/dim]")
+    transports: Names = names("of ours [dim](default dpdk:local,udp; none)[/dim]", may_be_none=True)
+    clients: str = option("0,1,2", "that insert beside the learner", metavar="N,...")
+
+    def prepare(self, output: Output) -> Measure:
+        from drlnet.bench.records import Records
+        from drlnet.bench.replay.report import ratios, shares, show
+        from drlnet.bench.replay.suite import WORKS, measure_replays, subjects_of
+        from drlnet.bench.show import plot_bars
+        from drlnet.config.names import chosen
+        from drlnet.errors import ConfigError
+
+        clients = _numbers_in(self.clients)
+        works = [
+            (WORKS[name], subjects_of(WORKS[name], self.transports, self.against))
+            for name in chosen("work", self.works, list(WORKS))
+        ]
+        if not any(subjects for _, subjects in works):
+            raise ConfigError("there is nothing to measure", "name transports, peers, or both")
+
+        def measure(stop: Stop) -> Found:
+            results = measure_replays(
+                stop, works, rounds=self.rounds, effort=self.effort, note=output.note,
+                clients=clients,
+            )  # fmt: skip
+            records = results.records()
+            slower, of_floor = ratios(records, works[0][1][0].name), shares(records)
+            more = {
+                "ratios": slower,
+                "shares_of_floor": of_floor,
+                "inserted_per_second": results.inserted_per_second(),
+                "includes": results.includes,
+                "unavailable": results.unavailable,
+                "interrupted": results.interrupted,
+            }
+            return Found(
+                Records(records, more, results.distance),
+                lambda file: show(records, slower, of_floor, results.includes, file=file),
+                "replay",
+                plot_bars("Replay memories: time of a call", records),
+            )
+
+        return measure
+
+
+def _numbers_in(words: str) -> list[int]:
+    """How many clients insert, in ascending order; always without any, too. Raises ConfigError."""
+    from drlnet.errors import ConfigError
+
+    numbers = words.split(",")
+    if not all(number.strip().isdecimal() for number in numbers):
+        raise ConfigError(
+            f"'{words}' are no numbers of inserting clients", "give for example 0,1,2"
+        )
+    return sorted({0, *map(int, numbers)})

@@ -2,60 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import typer
-
-from drlnet.cli.bench.report import (
-    OUT,
-    OutOption,
-    QuickOption,
-    RoundsOption,
-    TransportsOption,
-    effort_of,
-    end,
-    names_in,
-    note_gaps,
-    show_distance,
-    written,
-)
-from drlnet.cli.options import DebugOption, EalOption, JsonOption, require_dpdk
-from drlnet.cli.output import Output, require_writable
+from drlnet.cli.bench.command import ROUNDS, Found, Measure, OverTransports, option
+from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
-    from drlnet.bench.records import Records
-    from drlnet.bench.transport.suite import Results
+    from drlnet.launch.signals import Stop
 
 _MTU = 9000  # of the veth pair
 
 
-def transport(
-    transports: TransportsOption = None,
-    rounds: RoundsOption = 5,
-    quick: QuickOption = False,
-    netns: Annotated[
-        bool,
-        typer.Option(
-            "--netns",
-            help="DPDK and the kernel over one veth pair between two network namespaces (root)",
-        ),
-    ] = False,
-    mtu: Annotated[
-        int | None,
-        typer.Option(
-            "--mtu",
-            min=1280,
-            max=9000,
-            help="of that veth pair; AF_XDP takes 3498 at most [dim](default 9000)[/dim]",
-        ),
-    ] = None,
-    out: OutOption = OUT,
-    eal: EalOption = None,
-    json: JsonOption = False,
-    debug: DebugOption = False,
-) -> None:
+@dataclass(frozen=True)
+class Transport(OverTransports):
     """Latency of every operation over each transport, against kernel UDP blocking and polled.
 
     The same server program and payloads each time; a bare shared-memory ring
@@ -70,78 +31,50 @@ def transport(
 
     sudo drlnet bench transport --netns
     """
-    output = Output(json)
-    require_dpdk(eal, names_in(transports))
-    output.result(measure(output, transports, netns, mtu, rounds, quick, out))
 
+    rounds: int = option(5, ROUNDS, min=1)
+    mtu: int | None = option(
+        None, "of that veth pair; AF_XDP takes 3498 at most [dim](default 9000)[/dim]",
+        min=1280, max=9000,
+    )  # fmt: skip
 
-def measure(
-    output: Output,
-    transports: str | None,
-    netns: bool,
-    mtu: int | None,
-    rounds: int,
-    quick: bool,
-    out: Path,
-) -> str:
-    """Measures transports of this machine, or over veth; reports, and returns the JSON object."""
-    from contextlib import ExitStack
+    def prepare(self, output: Output) -> Measure:
+        from drlnet.bench.records import Records
+        from drlnet.bench.show import plot_bars
+        from drlnet.bench.transport import netns as veth
+        from drlnet.bench.transport import suite
+        from drlnet.bench.transport.report import show
+        from drlnet.errors import ConfigError
 
-    from drlnet.bench.transport.subjects import subjects_of
-    from drlnet.bench.transport.suite import BLOCK, BUSY, Places, measure_transports
-    from drlnet.errors import ConfigError
-    from drlnet.launch.signals import Stop
+        local = self.subjects()
+        if self.mtu is not None and not self.netns:
+            raise ConfigError("--mtu is of the veth pair, which --netns makes", "add --netns")
+        mtu = (self.mtu or _MTU) if self.netns else None
 
-    if netns and transports is not None:
-        raise ConfigError(
-            "--netns compares drivers of its own, --transports those of one machine",
-            "give one of the two",
-        )
-    if mtu is not None and not netns:
-        raise ConfigError("--mtu is of the veth pair, which --netns makes", "add --netns")
-    subjects = subjects_of(names_in(transports))
-    path, names, places = out / "transport", (BLOCK, BUSY), Places()
-    require_writable(out)
-    with Stop() as stop, ExitStack() as stack:
-        if netns:
-            from drlnet.bench.transport import netns as veth
+        def measure(stop: Stop) -> Found:
+            subjects, places, (block, busy) = local, suite.Places(), (suite.BLOCK, suite.BUSY)
+            with ExitStack() as stack:
+                if mtu is not None:
+                    sides = stack.enter_context(veth.joined(mtu, stop))
+                    subjects, places = veth.veth_subjects(*sides), veth.places_of(*sides)
+                    block, busy = veth.BLOCK, veth.BUSY
+                results = suite.measure_transports(
+                    stop, subjects, rounds=self.rounds, effort=self.effort, note=output.note,
+                    places=places, floors=mtu is None,
+                )  # fmt: skip
+            records = results.records()
+            found = suite.reductions(records, block=block, busy=busy)
+            more = {
+                "reductions": found,
+                "paper_range": suite.PAPER_RANGE,
+                "unavailable": results.unavailable,
+                "interrupted": results.interrupted,
+            }
+            return Found(
+                Records(records, more, results.distance),
+                lambda file: show(records, found, file=file, block=block, busy=busy, mtu=mtu),
+                "transport" if mtu is None else "transport-veth",
+                plot_bars("Latency of each operation", records),
+            )
 
-            mtu = mtu or _MTU
-            sides = stack.enter_context(veth.joined(mtu, stop))
-            subjects, places = veth.veth_subjects(*sides), veth.places_of(*sides)
-            path, names = out / "transport-veth", (veth.BLOCK, veth.BUSY)
-        results = measure_transports(
-            stop, subjects, rounds=rounds, effort=effort_of(quick), note=output.note, places=places,
-            floors=not netns,
-        )  # fmt: skip
-        measured = _report(output, results, path, names, mtu)
-    return end(output, stop, measured)
-
-
-def _report(
-    output: Output, results: Results, path: Path, names: tuple[str, str], mtu: int | None
-) -> Records[Any]:
-    """Table, JSON and plot; returns what was measured."""
-    from drlnet.bench.records import Records
-    from drlnet.bench.show import plot_bars
-    from drlnet.bench.transport.report import show
-    from drlnet.bench.transport.suite import PAPER_RANGE, reductions
-
-    records = results.records()
-    block, busy = names
-    found = reductions(records, block=block, busy=busy)
-    measured = Records(
-        records,
-        {
-            "reductions": [asdict(reduction) for reduction in found],
-            "paper_range": PAPER_RANGE,
-            "unavailable": results.unavailable,
-            "interrupted": results.interrupted,
-        },
-        results.distance,
-    )
-    with written(output, path, measured, plot_bars("Latency of each operation", records)):
-        show(records, found, file=output.notes, block=block, busy=busy, mtu=mtu)
-        show_distance(output, measured)
-        note_gaps(output, results)
-    return measured
+        return measure

@@ -28,6 +28,7 @@ _HELP = (
     ("p, space", "hold the picture, and go on"),
     ("s", "sort the clients by another column"),
     ("l", "histogram of the latencies of the next operation"),
+    ("Esc", "leave the histogram, or the help"),
     ("Tab, n", "next page: panels that have no room here"),
     ("h, ?", "this help, and back"),
     ("", ""),
@@ -48,6 +49,9 @@ def header(scene: Scene, width: int) -> Text:
     line.append(scene.address)
     line.append(f"  up {clock(window.latest('server.uptime_s'))}")
     line.append(f"  {count(window.latest('server.clients'))} clients")
+    restarts = window.latest("client.run.actor_restarts")
+    if restarts > 0:
+        line.append(f"  {count(restarts)} actors restarted", "yellow")
     version = window.text("server.version")
     if version:
         line.append(f"  {version}")

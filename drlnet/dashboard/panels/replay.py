@@ -13,7 +13,7 @@ from drlnet.dashboard.units import compact, duration, percent, short, small_perc
 
 TITLE = "replay"
 _LINES = 3  # per table
-_LABEL, _BAR = 9, 10
+_LABEL, _BAR = 8, 10  # the lines take 79 cells: half of 160 columns, less the gap
 _NOTABLE = 0.05  # a share of waiting that is worth a colour
 
 
@@ -53,7 +53,7 @@ def _limiter(table: TableFigures) -> Text:
     for reason in LIMITER_REASONS:
         share = table.limiter_share(reason)
         line.append(f"{reason} ")
-        line.append(f"{percent(share):>4}   ", "yellow" if share >= _NOTABLE else "")
+        line.append(f"{percent(share):>4}  ", "yellow" if share >= _NOTABLE else "")
     waits = add(table.rate(f"limiter_waits.{reason}") for reason in LIMITER_REASONS)
     return line.append(f"{compact(waits):>5} waits/s")
 

@@ -30,6 +30,8 @@ std::string_view status_name(Status status) {
       return "server_full";
     case Status::session_lost:
       return "session_lost";
+    case Status::another_publisher:
+      return "another_publisher";
     case Status::bad_request:
       return "bad_request";
   }

@@ -62,6 +62,8 @@ class Client {
   uint64_t ping_ns(std::span<const std::byte> payload = {});  // its round trip
   uint32_t open_table(const TableSpec& spec) { return open(spec).table; }
   OpenTableReply open(const TableSpec& spec);
+  std::vector<TableSpec> list_tables();
+  void empty_table(uint32_t table);
   std::vector<Lease> lease(uint32_t table, uint32_t count);
   std::vector<Lease> resume(uint32_t table, std::span<const StreamName> names);
   void release(uint32_t table, std::span<const StreamName> names);
@@ -81,7 +83,9 @@ class Client {
   // Does not wait for the answer; an error of an earlier one is thrown by a later call.
   void update_priorities_async(uint32_t table, std::span<const uint64_t> keys,
                                std::span<const float> priorities);
+  // Throws Error(another_publisher) while another client publishes.
   uint64_t publish(std::span<const std::byte> params);
+  void take_over();  // publishing, from whichever client does
   // Version 0 when there is none newer; else bytes holds it.
   uint64_t fetch(uint64_t newer_than, std::vector<std::byte>& bytes);
   Metrics stats();

@@ -46,6 +46,12 @@ ShardedTable& ShardedClient::table(uint32_t number) {
   return *tables_[number].table;
 }
 
+void ShardedClient::empty_table(uint32_t table) {
+  for (uint32_t shard = 0; shard < shards(); ++shard) {
+    sessions_[shard]->empty_table(alone() ? table : this->table(table).number(shard));
+  }
+}
+
 // The shard of each new stream: runs of equal length, or longer by one.
 std::vector<uint32_t> ShardedClient::homes(uint32_t table, uint32_t streams) {
   if (alone()) return std::vector<uint32_t>(streams, 0);

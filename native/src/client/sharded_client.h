@@ -34,6 +34,9 @@ class ShardedClient {
   uint32_t shards() const { return static_cast<uint32_t>(sessions_.size()); }
   // Returns the table's number in the other calls.
   uint32_t open_table(const TableSpec& spec);
+  // Those that the server has, as their clients ask for them.
+  std::vector<TableSpec> list_tables() { return first().list_tables(); }
+  void empty_table(uint32_t table);
   // Leases `streams` of them or, where `held` has any, resumes those instead.
   std::unique_ptr<ShardedWriter> writer(uint32_t table, const TableSpec& spec, uint32_t streams,
                                         const std::vector<Lease>& held, WriterOptions options);
@@ -55,6 +58,7 @@ class ShardedClient {
   void set_timeout(uint64_t timeout_ns);
   uint64_t ping_ns(std::span<const std::byte> payload) { return first().ping_ns(payload); }
   uint64_t publish(std::span<const std::byte> params) { return first().publish(params); }
+  void take_over() { first().take_over(); }
   uint64_t fetch(uint64_t newer_than, std::vector<std::byte>& bytes) {
     return first().fetch(newer_than, bytes);
   }

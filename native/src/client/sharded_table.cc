@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/streaming_copy.h"
@@ -13,16 +14,32 @@ namespace drlnet {
 namespace {
 
 void place(SplitSample::Part& part, const BatchLayout& batch, std::span<std::byte> memory) {
-  part.places.reply_bytes = batch.reply().total_bytes(part.rows);
+  part.places.reply_bytes = batch.reply().total_bytes(part.rows.count);
   part.places.runs.clear();
   part.places.runs.push_back({0, std::as_writable_bytes(std::span(&part.header, 1))});
-  if (part.rows > 0) batch.add_part(memory, part.first, part.rows, part.places);
+  if (part.rows.count > 0) batch.add_part(memory, part.rows.first, part.rows.count, part.places);
+}
+
+// The shard knows what it draws with; the batch is drawn from all of them.
+void scale_probabilities(const SplitSample::Part& part, const BatchLayout& batch,
+                         std::span<std::byte> memory) {
+  std::byte* at = memory.data() + batch.reply().probabilities(batch.count());
+  at += part.rows.first * sizeof(float);
+  for (uint32_t i = 0; i < part.rows.count; ++i, at += sizeof(float)) {
+    float probability;
+    std::memcpy(&probability, at, sizeof probability);
+    probability = static_cast<float>(probability * part.share);
+    std::memcpy(at, &probability, sizeof probability);
+  }
 }
 
 }  // namespace
 
 ShardedTable::ShardedTable(std::vector<Client*> shards, const TableSpec& spec)
-    : shards_(std::move(shards)), random_(random_secret()), masses_(shards_.size()) {
+    : shards_(std::move(shards)),
+      queue_(spec.limiter.max_times_sampled > 0),
+      random_(random_secret()),
+      masses_(shards_.size()) {
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
     const OpenTableReply opened = shards_[shard]->open(spec);
     numbers_.push_back(opened.table);
@@ -38,29 +55,31 @@ void ShardedTable::keep_moving(const BatchLayout& batch) {
   for (Client* shard : shards_) shard->keep_moving(batch.memory_bytes());
 }
 
-void ShardedTable::divide(SplitSample& split, uint32_t batch) {
-  split.parts.resize(shards_.size());
+void ShardedTable::divide(SplitSample& split) {
   const std::lock_guard lock(mutex_);
   double all = 0;
   for (const double mass : masses_) all += mass;
-  const double u = random_.uniform();
-  double below = 0;
-  uint32_t first = 0;
-  for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    SplitSample::Part& part = split.parts[shard];
-    below += masses_[shard];  // of the last one: `all`, to the bit
-    // Nothing is known yet: they are only asked how they stand.
-    const double end = all > 0 ? std::ceil(batch * (below / all) - u) : 0;
-    const auto last = static_cast<uint32_t>(std::clamp<double>(end, first, batch));
-    part.share = all > 0 ? masses_[shard] / all : 0;
-    part.first = first;
-    part.rows = last - first;
-    first = last;
+  for (const auto [begin, count] : std::exchange(split.gaps, {})) {
+    // Where too little is known, they are only asked how they stand.
+    const bool known = queue_ ? all >= count : all > 0;
+    if (!known) split.gaps.push_back({begin, count});
+    const double u = random_.uniform();
+    double below = 0;
+    uint32_t first = 0;
+    for (size_t shard = 0; shard < shards_.size(); ++shard) {
+      below += masses_[shard];  // of the last one: `all`, to the bit
+      const double end = known ? std::ceil(count * (below / all) - u) : 0;
+      const auto last = static_cast<uint32_t>(std::clamp<double>(end, first, count));
+      split.parts.push_back({.shard = shard,
+                             .rows = {begin + first, last - first},
+                             .least = known ? 0 : count,
+                             .share = known ? masses_[shard] / all : 0});
+      first = last;
+    }
   }
 }
 
-void ShardedTable::ask(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
-                       Deadline deadline) {
+SplitSample ShardedTable::begin(const BatchLayout& batch, std::span<std::byte> memory) const {
   const uint32_t n = batch.count();
   if (n == 0 || n > kMaxBatch || memory.size() != bytes(batch)) {
     throw Error(Status::config,
@@ -68,14 +87,18 @@ void ShardedTable::ask(SplitSample& split, const BatchLayout& batch, std::span<s
                     std::to_string(memory.size()) + " bytes",
                 "ask for 1 to 65,536 items, into a buffer of the layout's total bytes");
   }
-  divide(split, n);
+  return {.gaps = {{0, n}}, .parts = {}, .headers = std::vector<SampleHeader>(shards_.size())};
+}
+
+void ShardedTable::ask(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
+                       Deadline deadline) {
+  divide(split);
   try {
-    for (size_t shard = 0; shard < shards_.size(); ++shard) {
-      SplitSample::Part& part = split.parts[shard];
+    for (SplitSample::Part& part : split.parts) {
       place(part, batch, memory);
-      part.call = shards_[shard]->start(
-          Operation::sample, deadline,
-          [&](auto& body) { ByteWriter(body).put(SampleRequest{numbers_[shard], part.rows}); },
+      const SampleRequest request{numbers_[part.shard], part.rows.count, part.least};
+      part.call = shards_[part.shard]->start(
+          Operation::sample, deadline, [&](auto& body) { ByteWriter(body).put(request); },
           part.places);
     }
   } catch (...) {
@@ -84,125 +107,130 @@ void ShardedTable::ask(SplitSample& split, const BatchLayout& batch, std::span<s
   }
 }
 
-void ShardedTable::wait(SplitSample& split, Deadline deadline) {
-  for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    shards_[shard]->wait(*split.parts[shard].call, deadline);
-  }
+void ShardedTable::gather(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
+                          Deadline deadline) {
+  if (split.parts.empty()) ask(split, batch, memory, deadline);
+  for (const SplitSample::Part& part : split.parts) shards_[part.shard]->wait(*part.call, deadline);
 }
 
 bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
                         Deadline deadline) {
   Status outcome = Status::ok;
   std::vector<std::byte> refusal;
-  uint32_t rows = 0;
-  for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    SplitSample::Part& part = split.parts[shard];
+  for (SplitSample::Part& part : split.parts) {
     const CallId call = *part.call;
     part.call.reset();  // collect() lets it go, whatever comes
+    SampleHeader& header = split.headers[part.shard];
     try {
-      shards_[shard]->collect(call, deadline, [&](Status status, auto reply) {
+      shards_[part.shard]->collect(call, deadline, [&](Status status, auto reply) {
         if (status != Status::ok) {
-          if (outcome == Status::ok || outcome == Status::sample_expired) {
-            outcome = status;
-            refusal.assign(reply.begin(), reply.end());
-          }
-          part.header = {};  // asked again how it stands, before it is to give any
-        } else if (!reply.empty()) {
+          // Asked again how it stands, before it is to give any.
+          header.draws_left = 0;
+          header.priority_mass = 0;
+          if (status == Status::sample_expired) return;
+          outcome = status;
+          refusal.assign(reply.begin(), reply.end());
+          return;
+        }
+        if (!reply.empty()) {
           // It came while nobody's memory was there for it.
           Destination(part.places).write(0, reply);
           streaming_fence();
         }
+        header = part.header;
+        scale_probabilities(part, batch, memory);
+        part.rows = {};
       });
     } catch (...) {
       abandon(split);
       throw;
     }
-    rows += part.rows;
   }
+  abandon(split);  // nothing but the rows that have not come
   {
     const std::lock_guard lock(mutex_);
-    for (size_t s = 0; s < shards_.size(); ++s) masses_[s] = split.parts[s].header.priority_mass;
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      const SampleHeader& header = split.headers[s];
+      masses_[s] = queue_ ? static_cast<double>(header.draws_left) : header.priority_mass;
+    }
   }
-  if (outcome != Status::sample_expired) throw_if_refused(outcome, refusal);
-  if (outcome != Status::ok || rows == 0) return false;
+  throw_if_refused(outcome, refusal);
+  if (!split.gaps.empty()) return false;
   sum_up(split, batch, memory);
   return true;
 }
 
 void ShardedTable::sum_up(const SplitSample& split, const BatchLayout& batch,
-                          std::span<std::byte> memory) const {
+                          std::span<std::byte> memory) {
   SampleHeader sum{};
   sum.batch = batch.count();
-  std::byte* const probabilities = memory.data() + batch.reply().probabilities(batch.count());
   std::byte* head = memory.data() + batch.memory_bytes();
-  for (const SplitSample::Part& part : split.parts) {
-    sum.item_count += part.header.item_count;
-    sum.env_steps += part.header.env_steps;
-    sum.items_created += part.header.items_created;
-    sum.items_drawn += part.header.items_drawn;
-    sum.priority_mass += part.header.priority_mass;
-    std::memcpy(head, &part.header.head, sizeof part.header.head);
-    head += sizeof part.header.head;
-    for (uint32_t i = part.first; i < part.first + part.rows; ++i) {
-      float probability;
-      std::memcpy(&probability, probabilities + i * sizeof probability, sizeof probability);
-      probability = static_cast<float>(probability * part.share);
-      std::memcpy(probabilities + i * sizeof probability, &probability, sizeof probability);
-    }
+  for (const SampleHeader& header : split.headers) {
+    sum.item_count += header.item_count;
+    sum.env_steps += header.env_steps;
+    sum.items_created += header.items_created;
+    sum.items_drawn += header.items_drawn;
+    sum.priority_mass += header.priority_mass;
+    sum.draws_left += header.draws_left;
+    std::memcpy(head, &header.head, sizeof header.head);
+    head += sizeof header.head;
   }
   std::memcpy(memory.data(), &sum, sizeof sum);
 }
 
 void ShardedTable::abandon(SplitSample& split) {
-  for (size_t shard = 0; shard < split.parts.size(); ++shard) {
-    auto& call = split.parts[shard].call;
-    if (call) shards_[shard]->abandon(*call);
-    call.reset();
+  for (const SplitSample::Part& part : split.parts) {
+    if (part.call) shards_[part.shard]->abandon(*part.call);
+    if (part.rows.count > 0) split.gaps.push_back(part.rows);
   }
+  split.parts.clear();
 }
 
 void ShardedTable::sample(const BatchLayout& batch, std::span<std::byte> memory,
                           Deadline deadline) {
   // A thread that waits for one shard must not keep the others' answers waiting.
   keep_moving(batch);
-  for (bool taken = false; !taken;) {
-    SplitSample split;
-    if (auto late = take_late(batch.count())) {
-      split = std::move(*late);
-      for (SplitSample::Part& part : split.parts) place(part, batch, memory);
-    } else {
-      ask(split, batch, memory, deadline);
-    }
+  SplitSample split = begin(batch, memory);
+  if (auto late = take_late(batch.count())) {
+    split = std::move(late->split);
+    for (SplitSample::Part& part : split.parts) place(part, batch, memory);
+    if (!late->memory.empty()) std::memcpy(memory.data(), late->memory.data(), memory.size());
+  }
+  do {
     try {
-      wait(split, deadline);
+      gather(split, batch, memory, deadline);
     } catch (...) {
-      keep_late(batch.count(), std::move(split));
+      keep_late(std::move(split), batch.count(), memory);
       throw;
     }
-    taken = take(split, batch, memory, deadline);
-  }
+  } while (!take(split, batch, memory, deadline));
 }
 
-void ShardedTable::keep_late(uint32_t batch, SplitSample split) {
+void ShardedTable::keep_late(SplitSample split, uint32_t batch, std::span<std::byte> memory) {
   constexpr size_t kMost = 8;  // kinds of samples that somebody may still come back for
-  for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    shards_[shard]->detach(*split.parts[shard].call);
+  uint32_t missing = 0;
+  for (const SplitSample::Rows& gap : split.gaps) missing += gap.count;
+  for (const SplitSample::Part& part : split.parts) {
+    missing += part.rows.count;
+    shards_[part.shard]->detach(*part.call);
   }
+  LateSample late{batch, std::move(split), {}};
+  if (missing < batch) late.memory.assign(memory.begin(), memory.end());
   const std::lock_guard lock(mutex_);
-  late_.push_back({batch, std::move(split)});
+  late_.push_back(std::move(late));
   if (late_.size() <= kMost) return;
   abandon(late_.front().split);
   late_.pop_front();
 }
 
-std::optional<SplitSample> ShardedTable::take_late(uint32_t batch) {
+std::optional<ShardedTable::LateSample> ShardedTable::take_late(uint32_t batch) {
   const std::lock_guard lock(mutex_);
-  const auto late =
+  const auto found =
       std::ranges::find_if(late_, [&](const LateSample& sample) { return sample.batch == batch; });
-  if (late == late_.end()) return std::nullopt;
-  SplitSample split = std::move(late->split);
-  late_.erase(late);
-  return split;
+  if (found == late_.end()) return std::nullopt;
+  LateSample late = std::move(*found);
+  late_.erase(found);
+  return late;
 }
 
 // A key that names no shard of ours is the first one's to call stale.
@@ -255,20 +283,30 @@ ShardedStream::~ShardedStream() {
   for (const size_t buffer : ahead_) table_.abandon(splits_[buffer]);
 }
 
-size_t ShardedStream::next(Deadline deadline) {
-  for (;;) {
-    while (!idle_.empty()) {
-      const size_t buffer = idle_.back();
-      table_.ask(splits_[buffer], batch_, buffers_[buffer], deadline);
-      idle_.pop_back();
-      ahead_.push_back(buffer);
-    }
-    const size_t buffer = ahead_.front();
-    table_.wait(splits_[buffer], deadline);  // on a timeout they stay: next() may be called again
-    ahead_.pop_front();
-    idle_.push_back(buffer);
-    if (table_.take(splits_[buffer], batch_, buffers_[buffer], deadline)) return buffer;
+void ShardedStream::ask_ahead(Deadline deadline) {
+  while (!idle_.empty() && (ahead_.empty() || !table_.is_queue())) {
+    const size_t buffer = idle_.back();
+    splits_[buffer] = table_.begin(batch_, buffers_[buffer]);
+    table_.ask(splits_[buffer], batch_, buffers_[buffer], deadline);
+    idle_.pop_back();
+    ahead_.push_back(buffer);
   }
+}
+
+size_t ShardedStream::next(Deadline deadline) {
+  ask_ahead(deadline);
+  while (!ready_) {
+    const size_t buffer = ahead_.front();
+    SplitSample& split = splits_[buffer];
+    // On a timeout what is asked for stays, and what has come: next() may be called again.
+    table_.gather(split, batch_, buffers_[buffer], deadline);
+    if (!table_.take(split, batch_, buffers_[buffer], deadline)) continue;
+    ready_ = buffer;
+    ahead_.pop_front();
+  }
+  ask_ahead(deadline);
+  idle_.push_back(*ready_);
+  return *std::exchange(ready_, std::nullopt);
 }
 
 }  // namespace drlnet

@@ -6,11 +6,17 @@
 // is n m_s / M rounded up or down, and right in the mean. Hence an item of shard s with stored
 // priority p_i, where these add up to S_s, was drawn with probability (m_s / M) p_i / S_s, however
 // old the m are: what a batch reports. (Where n_s is exact, it is (n_s / n) p_i / S_s.)
+//
+// A shard that has not got n_s any more gives none: those rows, a gap, are divided anew, and the
+// others stay. In a queue m_s counts the draws that are left; where fewer than n are known of, the
+// shards are asked how they stand once they have as many between them. So no part waits for its own
+// shard alone. A stream gathers one batch of a queue at a time: each could hold what another lacks.
 // Threading: as Client; a stream belongs to one thread.
 #pragma once
 
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,14 +29,21 @@ namespace drlnet {
 
 // One batch under way: what each shard is asked for.
 struct SplitSample {
-  struct Part {
-    std::optional<CallId> call;
-    uint32_t first = 0, rows = 0;  // of the batch
-    double share = 0;
-    SampleHeader header{};
-    Places places;
+  struct Rows {
+    uint32_t first = 0, count = 0;  // of the batch
   };
-  std::vector<Part> parts;  // by shard
+  struct Part {
+    size_t shard = 0;
+    Rows rows{};
+    uint32_t least = 0;  // see SampleRequest
+    double share = 0;
+    std::optional<CallId> call{};
+    SampleHeader header{};
+    Places places{};
+  };
+  std::vector<Rows> gaps;             // to be asked for
+  std::vector<Part> parts;            // asked for
+  std::vector<SampleHeader> headers;  // by shard: the newest ones
 };
 
 class ShardedTable {
@@ -43,6 +56,7 @@ class ShardedTable {
 
   uint32_t number(uint32_t shard) const { return numbers_[shard]; }  // of the table, there
   uint32_t first_shard() const { return first_shard_; }  // where our first stream is to go
+  bool is_queue() const { return queue_; }
 
   // memory: what the layout takes, and behind it 8 bytes for each shard's head. The header adds up
   // what the shards say, but for `head`. Draws that expired are drawn again. One that ran into its
@@ -51,13 +65,17 @@ class ShardedTable {
   UpdateResult update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities);
   void update_priorities_async(std::span<const uint64_t> keys, std::span<const float> priorities);
 
-  // In this order, each with the same batch and memory: asks all shards; waits for all, a timeout
-  // leaving them asked; takes what has come. False: there is no batch yet, ask again.
+  // In this order, each with the same batch and memory, the last two again until there is a batch.
+  SplitSample begin(const BatchLayout& batch, std::span<std::byte> memory) const;
   void ask(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
            Deadline deadline);
-  void wait(SplitSample& split, Deadline deadline);
+  // Asks all shards, where they are not asked, and waits for all. A timeout leaves them asked.
+  void gather(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
+              Deadline deadline);
+  // Takes what has come. False: there are gaps left.
   bool take(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
             Deadline deadline);
+  // What is asked for is a gap again.
   void abandon(SplitSample& split);
   // Replies as long as that batch's come in while nobody waits for them.
   void keep_moving(const BatchLayout& batch);
@@ -69,18 +87,20 @@ class ShardedTable {
   struct LateSample {
     uint32_t batch;
     SplitSample split;
+    std::vector<std::byte> memory;  // with what it had got before
   };
-  void divide(SplitSample& split, uint32_t batch);
-  void sum_up(const SplitSample& split, const BatchLayout& batch,
-              std::span<std::byte> memory) const;
-  std::optional<SplitSample> take_late(uint32_t batch);
-  void keep_late(uint32_t batch, SplitSample split);
+  void divide(SplitSample& split);
+  static void sum_up(const SplitSample& split, const BatchLayout& batch,
+                     std::span<std::byte> memory);
+  std::optional<LateSample> take_late(uint32_t batch);
+  void keep_late(SplitSample split, uint32_t batch, std::span<std::byte> memory);
   template <typename Send>
   void send_by_shard(std::span<const uint64_t> keys, std::span<const float> priorities, Send send);
 
   std::vector<Client*> shards_;
   std::vector<uint32_t> numbers_;
   uint32_t first_shard_ = 0;
+  bool queue_;
   std::mutex mutex_;  // of what follows
   Random random_;
   std::vector<double> masses_;  // as last told
@@ -98,12 +118,15 @@ class ShardedStream final : public BatchStream {
   size_t next(Deadline deadline) override;
 
  private:
+  void ask_ahead(Deadline deadline);
+
   ShardedTable& table_;
   const BatchLayout& batch_;
   std::vector<std::span<std::byte>> buffers_;
   std::vector<SplitSample> splits_;  // of each buffer
   std::deque<size_t> ahead_;         // buffers, in the order in which they were asked for
   std::vector<size_t> idle_;
+  std::optional<size_t> ready_;  // a batch to be handed out
 };
 
 }  // namespace drlnet

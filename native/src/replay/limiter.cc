@@ -14,7 +14,6 @@ bool Limiter::may_insert(uint64_t items, const Stock& stock) const {
 }
 
 Wait Limiter::may_sample(uint64_t batch, uint64_t least, const Stock& stock) const {
-  if (batch == 0 && least == 0) return Wait::none;
   const bool queue = spec_.max_times_sampled > 0;
   const bool few = stock.live_items == 0 || stock.live_items < spec_.min_size;
   // A batch's first part may leave fewer than min_size in a queue to the others.

@@ -71,7 +71,7 @@ class Ring {
   uint64_t bytes() const { return memory_.bytes(); }
   uint64_t head() const { return head_; }  // the number that the next row gets
   uint32_t head_slot() const { return head_slot_; }
-  uint64_t oldest() const { return head_ > capacity_ ? head_ - capacity_ : 0; }  // that is held
+  uint64_t oldest() const { return oldest_after(0); }  // that is held
 
   // Whether the row's bytes are still there: held, or in the reserve.
   bool stored(uint64_t number) const { return (number < head_) & (head_ - number <= size_); }
@@ -127,8 +127,10 @@ class Ring {
   }
   // Rows that stop being held when `rows` more come: [oldest(), oldest_after(rows)).
   uint64_t oldest_after(uint64_t rows) const {
-    return head_ + rows > capacity_ ? head_ + rows - capacity_ : 0;
+    return std::max(forgotten_, head_ + rows > capacity_ ? head_ + rows - capacity_ : 0);
   }
+  // No row is held any more; all have been evicted.
+  void forget() { forgotten_ = head_; }
   void advance(uint64_t rows) {
     head_ += rows;
     head_slot_ = static_cast<uint32_t>((head_slot_ + rows) % size_);
@@ -152,6 +154,7 @@ class Ring {
   uint32_t size_;
   uint32_t head_slot_ = 0;
   uint64_t head_ = 0;
+  uint64_t forgotten_ = 0;  // rows below are not held, whatever the capacity
   uint32_t record_shift_;
   Mapping memory_;
   std::vector<RingColumn> columns_;

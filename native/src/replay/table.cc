@@ -98,7 +98,7 @@ SampleHeader Table::header_of(uint32_t batch) const {
           .items_created = items_created_,
           .items_drawn = items_drawn_,
           .priority_mass = sampler_->mass(),
-          .reserved2 = 0};
+          .draws_left = draws_left_};
 }
 
 void Table::count_stock(uint64_t created) {
@@ -116,6 +116,7 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn) {
   const std::span<uint32_t> slots = gather_.begin(drawn);
   if (is_queue()) {
     draw_from_queue(slots, drawn.probabilities);
+    drawn.header.draws_left = draws_left_;
   } else {
     sampler_->draw(slots, drawn.probabilities, random_);
   }

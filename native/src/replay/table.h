@@ -57,6 +57,9 @@ class Table {
   // bad_request) nothing was applied. Rows that are stored already are ignored. A FIRST row in an
   // open episode breaks it: what still waits for its rows retires. O(rows + items).
   Status append(const Append& append, AppendResult& result);
+  // Evicts all rows, and so their items. Streams go on at their next steps; totals stay.
+  // O(capacity).
+  void empty();
   // Whether items retire after so many draws, see LimiterSpec::max_times_sampled.
   bool is_queue() const { return spec_.limiter.max_times_sampled > 0; }
   // Whether the append goes ahead now, at once; else `session` stands in line for it (see Waiter).

@@ -297,6 +297,15 @@ void Table::retire(uint32_t slot) {
   ++items_retired_;
 }
 
+void Table::empty() {
+  for (uint64_t number = ring_.oldest(); number < ring_.head(); ++number) {
+    evict(ring_.place(number));
+  }
+  ring_.forget();
+  seen_.reset();
+  count_stock(0);
+}
+
 // The row is no longer held: its item retires, and so do those that look back to it.
 void Table::evict(RowPlace place) {
   const Row& row = ring_.row(place.slot);

@@ -31,15 +31,7 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
                   "use fewer tables, or another server");
   }
   try {
-    check(spec);
-    if (shards_ && spec.limiter.max_times_sampled > 0) {
-      // A part of a batch that waits at one shard, and an append that waits at another, could each
-      // wait for what only the other's end brings.
-      return refuse(slot, Status::config,
-                    "table '" + spec.name +
-                        "' is a queue (max_times_sampled), and this server has " + "several shards",
-                    "start the server with --shards 1");
-    }
+    check(spec, shards_ ? shards_->count() : 1);
     const TableSpec part = shards_ ? shards_->part(spec, shard_) : spec;
     const uint64_t bytes = Table::memory_bytes(part);
     if (bytes > memory_limit_ - memory_used_) {

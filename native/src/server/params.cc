@@ -1,4 +1,5 @@
-// Params: published in chunks, fetched by clients that have an older version.
+// Params: published in chunks by one client at a time, fetched by clients that have an older
+// version.
 #include <algorithm>
 
 #include "server/reply.h"
@@ -40,6 +41,15 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
       header.offset + chunk.size() > header.total_bytes) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
+  if (publisher_ == 0) make_publisher(peer);
+  if (publisher_ != peer.client) {
+    ++publishes_refused_;
+    staged = {};
+    return refuse(
+        slot, Status::another_publisher,
+        publisher_name_ + " publishes params at this server, and one client does at a time",
+        "end that one, or take its place: drlnet learn --takeover");
+  }
   if (header.offset == 0) {
     staged.clear();
     // What is claimed is not yet sent: a false claim must not cost memory.
@@ -63,6 +73,18 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
   for (const auto& table : tables_) table->mark(sessions_.clock_ns(), params_->version);
   reply_with(slot, PublishReply{params_->version});
   return 0;
+}
+
+uint16_t Server::take_over(Peer& peer, Slot& slot, std::span<const std::byte> body) {
+  if (!body.empty()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  if (publisher_ != 0 && publisher_ != peer.client) ++publishers_replaced_;
+  make_publisher(peer);
+  return 0;
+}
+
+void Server::make_publisher(const Peer& peer) {
+  publisher_ = peer.client;
+  publisher_name_ = peer.name;
 }
 
 uint16_t Server::fetch(Peer&, Slot& slot, std::span<const std::byte> body) {

@@ -33,11 +33,14 @@ DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot) {
   return reply.drawn;
 }
 
-uint16_t answer_sample(Table& table, uint32_t batch, uint32_t session, Slot& slot) {
+uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t session, Slot& slot) {
+  const uint32_t batch = request.batch;
   // Not so in a server that is one alone once its limiter lets the request go ahead.
   const bool here = table.can_draw(batch);
-  const Wait wait = table.may_sample(here ? batch : 0, std::max(batch, 1u), session);
-  if (wait != Wait::none) return static_cast<uint16_t>(wait);
+  if (const uint64_t least = std::max(batch, request.least); least > 0) {
+    const Wait wait = table.may_sample(here ? batch : 0, least, session);
+    if (wait != Wait::none) return static_cast<uint16_t>(wait);
+  }
   if (!here) {
     slot.status = Status::sample_expired;
     encode_error("other shards hold what there is to draw", "sample again", slot.bytes);
@@ -68,7 +71,7 @@ uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body)
   }
   Table* table = table_for(request.table, slot);
   if (table == nullptr || refused_as_too_large(*table, request.batch, slot)) return 0;
-  const uint16_t wait = answer_sample(*table, request.batch, peer.connection, slot);
+  const uint16_t wait = answer_sample(*table, request, peer.connection, slot);
   if (wait != 0) peer.lane(Lane::sample).waits = &table->waits();
   return wait;
 }

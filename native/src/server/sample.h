@@ -5,12 +5,13 @@
 
 #include "replay/table.h"
 #include "session/server/peer.h"
+#include "wire/messages.h"
 
 namespace drlnet {
 
 // Draws a batch and leaves it in the slot as the source of the reply's bytes. 0, or as a Wait why
 // the session's request has to wait.
-uint16_t answer_sample(Table& table, uint32_t batch, uint32_t session, Slot& slot);
+uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t session, Slot& slot);
 
 // Makes rows of the table the source of the slot's reply: of so many items, which the caller fills
 // in.

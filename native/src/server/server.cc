@@ -191,6 +191,7 @@ void Server::ended(Peer& peer) {
     table->streams().orphan(peer.client, now_ns());
     table->leave_line(peer.connection);
   }
+  if (publisher_ == peer.client) publisher_ = 0;
   remember_report(peer);
 }
 

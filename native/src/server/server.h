@@ -92,6 +92,7 @@ class Server : private RequestHandler {
                          std::string_view remedy);
   static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
   uint64_t params_version() const;
+  void make_publisher(const Peer& peer);
   void keep_house(uint64_t now_ns);
   void loop();
 
@@ -111,6 +112,10 @@ class Server : private RequestHandler {
   std::vector<uint64_t> changed_keys_;               // scratch of new_priorities
   std::vector<float> changed_priorities_;
   std::shared_ptr<const Params> params_;
+  // The client that publishes, until its session ends or another takes over. 0: none.
+  uint64_t publisher_ = 0;
+  std::string publisher_name_;
+  uint64_t publishes_refused_ = 0, publishers_replaced_ = 0;
   uint64_t started_ns_;
   uint64_t next_expiry_ns_ = 0;
   uint64_t polls_ = 0, waits_ = 0;

@@ -71,7 +71,8 @@ std::shared_ptr<LogicalTable> Shards::table(const TableSpec& spec) {
 TableSpec Shards::part(TableSpec spec, uint32_t shard) const {
   spec.capacity = spec.capacity / count() + (shard < spec.capacity % count() ? 1 : 0);
   spec.seed += shard * kSplitMixStep;
-  spec.limiter = {};  // the logical table has it
+  // The logical table has the rest.
+  spec.limiter = {.max_times_sampled = spec.limiter.max_times_sampled};
   return spec;
 }
 

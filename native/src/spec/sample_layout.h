@@ -42,7 +42,7 @@ struct SampleHeader {
   uint64_t env_steps;   // rows stored so far, LAST rows excluded
   uint64_t items_created, items_drawn;
   double priority_mass;  // sum of stored priorities over live items
-  uint64_t reserved2;
+  uint64_t draws_left;   // of a queue's items, after this draw
 };
 static_assert(sizeof(SampleHeader) == 64);
 

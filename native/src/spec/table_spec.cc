@@ -69,8 +69,9 @@ std::string whole(double value) {
   return text;
 }
 
-// A queue must hold what its clients ask for ahead, beside one append that waits.
-void check_queue(const TableSpec& spec) {
+// A queue must hold what its clients ask for ahead, beside one append that waits; and so must any
+// shard of it, whose full ring holds up a client that appends to others, too.
+void check_queue(const TableSpec& spec, uint32_t shards) {
   const LimiterSpec& limiter = spec.limiter;
   const uint64_t most = limiter.max_times_sampled;
   if (most == 0) return;
@@ -87,16 +88,17 @@ void check_queue(const TableSpec& spec) {
   const uint64_t draws = uint64_t{limiter.batch} * (uint64_t{limiter.prefetch} + 1);
   const uint64_t items = std::max((draws + most - 1) / most, limiter.min_size);
   const uint64_t least = items * spec.item.period + limiter.append_burst + spec.item.window();
-  if (spec.capacity < least) {
+  if (spec.capacity / shards < least) {
     refuse("table '" + spec.name + "': these settings can deadlock: a queue of " +
-               std::to_string(spec.capacity) + " rows can not hold " + std::to_string(items) +
+               std::to_string(spec.capacity / shards) + " rows" +
+               (shards > 1 ? " in each shard" : "") + " can not hold " + std::to_string(items) +
                " items that are asked for and an append of " +
                std::to_string(limiter.append_burst) + " rows",
-           "set capacity to " + std::to_string(least) + " or more");
+           "set capacity to " + std::to_string(least * shards) + " or more");
   }
 }
 
-void check_limiter(const TableSpec& spec) {
+void check_limiter(const TableSpec& spec, uint32_t shards) {
   const LimiterSpec& limiter = spec.limiter;
   const double ratio = limiter.samples_per_insert;
   const auto in_range = [](double value) { return value >= 0 && value <= 1e15; };  // NaN is not
@@ -110,11 +112,10 @@ void check_limiter(const TableSpec& spec) {
                ": no sample could ever be drawn",
            "lower min_size or raise the capacity");
   }
-  check_queue(spec);
-  const double needed = static_cast<double>(limiter.batch) * (limiter.prefetch + 1.0) +
-                        ratio * static_cast<double>(limiter.append_burst);
-  if (ratio > 0 && limiter.error_buffer < std::max(needed, ratio)) {
-    const std::string least = whole(std::ceil(std::max(needed, ratio)));
+  check_queue(spec, shards);
+  const double needed = limiter.least_error_buffer();
+  if (ratio > 0 && limiter.error_buffer < needed) {
+    const std::string least = whole(std::ceil(needed));
     refuse("table '" + spec.name + "': these settings can deadlock: error_buffer " +
                whole(limiter.error_buffer) +
                " is under batch x (prefetch + 1) + samples_per_insert x append_burst = " + least,
@@ -131,6 +132,10 @@ uint64_t ColumnSpec::bytes() const {
   uint64_t total = data_type_bytes(type);
   for (const uint32_t extent : shape) total *= extent;
   return total;
+}
+
+double LimiterSpec::least_error_buffer() const {
+  return batch * (prefetch + 1.0) + samples_per_insert * std::max(append_burst, 1u);
 }
 
 uint64_t TableSpec::row_bytes() const {
@@ -155,7 +160,7 @@ uint32_t ItemSpec::back() const {
   return static_cast<uint32_t>(-lowest);
 }
 
-void check(const TableSpec& spec) {
+void check(const TableSpec& spec, uint32_t shards) {
   if (spec.name.empty() || spec.name.size() > 255) {
     refuse("a table's name has 1 to 255 characters", "name the table");
   }
@@ -202,7 +207,7 @@ void check(const TableSpec& spec) {
     }
   }
   check_item(spec);
-  check_limiter(spec);
+  check_limiter(spec, shards);
 }
 
 namespace {

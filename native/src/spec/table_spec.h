@@ -84,6 +84,9 @@ struct LimiterSpec {
   // Above 0 the table is a queue: an item retires after so many draws, and an append waits while it
   // would overwrite an item that has draws left.
   uint32_t max_times_sampled = 0;
+  // What the clients may have outstanding, draws and an append at the same time: with less they
+  // could block each other.
+  double least_error_buffer() const;
   bool operator==(const LimiterSpec&) const = default;
 };
 
@@ -100,8 +103,9 @@ struct TableSpec {
 };
 
 // Throws Error(config) for a specification that cannot work, settings that can deadlock included:
-// an error buffer under batch x (prefetch + 1) + samples_per_insert x append_burst.
-void check(const TableSpec& spec);
+// an error buffer under batch x (prefetch + 1) + samples_per_insert x append_burst, or a queue of
+// so many shards where a single one, once full, can not hold what is asked for ahead.
+void check(const TableSpec& spec, uint32_t shards = 1);
 
 // Names the first field in which two specifications differ ("column 'obs': float32[4] here,
 // float32[6] at the server"), nothing when they agree.

@@ -111,6 +111,27 @@ bool decode(std::span<const std::byte> bytes, TableSpec& spec) {
   return reader.finished();
 }
 
+void encode(std::span<const TableSpec> specs, Bytes& out) {
+  ByteWriter(out).put(static_cast<uint32_t>(specs.size()));
+  for (const TableSpec& spec : specs) {
+    Bytes one;
+    encode(spec, one);
+    ByteWriter writer(out);
+    writer.put(static_cast<uint32_t>(one.size()));
+    writer.raw(one);
+  }
+}
+
+bool decode(std::span<const std::byte> bytes, std::vector<TableSpec>& specs) {
+  ByteReader reader(bytes);
+  const auto count = reader.get<uint32_t>();
+  if (count > kMaxCount) return false;
+  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
+    if (!decode(reader.take(reader.get<uint32_t>()), specs.emplace_back())) return false;
+  }
+  return reader.finished();
+}
+
 bool split_append(std::span<const std::byte> bytes, std::span<const uint32_t> column_bytes,
                   Append& append) {
   ByteReader reader(bytes);

@@ -33,6 +33,10 @@ struct OpenTableReply {
 void encode(const TableSpec& spec, Bytes& out);
 bool decode(std::span<const std::byte> bytes, TableSpec& spec);
 
+// list_tables: nothing  ->  the specifications of all tables, as their clients ask for them
+void encode(std::span<const TableSpec> specs, Bytes& out);
+bool decode(std::span<const std::byte> bytes, std::vector<TableSpec>& specs);
+
 // lease: LeaseRequest  ->  Lease[count]
 struct LeaseRequest {
   uint32_t table, count;
@@ -58,6 +62,8 @@ uint64_t append_bytes(std::span<const uint32_t> column_bytes, uint32_t segments,
 // reply is the header alone.
 struct SampleRequest {
   uint32_t table, batch;
+  // It waits until the table may give as many draws, and at least `batch`: all shards together.
+  uint32_t least = 0, reserved = 0;
 };
 constexpr uint32_t kMaxBatch = 65536;
 

@@ -51,6 +51,26 @@ TEST_CASE("what is written is sampled, stored once, bare and through a faulty ne
   }
 }
 
+TEST_CASE("one client publishes, until it ends or another takes over") {
+  RunningServer server;
+  const std::vector<std::byte> params(700'000, std::byte{7});
+  auto first = std::make_unique<Client>(options_of(server));
+  Client second(options_of(server)), third(options_of(server));
+  CHECK(first->publish(params) == 1);
+  const auto publish = [&](Client& client) { return error_of([&] { client.publish(params); }); };
+  CHECK(publish(second).status() == Status::another_publisher);
+  CHECK(first->publish(params) == 2);
+  second.take_over();
+  CHECK(publish(*first).status() == Status::another_publisher);
+  CHECK(second.publish(params) == 3);
+  first->take_over();
+  CHECK(first->publish(params) == 4);
+  first.reset();  // its place is free
+  CHECK(third.publish(params) == 5);
+  CHECK(metric(third, "server.publishes_refused") == 2);
+  CHECK(metric(third, "server.publishers_replaced") == 2);
+}
+
 TEST_CASE("a stream of samples goes on through faults, its batches exact") {
   RunningServer server;
   const TableSpec spec = spec_of();

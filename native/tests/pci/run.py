@@ -62,7 +62,7 @@ def options() -> argparse.Namespace:
         metavar="COUNT",
         help="to receive on: vmxnet3 has several (one for each shard, as far as there are)",
     )
-    parser.add_argument("--boot-timeout", type=float, default=240.0, metavar="SECONDS")
+    parser.add_argument("--boot-timeout", type=float, default=600.0, metavar="SECONDS")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drlnet-pci"
     parser.add_argument(
         "--cache", type=Path, default=cache, help=f"where the kernel is kept, 400 MB ({cache})"

@@ -33,7 +33,6 @@ TEST_CASE("the ratio holds both sides within the error buffer") {
 
 TEST_CASE("a queue gives what it has left, and waits for min_size before its first draw alone") {
   Limiter limiter({.min_size = 10, .max_times_sampled = 2});
-  CHECK(limiter.may_sample(0, 0, {}) == Wait::none);  // asks for nothing
   CHECK(limiter.may_sample(1, 1, {9, 18}) == Wait::min_size);
   CHECK(limiter.may_sample(20, 20, {10, 20}) == Wait::none);
   CHECK(limiter.may_sample(0, 21, {10, 20}) == Wait::samples_limit);

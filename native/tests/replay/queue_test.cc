@@ -125,6 +125,7 @@ TEST_CASE("queues that can deadlock are refused") {
   CHECK_THROWS_WITH_AS(check(spec), doctest::Contains("can not hold 16 items"), Error);
   spec.limiter.max_times_sampled = 2;
   check(spec);
+  CHECK_THROWS_WITH_AS(check(spec, 2), doctest::Contains("32 rows in each shard"), Error);
   spec.limiter.samples_per_insert = 3;
   spec.limiter.error_buffer = 100;
   CHECK_THROWS_WITH_AS(check(spec), doctest::Contains("samples_per_insert exceeds"), Error);

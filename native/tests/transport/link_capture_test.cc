@@ -1,5 +1,5 @@
 // Frames that we write, as a capture for other programs to judge: DRLNET_LINK_CAPTURE=FILE names
-// where it goes (tests/test_native_link.py lets tshark read it).
+// where it goes (tests/test_native.py lets tshark read it).
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -1,0 +1,88 @@
+"""Observations as columns: one, or of a Dict one for each leaf, which a network sees flattened.
+
+A Dict's leaves have the columns "obs.KEY" (of nested ones "obs.KEY.KEY"), each in its own dtype. A
+network sees them side by side, [..., sum of their sizes] float32, in the order of the space: bytes
+are divided by 255, as networks do with images.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drlnet.client.specs import Column, View
+
+if TYPE_CHECKING:
+    from drlnet.envs import EnvSpaces
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of a Dict observation."""
+
+    path: tuple[str, ...]  # the keys that lead to it
+    dtype: str  # of its column
+    shape: tuple[int, ...]
+    first: int | None = None  # of a Discrete, stored one-hot: its lowest number
+    binary: bool = False  # truth values, stored as bytes of 0 and 255
+
+    @property
+    def column(self) -> Column:
+        """As a table declares it."""
+        return Column(self.dtype, self.shape)
+
+
+def flat_size(leaves: Mapping[str, Leaf]) -> int:
+    """The numbers that a network sees."""
+    return sum(math.prod(leaf.shape) for leaf in leaves.values())
+
+
+def flat(leaves: Mapping[str, Leaf], arrays: Arrays) -> npt.NDArray[np.float32]:
+    """The leaves, [..., *shape] each, side by side: [..., flat_size(leaves)]."""
+    parts = []
+    for name, leaf in leaves.items():
+        array = arrays[name]
+        lead = array.shape[: array.ndim - len(leaf.shape)]
+        part = array.reshape(*lead, math.prod(leaf.shape)).astype(np.float32)
+        parts.append(part / np.float32(255) if array.dtype == np.uint8 else part)
+    return np.concatenate(parts, axis=-1)
+
+
+def observation_columns(spaces: EnvSpaces) -> dict[str, Column]:
+    """The columns of an observation: "obs", or those of a Dict's leaves."""
+    if spaces.leaves:
+        return {name: leaf.column for name, leaf in spaces.leaves.items()}
+    return {"obs": Column(spaces.obs_dtype, spaces.obs_shape)}
+
+
+def observation_views(spaces: EnvSpaces | None, name: str, view: View) -> dict[str, View]:
+    """The view, of column "obs", for every column of an observation: `name`, or `name`.KEY.
+
+    spaces: None for observations of one column.
+    """
+    columns = spaces.leaves if spaces is not None else {}
+    return {
+        name + column.removeprefix("obs"): View(column, view.rows, view.pad, view.from_end)
+        for column in columns or ["obs"]
+    }
+
+
+def observed(spaces: EnvSpaces | None, views: Arrays) -> Arrays:
+    """A batch's views, those of a Dict's leaves replaced by what a network sees.
+
+    "obs.KEY" [n, (k,) *shape] become "obs" [n, (k,) size] float32; "next_obs.KEY" likewise.
+    """
+    if spaces is None or not spaces.leaves:
+        return views
+    joined = {name: view for name, view in views.items() if "." not in name}
+    for name in dict.fromkeys(view.partition(".")[0] for view in views if "." in view):
+        arrays = {column: views[name + column.removeprefix("obs")] for column in spaces.leaves}
+        joined[name] = flat(spaces.leaves, arrays)
+    return joined

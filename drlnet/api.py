@@ -1,0 +1,273 @@
+"""Training, and what came of it, in a script or a notebook: `drlnet.train` and `drlnet.load_run`.
+
+torch is imported when a run is trained in this process or a policy is asked for an action.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drlnet.adders.observations import flat
+from drlnet.cli.output import Output
+from drlnet.config import load, repeatable
+from drlnet.config.fields import walk
+from drlnet.errors import ConfigError
+from drlnet.lazy import torch
+from drlnet.metrics import RunFolder, RunResult
+
+if TYPE_CHECKING:
+    from drlnet.algos import Player
+    from drlnet.config import Config
+
+
+def train(
+    env: str,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    config: str | Path | None = None,
+    algo: str | None = None,
+    seed: int | None = None,
+    goal: float | None = None,
+    max_seconds: float | None = None,
+    max_env_steps: int | None = None,
+    max_learner_steps: int | None = None,
+    num_actors: int | None = None,
+    envs_per_actor: int | None = None,
+    sampler: str | None = None,
+    transport: str | None = None,
+    poll: str | None = None,
+    serial: bool = False,
+    quiet: bool = False,
+) -> RunResult:
+    """Trains as `drlnet run` does, with its recipe, and returns the result; `run_dir` in it is for
+    load_run().
+
+    settings: of any dotted key, as --set takes them: {"algo.n_step": 5, "run.goal": None}. They win
+    over the keywords, which are the flags of the command; None: not given.
+    config: a file of settings, as --config. quiet: without the progress, which goes to standard
+    error.
+    Server, actors and learner are processes of their own, which import what `env` names: an
+    environment that is registered in this process alone is for serial=True, which trains here.
+    Interrupted, it returns what there is, `stopped` = "interrupted", or raises KeyboardInterrupt.
+    Errors: those of the command (DrlnetError); ConfigError in another thread than the main one.
+    """
+    from drlnet.algos import make_algorithm
+    from drlnet.cli.run import run_processes, run_serial
+    from drlnet.envs import find_spaces
+    from drlnet.launch.signals import Stop
+
+    flags = {
+        "algo.name": algo,
+        "run.seed": seed,
+        "run.goal": goal,
+        "run.max_seconds": max_seconds,
+        "run.max_env_steps": max_env_steps,
+        "run.max_learner_steps": max_learner_steps,
+        "actor.num_actors": num_actors,
+        "actor.envs_per_actor": envs_per_actor,
+        "replay.sampler": sampler,
+        "server.transport": transport,
+        "server.poll": poll,
+        "run.serial": serial or None,
+    }
+    if threading.current_thread() is not threading.main_thread():
+        raise ConfigError(
+            "train() in another thread than the main one, whose signals it heeds",
+            "call it in the main thread, or start the command `drlnet run` from there",
+        )
+    began_s, path = time.monotonic(), None if config is None else Path(config)
+    chosen = load(env, file=path, flags=flags, sets=settings or {})
+    make_algorithm(chosen, find_spaces(chosen.env))  # refuses what does not fit together
+    with _Notes(quiet) as notes, Stop() as stop:
+        folder = RunFolder.create(chosen)
+        chosen = folder.read_config()
+        if chosen.run.serial:
+            threads = torch.get_num_threads()
+            try:
+                run_serial(chosen, folder, stop, notes)
+            finally:
+                torch.set_num_threads(threads)
+        else:
+            run_processes(chosen, folder, stop, notes)
+    if stop.signal not in (None, signal.SIGINT):
+        signal.raise_signal(stop.signal)
+    values = folder.read_result()
+    if not values:
+        raise KeyboardInterrupt
+    result = replace(RunResult.of(values), wall_clock_s=round(time.monotonic() - began_s, 2))
+    folder.write_result(result.to_json())
+    return result
+
+
+class _Notes(Output):
+    """A command's lines on standard error, or nowhere."""
+
+    def __init__(self, quiet: bool) -> None:
+        super().__init__(as_json=False)
+        self.notes = Path(os.devnull).open("w") if quiet else sys.stderr  # noqa: SIM115
+        self._quiet = quiet
+
+    def __enter__(self) -> _Notes:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._quiet:
+            self.notes.close()
+
+    def hint(self, command: str, what: str) -> None:
+        """Nothing: it is for a shell."""
+
+
+def load_run(path: str | Path) -> LoadedRun:
+    """A run by its folder: what `drlnet run` printed, or a result's run_dir.
+
+    Errors: RunFolderError for what is no folder of a run that has a checkpoint.
+    """
+    return LoadedRun(RunFolder.open(Path(path)))
+
+
+class LoadedRun:
+    """A run that was trained: its policy, settings, result and curves."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.path = folder.path
+        self.config: Config = folder.read_config()
+        self._folder = folder
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings by dotted key, as train() takes them."""
+        return {key: value for key, value, _ in walk(self.config)}
+
+    @cached_property
+    def result(self) -> RunResult | None:
+        """What the run ended with; None where it was interrupted before there was a result."""
+        values = self._folder.read_result()
+        return RunResult.of(values) if values else None
+
+    @cached_property
+    def curves(self) -> dict[str, npt.NDArray[np.float64]]:
+        """The learner's figures, one number for each reading [readings], NaN where there was none:
+        "env_steps", "learner_steps", "eval_return" (the newest evaluation's), "loss", ..., and
+        "seconds" since the start. RunFolderError where there are no readings."""
+        from drlnet.plots.runs import read_run, series
+
+        run = read_run(self.path)
+        names = {
+            name
+            for reading in run.learner
+            for name, value in reading.items()
+            if isinstance(value, int | float) and name != "time"
+        }
+        curves = {name: series(run.learner, name) for name in sorted(names)}
+        return {"seconds": series(run.learner, "time") - run.started_s, **curves}
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The greedy policy of its checkpoint. CheckpointMismatch where that does not fit."""
+        return Policy(self.config, self._folder.checkpoint_path)
+
+    def __repr__(self) -> str:
+        outcome = "no result"
+        if self.result is not None:
+            returned = self.result.eval_return_mean
+            outcome = f"greedy return {returned:.1f}, {self.result.env_steps:,} env_steps"
+        seed, algo = self.config.run.seed, self.config.algo.name
+        return f"<LoadedRun {self.config.env.id} {algo} seed {seed}: {outcome}; {self.path}>"
+
+
+class Policy:
+    """The greedy policy of a checkpoint: policy(obs) is the action to take. Not thread-safe.
+
+    It remembers nothing between calls. With net.frame_stack = k it is asked with the newest k
+    observations, the oldest first, as an axis before the observation's own.
+    """
+
+    def __init__(self, config: Config, checkpoint: Path) -> None:
+        from drlnet.algos import make_algorithm
+        from drlnet.envs import find_spaces
+        from drlnet.nets.params import load as load_params
+
+        self._spaces = find_spaces(config.env)
+        self._env_id, self._stack = config.env.id, config.net.frame_stack
+        self._algorithm = make_algorithm(repeatable(config), self._spaces)
+        self._params = load_params(checkpoint, self._algorithm.architecture)
+        self._count = 0
+        self._player: Player | None = None
+
+    def __call__(self, obs: Any, action_mask: npt.ArrayLike | None = None) -> Any:
+        """The action for one observation as the environment returns it, or those of a batch.
+
+        obs: an array of the observation space's shape, or [n, *shape]; of a Dict space a dict of
+        such. action_mask: bool [num_actions] or [n, num_actions], the valid actions.
+        Returns an action that the environment's step() takes, or [n, ...] of them.
+        Raises ConfigError for observations of another shape.
+        """
+        from drlnet.envs import Rows
+
+        spaces, stack = self._spaces, self._stack
+        try:
+            own = spaces.own_obs(obs)
+            seen = flat(spaces.leaves, own) if spaces.leaves else own
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise self._unfit(f"{type(error).__name__}: {error}") from error
+        axes = seen.ndim - len(spaces.obs_shape) - (stack > 1)
+        shape = (stack, *spaces.obs_shape) if stack > 1 else spaces.obs_shape
+        if axes not in (0, 1) or seen.shape[axes:] != shape:
+            raise self._unfit(f"they are {list(seen.shape)} where {list(shape)} is one")
+        one = axes == 0
+        # [n, frames, *shape]
+        frames = seen.reshape(1 if one else len(seen), stack, *spaces.obs_shape)
+        count = len(frames)
+        valid = None
+        if action_mask is not None:
+            valid = np.array(action_mask, np.bool_).reshape(-1, spaces.num_actions)
+            if len(valid) != count:
+                raise self._unfit(f"{count} of them have {len(valid)} action masks")
+            valid[~valid.any(axis=1)] = True
+        none, player = np.zeros(count, np.bool_), self._player_of(count)
+        for number in range(stack):
+            leaves = {
+                name: own[name].reshape(count, stack, *leaf.shape)[:, number]
+                for name, leaf in spaces.leaves.items()
+            }
+            rows = Rows(
+                obs=np.ascontiguousarray(frames[:, number]),
+                reward=np.zeros(count, np.float32),
+                terminated=none,
+                truncated=none,
+                first=np.full(count, number == 0),
+                last=none,
+                leaves=leaves or None,
+                action_mask=valid,
+            )
+            action = player.act(rows)
+        taken = spaces.own_actions(action)
+        return taken[0] if one else taken
+
+    def _player_of(self, count: int) -> Player:
+        if self._player is None or self._count != count:
+            self._count, self._player = count, self._algorithm.greedy(count)
+            self._player.load(self._params)
+        return self._player
+
+    def _unfit(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"these are no observations of {self._env_id}: {why}",
+            "give what the environment's reset() and step() return, or a batch of it",
+        )
+
+    def __repr__(self) -> str:
+        return f"<Policy of [{self._algorithm.architecture}]>"

@@ -1,0 +1,115 @@
+"""`drlnet bench distribution`, `turns` and `watch`: benchmarks of one question each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
+
+from drlnet.cli.bench.command import ROUNDS, Found, Measure, ToFile, option
+from drlnet.cli.output import Output
+
+if TYPE_CHECKING:
+    from drlnet.bench.distribution import Distance
+    from drlnet.bench.records import Record, Records
+    from drlnet.bench.watch import Pair
+    from drlnet.launch.signals import Stop
+
+
+@dataclass(frozen=True)
+class Distribution(ToFile):
+    """How far AMPER's draws are from PER's, over its groups and scale.
+
+    KL divergence and largest ratio, for priorities that are log-normal and
+    exponential.
+    """
+
+    batches: int = option(2000, "candidate sets, of 512 draws each", min=1)
+    items: int = option(4096, "in the table", min=64)
+
+    def prepare(self, output: Output) -> Measure:
+        from drlnet.bench.distribution import measure_distances
+
+        def report(found: Distance) -> None:
+            options = ", ".join(f"{name} {value:g}" for name, value in found.options.items())
+            output.note(
+                f"{found.workload}, {found.subject} {options}: KL {found.kl_nats:.5f} nats, "
+                f"frequencies {found.least_frequency:.3f} to {found.most_frequency:.3f} of PER's"
+            )
+
+        return lambda stop: Found(
+            measure_distances(stop, report, items=self.items, batches=self.batches)
+        )
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Ping latency alone, and beside a client that samples 25 MB batches without a pause.
+
+    Three processes that each want a core. "On a core" leaves out what the kernel
+    counts as waiting for one; the rest is the server's turns and the network.
+    """
+
+    rounds: int = option(7, ROUNDS, min=1)
+    pings: int = option(5000, "pings in each round", min=100)
+
+    def prepare(self, output: Output) -> Measure:
+        from drlnet.bench.turns import measure_turns
+
+        def measure(stop: Stop) -> Found:
+            measured = measure_turns(stop, rounds=self.rounds, pings=self.pings, note=output.note)
+            return Found(measured, partial(_show_turns, measured))
+
+        return measure
+
+
+def _show_turns(measured: Records[Record], file: TextIO) -> None:
+    from drlnet.bench.records import key_of, over
+    from drlnet.bench.turns import ALONE, BESIDE
+
+    found = {key_of(record): record for record in measured.records}
+    for subject, op in (key[:2] for key in found if key[2] == BESIDE):
+        alone, beside = found[subject, op, ALONE], found[subject, op, BESIDE]
+        ratio = over(beside.of_rounds("p99_us"), alone.of_rounds("p99_us"))
+        assert ratio is not None
+        print(
+            f"{subject}, {op}: p50 {alone.p50_us:.1f} us {ALONE}, {beside.p50_us:.1f} {BESIDE}; "
+            f"p99 {alone.p99_us:.1f} and {beside.p99_us:.1f}, "
+            f"{ratio.median:.2f} times that alone in the same round",
+            file=file,
+        )
+
+
+@dataclass(frozen=True)
+class Watch(ToFile):
+    """Throughput of a server under load with `drlnet stats` attached, and without.
+
+    The sides alternate; the ratio of each pair is printed, and their median.
+    """
+
+    pairs: int = option(5, "alternated pairs of sides", min=1)
+    seconds: float = option(5.0, "that each side is measured", min=0.1)
+    interval: float = option(0.5, "between two readings of stats", min=0.1)
+
+    def prepare(self, output: Output) -> Measure:
+        from drlnet.bench.watch import measure_watching
+
+        def report(pair: Pair) -> None:
+            output.note(
+                f"{pair.alone:,.0f} cycles/s not watched, {pair.watched:,.0f} watched, "
+                f"ratio {pair.ratio:.4f}"
+            )
+
+        def measure(stop: Stop) -> Found:
+            measured = measure_watching(
+                stop,
+                pairs=self.pairs,
+                seconds=self.seconds,
+                interval_s=self.interval,
+                report=report,
+            )
+            if measured.more.get("ratio") is not None:
+                output.note(f"median ratio {measured.more['ratio']:.4f}")
+            return Found(measured)
+
+        return measure

@@ -1,0 +1,241 @@
+"""drlnet.train as the command does it, and a loaded run's policy as evaluations play it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import typer
+from levers import LEVERS, STEPS
+
+import drlnet
+from drlnet.cli.main import app
+from drlnet.config import load
+from drlnet.envs import make_envs
+from drlnet.errors import ConfigError, RunFolderError, UnknownKey
+from drlnet.launch.signals import Stop
+from drlnet.metrics import RunFolder
+from drlnet.roles.serial import serial
+
+ROOT = Path(__file__).resolve().parents[1]
+SHORT = {"run.max_learner_steps": 60, "replay.min_size": 300, "actor.envs_per_actor": 8}
+QUICK = {**SHORT, "eval.report_episodes": 10, "eval.gate_episodes": 10, "eval.num_envs": 10}
+
+
+def trained(folder: Path, env: str = "CartPole-v1", **settings: Any) -> drlnet.LoadedRun:
+    given = {**QUICK, "run.folder": str(folder), **settings}
+    return drlnet.load_run(drlnet.train(env, given, seed=3, serial=True, quiet=True).run_dir)
+
+
+@pytest.fixture(scope="module")
+def cartpole(tmp_path_factory: pytest.TempPathFactory) -> drlnet.LoadedRun:
+    return trained(tmp_path_factory.mktemp("api") / "run")
+
+
+def test_importing_drlnet_imports_no_torch() -> None:
+    code = (
+        "import sys, drlnet; drlnet.train, drlnet.load_run, drlnet.Client;"
+        "assert 'torch' not in sys.modules and 'gymnasium' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd="/")
+
+
+def test_it_trains_bit_by_bit_as_the_serial_role_does(
+    cartpole: drlnet.LoadedRun, tmp_path: Path
+) -> None:
+    flags = {"run.seed": 3, "run.serial": True, "run.folder": str(tmp_path / "role")}
+    config = load("CartPole-v1", flags=flags, sets=QUICK)
+    folder = RunFolder.create(config)
+    serial(config, folder, Stop())
+    checkpoints = [folder.checkpoint_path, cartpole.path / "checkpoint.safetensors"]
+    assert checkpoints[0].read_bytes() == checkpoints[1].read_bytes()
+
+
+def test_the_result_is_what_the_folder_keeps(cartpole: drlnet.LoadedRun) -> None:
+    result = cartpole.result
+    assert result is not None and (result.env, result.seed) == ("CartPole-v1", 3)
+    assert result.stopped == "budget" and result.learner_steps == 60
+    assert 0 < result.wall_clock_s < 100 and result.run_dir == str(cartpole.path)
+    assert f"greedy return {result.eval_return_mean:.1f}" in repr(cartpole)
+
+
+def test_its_keywords_are_the_flags_of_the_command() -> None:
+    command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
+    flags = {one.opts[0].removeprefix("--").replace("-", "_") for one in command.params}
+    ours = set(inspect.signature(drlnet.train).parameters) - {"env", "settings", "quiet"}
+    not_ours = {"resume", "eal", "set", "pictures", "json", "debug", "help_config", "env"}
+    assert ours == flags - not_ours
+
+
+def test_settings_are_the_dotted_keys_of_the_command(cartpole: drlnet.LoadedRun) -> None:
+    assert cartpole.settings["replay.min_size"] == 300 and cartpole.settings["run.serial"] is True
+    again = load("CartPole-v1", sets=cartpole.settings)
+    assert again == cartpole.config
+    with pytest.raises(UnknownKey, match=r"algo\.n_stp") as info:
+        drlnet.train("CartPole-v1", {"algo.n_stp": 5})
+    assert "algo.n_step" in info.value.remedy
+    assert load("CartPole-v1", sets={"run.goal": None}).run.goal is None
+
+
+def test_curves_are_the_readings(cartpole: drlnet.LoadedRun) -> None:
+    curves = cartpole.curves
+    assert {"seconds", "env_steps", "learner_steps", "eval_return", "loss"} <= set(curves)
+    assert {curve.dtype for curve in curves.values()} == {np.dtype(np.float64)}
+    assert len({len(curve) for curve in curves.values()}) == 1
+    assert curves["learner_steps"][-1] == 60 and curves["seconds"][-1] > 0
+
+
+def test_a_policy_plays_one_or_a_batch_of_raw_observations(cartpole: drlnet.LoadedRun) -> None:
+    policy, rng = cartpole.policy, np.random.default_rng(0)
+    batch = rng.normal(scale=3, size=(50, 4))
+    actions = policy(batch)
+    assert actions.shape == (50,) and set(actions.tolist()) <= {0, 1}
+    assert [int(policy(obs)) for obs in batch] == actions.tolist()
+    assert policy(batch.tolist()).tolist() == actions.tolist()
+    assert "obs=4 actions=2" in repr(policy)
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros((2, 2, 4)), 1.0, {"a": 1}, "text"])
+def test_other_observations_are_refused(cartpole: drlnet.LoadedRun, wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="no observations of CartPole-v1") as info:
+        cartpole.policy(wrong)
+    assert "\n" not in info.value.cause
+
+
+def test_a_policy_of_stacks_dicts_combinations_and_masks(tmp_path: Path) -> None:
+    run = trained(tmp_path / "run", LEVERS, **{"net.frame_stack": 2})
+    env = gym.make(LEVERS)
+    space = env.observation_space
+    # As an evaluation plays it: the same actions for the same stacks.
+    envs, spaces = make_envs(run.config.env, 1)
+    from drlnet.algos import make_algorithm
+    from drlnet.nets.params import load as load_params
+
+    algorithm = make_algorithm(run.config, spaces)
+    player = algorithm.greedy(1)
+    player.load(load_params(run.path / "checkpoint.safetensors", algorithm.architecture))
+    rows = envs.reset(5)
+    obs, info = env.reset(seed=5)
+    before = obs
+    for _ in range(STEPS):
+        stack = gym.vector.utils.concatenate(
+            space, [before, obs], gym.vector.utils.create_empty_array(space, 2)
+        )
+        action = run.policy(stack, info["action_mask"])
+        expected = player.act(rows)
+        assert action.shape == (2,)
+        np.testing.assert_array_equal(action, spaces.own_actions(expected)[0])
+        before = obs
+        obs, _, _, _, info = env.step(action)  # raises where it is not valid
+        _, rows = envs.step(expected)
+    envs.close()
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"config\.toml is missing"):
+        drlnet.load_run(tmp_path)
+
+
+def test_other_threads_are_refused() -> None:
+    found: list[Exception] = []
+
+    def call() -> None:
+        try:
+            drlnet.train("CartPole-v1")
+        except ConfigError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert "main" in str(found[0])
+
+
+def test_interrupted_before_there_is_anything(tmp_path: Path, monkeypatch: Any) -> None:
+    class Stopped(Stop):
+        def __enter__(self) -> Stop:
+            entered = super().__enter__()
+            signal.raise_signal(signal.SIGINT)
+            return entered
+
+    monkeypatch.setattr("drlnet.launch.signals.Stop", Stopped)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "run")
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def run_example(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    package = Path(drlnet.__file__).parents[1]
+    code = f"import sys; sys.path.append({str(package)!r})\n{code}"
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "OMP_WAIT_POLICY": "passive"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def examples() -> list[str]:
+    page = (ROOT / "drlnet" / "docs" / "python.md").read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+
+def test_the_example_of_the_documentation(tmp_path: Path) -> None:
+    ended = run_example(examples()[0], tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[0].startswith("greedy return ") and lines[1].startswith("5 ")
+    assert re.fullmatch(r"\[[01] [01] [01]\]", lines[-1])
+
+
+def test_the_optuna_example_says_what_train_takes() -> None:
+    code = examples()[1]
+    assert len([line for line in code.splitlines() if line]) <= 12
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    (call,) = [node for node in calls if ast.unparse(node.func) == "drlnet.train"]
+    given = {word.arg: word.value for word in call.keywords if word.arg}
+    inspect.signature(drlnet.train).bind(*call.args, **given)
+    keys = re.findall(r'"(\w+\.\w+)":', code)
+    load("CartPole-v1", sets=dict.fromkeys(keys, 1))
+
+
+@pytest.mark.slow
+def test_the_optuna_example_finds_settings(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    code = (
+        examples()[1]
+        .replace("n_trials=20", "n_trials=2")
+        .replace("max_seconds=60", "max_env_steps=1500, serial=True")
+    )
+    ended = run_example(f"{code}\nprint(len(study.trials), study.best_value > 5)", tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == "2 True"
+
+
+@pytest.mark.slow
+def test_processes_of_its_own(tmp_path: Path) -> None:
+    code = """
+import drlnet
+settings = {"run.max_learner_steps": 100, "replay.min_size": 300, "eval.report_episodes": 20}
+result = drlnet.train("CartPole-v1", {**settings, "eval.num_envs": 20}, seed=2, num_actors=1)
+print(result.stopped, result.learner_steps, drlnet.load_run(result.run_dir).config.actor.num_actors)
+"""
+    ended = run_example(code, tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "budget 100 1\n"
+    assert "training" in ended.stderr
