@@ -60,7 +60,7 @@ def train(
     error.
     Server, actors and learner are processes of their own, which import what `env` names: an
     environment that is registered in this process alone is for serial=True, which trains here.
-    Interrupted, it returns what there is, `stopped` = "interrupted", or raises KeyboardInterrupt.
+    Interrupted, it returns the run so far, `stopped` = "interrupted", or raises KeyboardInterrupt.
     Errors: those of the command (DrlnetError); ConfigError in another thread than the main one.
     """
     from drlnet.algos import make_algorithm
@@ -84,7 +84,7 @@ def train(
     }
     if threading.current_thread() is not threading.main_thread():
         raise ConfigError(
-            "train() in another thread than the main one, whose signals it heeds",
+            "train() was called outside the main thread, where signals arrive",
             "call it in the main thread, or start the command `drlnet run` from there",
         )
     began_s, path = time.monotonic(), None if config is None else Path(config)
@@ -226,7 +226,7 @@ class Policy:
         axes = seen.ndim - len(spaces.obs_shape) - (stack > 1)
         shape = (stack, *spaces.obs_shape) if stack > 1 else spaces.obs_shape
         if axes not in (0, 1) or seen.shape[axes:] != shape:
-            raise self._unfit(f"they are {list(seen.shape)} where {list(shape)} is one")
+            raise self._unfit(f"their shape is {list(seen.shape)}, that of one is {list(shape)}")
         one = axes == 0
         # [n, frames, *shape]
         frames = seen.reshape(1 if one else len(seen), stack, *spaces.obs_shape)
@@ -235,7 +235,7 @@ class Policy:
         if action_mask is not None:
             valid = np.array(action_mask, np.bool_).reshape(-1, spaces.num_actions)
             if len(valid) != count:
-                raise self._unfit(f"{count} of them have {len(valid)} action masks")
+                raise self._unfit(f"{count} observations came with {len(valid)} action masks")
             valid[~valid.any(axis=1)] = True
         none, player = np.zeros(count, np.bool_), self._player_of(count)
         for number in range(stack):
@@ -265,7 +265,7 @@ class Policy:
 
     def _unfit(self, why: str) -> ConfigError:
         return ConfigError(
-            f"these are no observations of {self._env_id}: {why}",
+            f"the observations do not fit {self._env_id}: {why}",
             "give what the environment's reset() and step() return, or a batch of it",
         )
 

@@ -108,7 +108,7 @@ def test_a_policy_plays_one_or_a_batch_of_raw_observations(cartpole: drlnet.Load
 
 @pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros((2, 2, 4)), 1.0, {"a": 1}, "text"])
 def test_other_observations_are_refused(cartpole: drlnet.LoadedRun, wrong: Any) -> None:
-    with pytest.raises(ConfigError, match="no observations of CartPole-v1") as info:
+    with pytest.raises(ConfigError, match="observations do not fit CartPole-v1") as info:
         cartpole.policy(wrong)
     assert "\n" not in info.value.cause
 

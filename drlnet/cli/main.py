@@ -117,8 +117,8 @@ def main() -> None:
     try:
         app(prog_name="drlnet")
     except SystemExit as ending:
-        # Whoever read our lines has had enough: `drlnet ... | head`. What prints them makes an
-        # exit of that, with the code of an internal error.
+        # The reader has closed the pipe: `drlnet ... | head`. The printing code turns that into an
+        # exit with the code of an internal error.
         if isinstance(ending.__context__, BrokenPipeError):
             sys.exit(128 + signal.SIGPIPE)
         raise

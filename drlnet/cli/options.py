@@ -116,7 +116,7 @@ HelpConfigOption = Annotated[
         "--help-config",
         callback=_print_config_help,
         is_eager=True,
-        help="list every setting, its value by all that is given here, and who says so; exit",
+        help="list every setting with its value and where that value comes from, then exit",
         rich_help_panel="Settings",
     ),
 ]

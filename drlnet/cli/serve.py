@@ -13,9 +13,7 @@ from drlnet.cli import options
 from drlnet.cli.flags import settings_flags
 from drlnet.cli.output import Output
 
-RunOption = Annotated[
-    Path | None, typer.Option("--run", hidden=True, help="the folder of the run whose server it is")
-]
+RunOption = Annotated[Path | None, typer.Option("--run", hidden=True, help="the run's folder")]
 
 
 @settings_flags(

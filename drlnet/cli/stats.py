@@ -25,14 +25,14 @@ RunArgument = Annotated[
     typer.Argument(
         metavar="RUN",
         autocompletion=completion.runs,
-        help="the folder of a run that goes on: its server",
+        help="the folder of a running run: read its server",
     ),
 ]
 IntervalOption = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="between two readings")
 ]
 CountOption = Annotated[
-    int | None, typer.Option("--count", metavar="N", min=1, help="stop after so many readings")
+    int | None, typer.Option("--count", metavar="N", min=1, help="stop after this many readings")
 ]
 JsonOption = Annotated[
     bool,
@@ -127,7 +127,7 @@ def stats(
                     else:
                         sink.show(reading, time_s)
         except BrokenPipeError:
-            # Whoever read our lines has had enough: `drlnet stats | head`.
+            # The reader of our lines has closed the pipe: `drlnet stats | head`.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

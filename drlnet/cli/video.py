@@ -26,7 +26,7 @@ _PICTURES_MAX = 3_000  # a game may last half an hour, and a GIF of it is kept i
 def check_video(path: Path) -> None:
     """Raises ConfigError for a file that write_video could not write: before anything is played."""
     if path.suffix not in (".gif", ".mp4"):
-        raise ConfigError(f"{path} is no video that can be written", "name it .gif or .mp4")
+        raise ConfigError(f"{path} is not a supported video file", "name it .gif or .mp4")
     if not path.parent.is_dir():
         raise ConfigError(f"cannot write {path}: no such folder", "make it, or choose another")
     if path.suffix == ".mp4":

@@ -1,4 +1,4 @@
-"""Which server and which run a command means that was not told."""
+"""Finds the server or the run that a command works on when none was named."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def server_of(folder: RunFolder) -> str:
     run, live = typed(folder.path), folder.live()
     if live is None:
         raise RunFolderError(
-            f"{run} does not go on: its server has ended",
+            f"{run} has ended, and its server with it",
             f"see what it recorded: drlnet plot {run}",
         )
     if live["server"] is None:

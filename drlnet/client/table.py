@@ -21,7 +21,7 @@ class PriorityChanges(NamedTuple):
     """Items that were created or got another priority, for a client with a sampler of its own.
 
     keys: uint64 [k], each once, in the order of their last changes. priorities: float32 [k], as the
-    server stores them (the exponent applied), 0 for what is no item any more.
+    server stores them (the exponent applied), 0 for items that are gone.
     next: what to ask from the next time. oldest: items with keys under it are gone, named or not.
     """
 
@@ -187,7 +187,7 @@ class Table:
     def empty(self) -> None:
         """Drops all rows and items, for every client; the table and its settings stay.
 
-        Streams go on at their next steps, and their older rows can be no items any more. Totals
+        Streams go on at their next steps; their older rows can no longer become items. Totals
         (env_steps, items_created) go on as well. What another writer sends meanwhile may come
         before or after it: flush() first. With several shards one is emptied after another.
         """
@@ -205,7 +205,7 @@ class Table:
             *page, since, oldest, more = self._client.new_priorities(self._number, since)
             pages.append(page)
         keys, priorities = (np.concatenate(part) for part in zip(*pages, strict=True))
-        # The server names an item once for each of its changes, and what is none to everybody.
+        # The server names an item once for each of its changes, and one that is gone to all.
         last = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
         last = np.sort(last if known else last[priorities[last] > 0])
         return PriorityChanges(keys[last], priorities[last], since, oldest)

@@ -20,7 +20,7 @@ _MAXIMUM = np.empty(0, _FLOAT32)
 
 
 class StreamLease(NamedTuple):
-    """A stream's identity. Whoever holds the token can resume it, from any process."""
+    """A stream's identity. A process that has the token can resume the stream."""
 
     ordinal: int
     epoch: int

@@ -135,7 +135,7 @@ def _check_evaluation(config: Config) -> None:
         episodes = getattr(config.eval, name)
         if episodes % config.eval.num_envs:
             raise ConfigError(
-                f"eval.{name} = {episodes} is no multiple of eval.num_envs = "
+                f"eval.{name} = {episodes} is not a multiple of eval.num_envs = "
                 f"{config.eval.num_envs}: each environment must play the same number",
                 f"choose eval.num_envs that divides {episodes}",
             )
@@ -146,7 +146,7 @@ def _check_listen(config: Config) -> None:
     endpoint = Endpoint.parse(metrics) if metrics is not None else None
     if endpoint is not None and config.run.serial:
         raise ConfigError(
-            "server.metrics with run.serial: its server answers nobody but its own process",
+            "server.metrics with run.serial: its server answers its own process alone",
             "leave one of them out; the run's folder holds the metrics",
         )
     if config.server.insecure:
@@ -179,7 +179,7 @@ def _check_names(config: Config) -> None:
         _check_sampler("server", server.sampler, server.sampler_options)
     elif server.sampler_options:
         raise ConfigError(
-            "server.sampler_options without server.sampler: they belong to no sampler",
+            "server.sampler_options without server.sampler: no sampler would use them",
             "set server.sampler, too",
         )
     _check_transport(config.server.transport, config.run.serial)
@@ -221,4 +221,4 @@ def _check_transport(transport: str, serial: bool) -> None:
 
 def _check_name(key: str, name: str, names: Sequence[str]) -> None:
     if name not in names:
-        raise ConfigError(f"{key} = {name!r}: there is none of that name", remedy_for(name, names))
+        raise ConfigError(f"{key} = {name!r}: unknown name", remedy_for(name, names))

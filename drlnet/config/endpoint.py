@@ -24,10 +24,10 @@ class Endpoint:
             host = host[1:-1]
         if not colon or not host or (":" in host) != bracketed or not port.isdecimal():
             raise ConfigError(
-                f"{words!r} is no address to serve metrics at", "give HOST:PORT: 127.0.0.1:9464"
+                f"{words!r} is not a HOST:PORT address", "write for example 127.0.0.1:9464"
             )
         if int(port) > 65535:
-            raise ConfigError(f"{words!r}: there is no port {port}", "choose one up to 65535")
+            raise ConfigError(f"{words!r}: invalid port {port}", "choose one up to 65535")
         return Endpoint(host, int(port))
 
     @property

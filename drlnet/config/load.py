@@ -59,7 +59,7 @@ def layers(
     flags: Mapping[str, Any] | None = None,
     sets: Sequence[str] | Mapping[str, Any] = (),
 ) -> dict[str, dict[str, Any]]:
-    """What is said beside the defaults, by who says it, lowest first; arguments as load()'s."""
+    """Collects the settings that differ from the defaults, by source, lowest first (see load)."""
     tree = toml.read(file) if file is not None else {}
     base = tree.pop("base", "recipe")
     if base not in ("recipe", "none"):

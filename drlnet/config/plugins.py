@@ -39,7 +39,7 @@ def settings_type(kind: Kind, name: str, base: type) -> type:
     )
     if not issubclass(found, base):
         raise ConfigError(
-            f"{_KEYS[kind]} = {name!r}: its Settings are no {base.__name__}",
+            f"{_KEYS[kind]} = {name!r}: its Settings do not inherit from {base.__name__}",
             f"let class Settings inherit from drlnet.config.{base.__name__}",
         )
     return found

@@ -95,9 +95,11 @@ class ActorConfig:
     fetch_period_steps: int = setting(50, "vector steps between looks for newer params", low=1)
     flush_rows: int = setting(8, "vector steps that one append carries", low=1, high=4096)
     torch_threads: int = setting(1, "threads of torch in an actor", low=1)
-    max_env_steps: int | None = setting(None, "stop an actor after so many steps", low=1)
+    max_env_steps: int | None = setting(None, "steps after which an actor stops", low=1)
     max_wait_s: float | None = setting(
-        None, "end an actor whose append the limiter holds for so long; none: it waits", above=0
+        None,
+        "end an actor after its append has waited this long for the limiter; none: it waits",
+        above=0,
     )
 
 
@@ -123,7 +125,7 @@ class EvalConfig:
     report_episodes: int = setting(100, "episodes of the report, on other seeds", low=1)
     num_envs: int = setting(20, "environments; each plays the same number of episodes", low=1)
     max_report_seconds: float = setting(
-        60.0, "the report ends after so long, with the episodes that have ended by then", above=0
+        60.0, "the report ends after this long, with the episodes that have ended by then", above=0
     )
     max_episode_steps: int | None = setting(
         None,
@@ -152,7 +154,7 @@ class ServerConfig:
         high=64,
     )
     sampler: str | None = setting(
-        None, f"draw by it in every table: {SAMPLERS}; none: as the clients of a table ask"
+        None, f"sampler of every table: {SAMPLERS}; none: the one that a table's clients ask for"
     )
     sampler_options: dict[str, float] = setting_from(dict, "that sampler's own settings")
     insecure: bool = setting(
@@ -171,12 +173,12 @@ class RunConfig:
     seed: int = setting(0, "every random number follows from it", low=0, high=2**31 - 1)
     goal: float | None = setting(None, "stop when the mean greedy return reaches it")
     max_seconds: float | None = setting(
-        None, "stop training so many seconds after the command began", above=0
+        None, "stop training this many seconds after the command began", above=0
     )
-    max_env_steps: int | None = setting(None, "stop after so many steps of all actors", low=1)
-    max_learner_steps: int | None = setting(None, "stop after so many learner steps", low=1)
+    max_env_steps: int | None = setting(None, "stop after this many steps of all actors", low=1)
+    max_learner_steps: int | None = setting(None, "stop after this many learner steps", low=1)
     actor_restarts: int = setting(
-        3, "actors that a signal ends (a crash, no memory) start again, so many in a minute", low=0
+        3, "restarts in a minute of actors that a signal ended (a crash, no memory)", low=0
     )
     folder: str | None = setting(None, "the run's folder; none: runs/<env>-<time>-<seed>")
     resume: bool = setting(False, "go on from the learner's state in run.folder: see --resume")

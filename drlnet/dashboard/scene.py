@@ -11,7 +11,7 @@ from drlnet.dashboard.figures import Figures
 
 @dataclass
 class Scene:
-    """One picture of one server. Whoever draws it changes nothing of it."""
+    """One picture of one server. Drawing it changes nothing of it."""
 
     address: str
     figures: Figures

@@ -60,7 +60,7 @@ def local_folder(host: Host) -> Finding:
         try:
             facts = folder.lstat()
             if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
-                return failed(f"{folder} belongs to somebody else than {user()}", other)
+                return failed(f"{folder} belongs to another user than {user()}", other)
             if facts.st_mode & 0o077:
                 return failed(f"{folder} is open to other users", f"chmod 700 {folder}, or {other}")
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-"):

@@ -19,7 +19,7 @@ def vectors(host: Host) -> Finding:
     """The widest instructions that the sampler and DPDK can use here."""
     machine = platform.machine()
     if machine not in {"x86_64", "AMD64"}:
-        return passed(f"{machine}: portable code, there is no other for it")
+        return passed(f"{machine}: portable code, the only kind for this processor")
     flags = set(host.field("proc/cpuinfo", "flags").split())
     if flags.issuperset(AVX512):
         return passed("AVX-512 (F, VL, DQ, BW)")

@@ -145,7 +145,7 @@ class RunFolder:
         for needed in (folder.config_path, folder.learner_path):
             if not needed.is_file():
                 raise RunFolderError(
-                    f"{path} is no run to go on from: {needed.name} is missing",
+                    f"{path} cannot be resumed: {needed.name} is missing",
                     "name the folder of a run that took a learner step, or start a new run",
                 )
         return folder
@@ -173,7 +173,7 @@ class RunFolder:
     def _require_over(self) -> None:
         if (live := self.live()) is not None:
             raise RunFolderError(
-                f"{self.path} still goes on, in process {live['pid']}",
+                f"{self.path} is still running, in process {live['pid']}",
                 f"end that process, or watch it: drlnet watch {self.path}",
             )
 
@@ -249,9 +249,9 @@ class RunFolder:
                 try:
                     reading = json.loads(line)
                 except ValueError as error:
-                    raise self._no_reading(number) from error
+                    raise self._unparsed(number) from error
                 if not isinstance(reading, dict) or "time" not in reading:
-                    raise self._no_reading(number)
+                    raise self._unparsed(number)
                 if "changes" in reading:
                     role = reading.pop("changes")
                     reading = {**last.get(role, {"role": role}), **reading}
@@ -285,9 +285,9 @@ class RunFolder:
             file.seek(-1, os.SEEK_END)
             return file.read(1) != b"\n"
 
-    def _no_reading(self, line: int) -> RunFolderError:
+    def _unparsed(self, line: int) -> RunFolderError:
         return RunFolderError(
-            f"{self.metrics_path}: line {line} is no reading",
+            f"{self.metrics_path}: line {line} cannot be parsed",
             "remove that line, or leave this run out",
         )
 

@@ -134,4 +134,4 @@ def _channels_first(shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, i
         return (), (sizes[0] * sizes[1], sizes[2], sizes[3])
     if len(sizes) == 4:
         return (0, 1, 4, 2, 3), (sizes[0] * sizes[3], sizes[1], sizes[2])
-    raise ConfigError(f"observations of {sizes} are no images", "use --set net.name=mlp for them")
+    raise ConfigError(f"observations of {sizes} are not images", "use --set net.name=mlp for them")

@@ -68,7 +68,7 @@ void EalPort::attach(const PortOptions& options) {
   if (code != 0) throw failed(options, "DPDK cannot open the device", code);
   if (rte_eth_dev_get_port_by_name(device_.c_str(), &id_) != 0) {
     rte_eal_hotplug_remove(bus_.c_str(), device_.c_str());
-    throw failed(options, "the device is no network port", -ENODEV);
+    throw failed(options, "the device is not a network port", -ENODEV);
   }
 }
 

@@ -12,7 +12,7 @@ void check_nic(const NicAddress& address) {
     malformed_nic(shown, "ip and to are of two families");
   if (kernel_answers_for(ip)) {
     throw Error(Status::transport, shown + ": the kernel answers for " + ip.text(),
-                "Choose an address on that network that nobody has.");
+                "Choose a free address on that network.");
   }
   if (address.driver == NicDriver::af_xdp && carries_default_route(address.device)) {
     throw Error(Status::transport,

@@ -227,7 +227,7 @@ Invited ask_for_invitation(const LocalPaths& paths, const std::string& shown) {
     invited.client_wake = Descriptor(fds[2]);
   }
   if (length != static_cast<ssize_t>(sizeof invitation) || invitation.magic != Invitation{}.magic) {
-    throw Error(Status::protocol, shown + ": what answers is no server of this version",
+    throw Error(Status::protocol, shown + ": another version of drlnet answers",
                 "install the same drlnet on both sides");
   }
   invitation.cause.back() = invitation.remedy.back() = invitation.device_path.back() = '\0';

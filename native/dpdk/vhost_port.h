@@ -56,7 +56,7 @@ class VhostPort final : public Port {
   bool running_ = false, in_message_ = false;
   std::array<bool, kRings> ready_{};
   std::atomic<bool> up_{false};
-  // Whoever has taken the turn has what follows, and the memory that it names.
+  // What follows, and the memory that it names, belongs to the thread that has taken the turn.
   alignas(64) std::atomic_flag taken_;
   link::SharedMemory memory_;
   std::array<link::PackedRing, kRings> rings_;

@@ -58,7 +58,7 @@ void check(std::span<const std::byte> frame, Checksums checksums) {
     DRLNET_ASSERT(write_answer(packet, {packet.path.to.mac, packet.path.to.ip}, nothing) == 0);
     return;
   }
-  // Whoever was asked, asked is answered, in a room that ends where the answer may.
+  // Every question is answered, in a room that ends where the answer may.
   Host self{packet.path.to.mac, packet.path.to.ip};
   if (self.mac.multicast()) self.mac = host(true, 1).mac;
   Bytes reply(std::min(frame.size() + 64, kMaxAnswerBytes));

@@ -58,7 +58,7 @@ def test_a_film_that_never_ends_is_cut(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("name", "cause", "remedy"),
     [
-        ("film.avi", "no video that can be written", ".gif or .mp4"),
+        ("film.avi", "is not a supported video file", ".gif or .mp4"),
         ("absent/film.gif", "no such folder", "make it"),
         ("film.mp4", "needs the package imageio-ffmpeg", "pip install 'drlnet[video]'"),
     ],

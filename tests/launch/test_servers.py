@@ -1,4 +1,4 @@
-"""The registry of live servers: who is in it, who is not, and what a dead one leaves."""
+"""The registry of live servers: which are in it, which are not, and what a dead one leaves."""
 
 from __future__ import annotations
 

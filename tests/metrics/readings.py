@@ -1,4 +1,4 @@
-"""Readings of a real server in this process, for who shows or keeps them."""
+"""Readings of a real server in this process, for tests of what shows or keeps them."""
 
 from __future__ import annotations
 

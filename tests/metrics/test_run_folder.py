@@ -81,7 +81,7 @@ def test_a_folder_that_cannot_be_filled_is_taken_back(
 def test_what_is_in_use_or_another_s_is_not_taken_back(tmp_path: Path) -> None:
     config = config_in(tmp_path / "run")
     RunFolder.create(config)
-    RunFolder.create(config).discard_unused()  # made by who planned the run
+    RunFolder.create(config).discard_unused()  # made by the process that planned the run
     assert (tmp_path / "run" / "config.toml").is_file()
 
     recorded = RunFolder.create(config_in(tmp_path / "recorded"))

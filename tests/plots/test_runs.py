@@ -185,7 +185,7 @@ def test_broken_folders(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="no readings yet"):
         read_run(path)
     metrics.write_text('{"time": 1}\nnonsense\n')
-    with pytest.raises(RunFolderError, match="line 2 is no reading"):
+    with pytest.raises(RunFolderError, match="line 2 cannot be parsed"):
         read_run(path)
     metrics.write_text('{"time": 1}\n')
     (path / "latency.json").write_text('{"server')

@@ -27,7 +27,7 @@ def test_a_run_is_listed_watched_and_found(tmp_path: Path) -> None:
         assert any(key.startswith("client.learner") for key in reading)
         again = finished(tmp_path, "learn", "--resume", name)
         assert again.popen.returncode == errors.RunFolderError.exit_code
-        assert "still goes on" in again.text() and f"drlnet watch {folder}" in again.text()
+        assert "is still running" in again.text() and f"drlnet watch {folder}" in again.text()
 
         with command(tmp_path, "watch") as watching, command(tmp_path, "watch", name) as other:
             watching.wait_for("training .*learner_steps [1-9]")

@@ -35,7 +35,7 @@ def test_a_run_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "cause"),
     [
-        (("--resume", "nowhere"), "is no run to go on from: config.toml is missing"),
+        (("--resume", "nowhere"), "cannot be resumed: config.toml is missing"),
         ((ENV, "--resume", "nowhere"), "--resume RUN with ENV"),
     ],
 )

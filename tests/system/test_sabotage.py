@@ -32,7 +32,7 @@ SETTINGS = [
 
 
 class Run:
-    """A server, a learner, an actor, and one who watches them."""
+    """A server, a learner, an actor, and a client that watches them."""
 
     def __init__(self, folder: Path, stack: ExitStack, kwargs: str, within: Sequence[str]) -> None:
         self._folder, self._stack, self._within = folder, stack, within

@@ -1,4 +1,4 @@
-"""Replay health: how full a table is, what draws see of it, and whom its limiter holds."""
+"""Replay health: how full a table is, what draws see of it, and which clients its limiter holds."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t sess
   }
   if (!here) {
     slot.status = Status::sample_expired;
-    encode_error("other shards hold what there is to draw", "sample again", slot.bytes);
+    encode_error("the items are on other shards", "sample again", slot.bytes);
     return 0;
   }
   DrawnBatch& drawn = reply_with_items(table, batch, slot);

@@ -202,7 +202,7 @@ void check(const TableSpec& spec, uint32_t shards) {
   }
   for (const auto& [name, value] : spec.sampler.options) {
     if (!std::isfinite(value)) {
-      refuse("table '" + spec.name + "': sampler option '" + name + "' is no finite number",
+      refuse("table '" + spec.name + "': sampler option '" + name + "' is not finite",
              "correct the sampler's settings");
     }
   }

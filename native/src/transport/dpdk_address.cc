@@ -27,7 +27,7 @@ uint16_t number(const std::string& shown, const std::string& key, std::string_vi
   uint16_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value == 0 || value > largest) {
-    malformed_nic(shown, key + "=" + std::string(text) + " is no number from 1 to " +
+    malformed_nic(shown, key + "=" + std::string(text) + " is not a number from 1 to " +
                              std::to_string(largest));
   }
   return value;
@@ -73,7 +73,7 @@ void read_setting(NicAddress& address, const std::string& key, const std::string
     std::replace(address.arguments.begin(), address.arguments.end(), ';', ',');
   } else {
     malformed_nic(address.shown,
-                  "\"" + key + "\" is no setting (ip, port, to, gateway, mtu, queues, args)");
+                  "invalid setting \"" + key + "\" (ip, port, to, gateway, mtu, queues, args)");
   }
 }
 

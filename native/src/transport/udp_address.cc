@@ -28,7 +28,7 @@ uint16_t parse_port(const std::string& text, std::string_view digits) {
   uint16_t port = 0;
   const auto [end, error] = std::from_chars(digits.begin(), digits.end(), port);
   if (error != std::errc{} || end != digits.end()) {
-    throw_malformed(text, "\"" + std::string(digits) + "\" is no port (0 to 65535)");
+    throw_malformed(text, "invalid port \"" + std::string(digits) + "\" (0 to 65535)");
   }
   return port;
 }
@@ -36,14 +36,14 @@ uint16_t parse_port(const std::string& text, std::string_view digits) {
 int parse_buffer(const std::string& text, std::string_view setting) {
   constexpr std::string_view kName = "buffer=";
   if (!setting.starts_with(kName)) {
-    throw_malformed(text, "\"" + std::string(setting) + "\" is no setting");
+    throw_malformed(text, "invalid setting \"" + std::string(setting) + "\"");
   }
   setting.remove_prefix(kName.size());
   int bytes = 0;
   const auto [end, error] = std::from_chars(setting.begin(), setting.end(), bytes);
   if (error != std::errc{} || end != setting.end() || bytes < kLeastBufferBytes ||
       bytes > kMostBufferBytes) {
-    throw_malformed(text, "\"" + std::string(setting) + "\" is no buffer (4096 to 1073741824)");
+    throw_malformed(text, "invalid buffer \"" + std::string(setting) + "\" (4096 to 1073741824)");
   }
   return bytes;
 }

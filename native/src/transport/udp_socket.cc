@@ -31,7 +31,7 @@ Error error_of(const std::string& given, const char* action, int code) {
       return {Status::transport, cause + " (EADDRINUSE)",
               "Another process has the port: stop it, choose another port, or 0 for a free one."};
     case EADDRNOTAVAIL:
-      return {Status::transport, cause, "That is no address of this machine; see `ip address`."};
+      return {Status::transport, cause, "This machine has no such address; see `ip address`."};
     case EACCES:
     case EPERM:
       return {Status::transport, cause,

@@ -38,7 +38,7 @@ _HOP_LIMIT = 255  # what has passed a router has another
 
 @dataclass(frozen=True)
 class Asked:
-    """Who has the target's address? `sender` wants to know."""
+    """A question of `sender`: which host has the target's address?"""
 
     sender: Host
     target: Address
@@ -52,7 +52,7 @@ class Told:
 
 
 def group_mac(group: IPv6Address) -> bytes:
-    """Where frames to a group go (RFC 2464)."""
+    """Returns the MAC address of a group's frames (RFC 2464)."""
     return b"\x33\x33" + group.packed[-4:]
 
 
@@ -69,7 +69,7 @@ def listened_macs(own: Host) -> set[bytes]:
 
 
 def question_frame(own: Host, target: Address) -> bytes:
-    """Asks everyone who may be it."""
+    """Asks all hosts that may have the address."""
     if isinstance(target, IPv6Address):
         group = solicited_node(target)
         everyone = Host(group_mac(group), group)
@@ -78,7 +78,7 @@ def question_frame(own: Host, target: Address) -> bytes:
 
 
 def answer_frame(own: Host, to: Host) -> bytes:
-    """Tells who asked."""
+    """Answers the host that asked."""
     if isinstance(own.ip, IPv6Address):
         return _discovery_frame(own, to, _ADVERTISEMENT, _SOLICITED | _OVERRIDE, own.ip)
     return _arp_frame(_REPLY, own, to)

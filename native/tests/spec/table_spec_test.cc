@@ -108,7 +108,7 @@ TEST_CASE("check refuses what cannot work, and says what to change") {
       {"samples_per_insert", [](TableSpec& s) { s.limiter.samples_per_insert = -1; }},
       {"must lie in [0, 1e15]", [](TableSpec& s) { s.limiter.error_buffer = std::nan(""); }},
       {"must lie in [0, 1e15]", [](TableSpec& s) { s.limiter.samples_per_insert = 1e300; }},
-      {"option 'k' is no finite", [](TableSpec& s) { s.sampler.options["k"] = std::nan(""); }},
+      {"option 'k' is not finite", [](TableSpec& s) { s.sampler.options["k"] = std::nan(""); }},
       // 16 * (2 + 1) + 4 * 10 = 88
       {"can deadlock", [](TableSpec& s) { s.limiter.error_buffer = 87; }},
   };

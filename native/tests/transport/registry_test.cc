@@ -76,10 +76,10 @@ TEST_CASE("malformed and impossible addresses are refused") {
   expect_listen_error("udp://[::1", "without");
   expect_listen_error("udp://[::1]7447", ":PORT");
   expect_listen_error("udp://::1", "brackets");
-  expect_listen_error("udp://127.0.0.1:", "is no port");
-  expect_listen_error("udp://127.0.0.1:65536", "is no port");
-  expect_listen_error("udp://127.0.0.1:-1", "is no port");
-  expect_listen_error("udp://127.0.0.1:80x", "is no port");
+  expect_listen_error("udp://127.0.0.1:", "invalid port");
+  expect_listen_error("udp://127.0.0.1:65536", "invalid port");
+  expect_listen_error("udp://127.0.0.1:-1", "invalid port");
+  expect_listen_error("udp://127.0.0.1:80x", "invalid port");
   expect_listen_error("udp://no-such-host.invalid:0", "cannot resolve \"no-such-host.invalid\"");
   expect_listen_error("udp://192.0.2.1:0", "cannot listen");  // TEST-NET-1: nobody's address
   error_of([] { connect("udp://127.0.0.1:0"); });

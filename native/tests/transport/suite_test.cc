@@ -97,7 +97,7 @@ TEST_CASE("mixed lengths in random runs") {
   });
 }
 
-TEST_CASE("many endpoints: a burst to all of them, each gets its own, from whom it expects") {
+TEST_CASE("many endpoints: a burst to all of them, each gets its own, from the expected sender") {
   for_each_variant(bare_variants(), [](const Variant& variant) {
     const auto server = start_listener(variant);
     std::vector<Connected> clients;

@@ -70,7 +70,7 @@ bool Connection::begin_reply(Call& call, const FrameHeader& header) {
   if (exact ? total != most : total > most) {
     fail(Error(Status::protocol,
                std::string(operation_name(call.operation)) + ": a reply of " +
-                   std::to_string(total) + " bytes, expected were " + (exact ? "" : "at most ") +
+                   std::to_string(total) + " bytes, expected " + (exact ? "" : "at most ") +
                    std::to_string(most),
                "install the same drlnet on both sides"));
     return false;

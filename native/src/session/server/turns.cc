@@ -96,7 +96,7 @@ bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
   Outbox& outbox = outboxes_[peer.listener];
   const bool cheap = outbox.transport().bursts_are_cheap();
   while (pull.offset < pull.end && budget > 0) {
-    // Whoever asked puts the first frames in place while the others are gathered.
+    // The client puts the first frames in place while the others are gathered.
     const bool prompt = cheap && pull.offset < kTurnBytes;
     const uint32_t length = std::min(room, total - pull.offset);
     TxFrame* frame =
