@@ -61,7 +61,7 @@ def train(
     Server, actors and learner are processes of their own, which import what `env` names: an
     environment that is registered in this process alone is for serial=True, which trains here.
     Interrupted, it returns the run so far, `stopped` = "interrupted", or raises KeyboardInterrupt.
-    Errors: those of the command (DrlnetError); ConfigError in another thread than the main one.
+    Errors: those of the command (DrlnetError); ConfigError outside the main thread.
     """
     from drlnet.algos import make_algorithm
     from drlnet.cli.run import run_processes, run_serial
@@ -127,13 +127,13 @@ class _Notes(Output):
             self.notes.close()
 
     def hint(self, command: str, what: str) -> None:
-        """Nothing: it is for a shell."""
+        """Leaves it out: a hint is for a shell."""
 
 
 def load_run(path: str | Path) -> LoadedRun:
     """A run by its folder: what `drlnet run` printed, or a result's run_dir.
 
-    Errors: RunFolderError for what is no folder of a run that has a checkpoint.
+    Errors: RunFolderError unless it is the folder of a run that has a checkpoint.
     """
     return LoadedRun(RunFolder.open(Path(path)))
 
@@ -159,7 +159,7 @@ class LoadedRun:
 
     @cached_property
     def curves(self) -> dict[str, npt.NDArray[np.float64]]:
-        """The learner's figures, one number for each reading [readings], NaN where there was none:
+        """The learner's figures, one number for each reading [readings], NaN where one was missing:
         "env_steps", "learner_steps", "eval_return" (the newest evaluation's), "loss", ..., and
         "seconds" since the start. RunFolderError where there are no readings."""
         from drlnet.plots.runs import read_run, series

@@ -177,7 +177,7 @@ _BY_STATUS: dict[int, type[DrlnetError]] = {
 
 
 def cannot_write(path: object, error: OSError, remedy: str = "choose another path") -> ConfigError:
-    """For a path that was named. remedy: where it is no lack of room."""
+    """Makes the error of a path that was named. remedy: for other causes than a full disk."""
     if error.errno in DISK_FULL:
         remedy = f"make room, or {remedy}"
     return ConfigError(f"cannot write {path}: {error.strerror}", remedy)

@@ -39,7 +39,7 @@ def transition_columns(spaces: EnvSpaces) -> dict[str, Column]:
 
 
 def transition_item(n: int, frame_stack: int = 1, spaces: EnvSpaces | None = None) -> Item:
-    """What a learner reads of the rows t .. t + n of one stream, and of those that are stacked.
+    """The item that a learner reads: rows t .. t + n of one stream, and the rows stacked with them.
 
     spaces: what transition_columns was given; None for observations of one column, without masks.
     """

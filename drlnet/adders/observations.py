@@ -35,7 +35,7 @@ class Leaf:
 
     @property
     def column(self) -> Column:
-        """As a table declares it."""
+        """The column that a table declares for it."""
         return Column(self.dtype, self.shape)
 
 

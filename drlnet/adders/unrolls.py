@@ -2,7 +2,7 @@
 
 The unroll of rows t .. t + T shows o_t .. o_t+T-1 with the actions taken at them, and what arrived
 with o_t+1 .. o_t+T; where an algorithm bootstraps by its learner's own values, o_t+T as well. A
-LAST row in it took no action: it is no step.
+LAST row in it took no action and is not a step.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def typed(path: Path | str) -> str:
 
 
 def coloured(file: TextIO) -> bool:
-    """Whether it is a terminal whose user has nothing against colours."""
+    """Whether it is a terminal whose user allows colours."""
     return file.isatty() and "NO_COLOR" not in os.environ
 
 
@@ -111,7 +111,7 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         print(f"{label} {cause}", file=sys.stderr)
         if remedy:
             print(f"  try: {remedy}", file=sys.stderr, flush=True)
-    except BrokenPipeError:  # nobody reads it; the error keeps its exit code
+    except BrokenPipeError:  # the reader is gone; the error keeps its exit code
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     if as_json:
         said = {

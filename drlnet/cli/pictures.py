@@ -36,7 +36,7 @@ class Pictures:
 
         curve = self._into / "learning.svg"
         learning([read_run(run)]).save(curve)
-        if not self._readings:  # one process that looks at nobody
+        if not self._readings:  # a serial run: no server is read
             return [curve]
         dashboard = self._into / "dashboard.svg"
         try:

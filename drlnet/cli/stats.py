@@ -70,7 +70,7 @@ class Sink(Protocol):
         """A reading, and when it was taken."""
 
     def gone(self, why: str) -> None:
-        """There was no answer."""
+        """Is told that the server did not answer."""
 
 
 def stats(
@@ -169,7 +169,7 @@ def _csv(path: Path, stack: ExitStack) -> Sink:
 
 
 class _Readings:
-    """Readings of a server at intervals, or why there was none; it may go away and come back."""
+    """Readings of a server at intervals, or why none came; it may go away and come back."""
 
     def __init__(
         self, server: str, stop: Stop, interval: float, count: int | None, patient: bool

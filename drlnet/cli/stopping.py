@@ -1,4 +1,4 @@
-"""How a command that runs until it is told to stop ends."""
+"""Ends a command that runs until it is told to stop."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def note_no_end(config: Config, output: Output) -> None:
     run = config.run
     if (run.goal, run.max_seconds, run.max_env_steps, run.max_learner_steps) == (None,) * 4:
         output.note(
-            f"{config.env.id} has no goal and no budget here: Ctrl-C ends it, "
+            f"{config.env.id} has neither goal nor budget here: Ctrl-C ends it, "
             "or give --goal or --max-seconds"
         )
 

@@ -42,7 +42,7 @@ def server_to_watch(run: str | None, server: str | None) -> str:
 
 
 def server_of(folder: RunFolder) -> str:
-    """The server of a run that goes on. Raises RunFolderError where there is none."""
+    """Finds the server of a running run. Raises RunFolderError without one."""
     run, live = typed(folder.path), folder.live()
     if live is None:
         raise RunFolderError(
@@ -58,7 +58,7 @@ def server_of(folder: RunFolder) -> str:
 
 
 def run_named(name: str) -> RunFolder:
-    """The folder of a run, under way or over. Raises RunFolderError for what is none."""
+    """Opens a run's folder, running or ended. Raises RunFolderError for other folders."""
     from drlnet.metrics import RunFolder
 
     if name.startswith(("udp:", "dpdk:")):

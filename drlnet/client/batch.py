@@ -141,7 +141,7 @@ class Batch:
     priority_mass: float
 
     def __init__(self, memory: BatchMemory) -> None:
-        """What has come into that memory."""
+        """Lays arrays over what has come into that memory."""
         (
             self.item_count,
             head,

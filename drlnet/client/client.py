@@ -20,7 +20,7 @@ class Client:
     name: what the server's statistics call this client. timeout: seconds that opening the session
     and every control call may take. poll: "adaptive" spins for 20 us before it sleeps, "busy" never
     sleeps, "block" never spins.
-    Raises TransportError when nothing answers, ProtocolError when what answers is no such server.
+    Raises TransportError when nothing answers, ProtocolError when something else answers.
 
     >>> with Client("udp://127.0.0.1:7447") as client:
     ...     table = client.table(
@@ -84,7 +84,7 @@ class Client:
         """Opens the table of that name as it was declared by the client that created it.
 
         A view of one row is taken without a time axis, also where it was declared with one.
-        Raises UnknownTable when the server has none of that name.
+        Raises UnknownTable when the server has no table of that name.
         """
         specs = {spec.name: spec for spec in self._session.list_tables()}
         if name not in specs:
@@ -100,7 +100,7 @@ class Client:
         return Table(self._session, spec, columns, item, limited=limited)
 
     def set_timeout(self, seconds: float) -> None:
-        """What every control call may take from now on."""
+        """Sets what every control call may take from now on."""
         self._session.set_timeout(seconds)
 
     def publish(self, params: bytes) -> int:

@@ -33,8 +33,8 @@ class PriorityChanges(NamedTuple):
 
 _MOST_READ, _READ_BYTES = 4096, 64 << 20  # items that export() reads at once, about
 _FOREVER_S = 1e9  # some thirty years: what a timeout of None means
-# So many steps of each stream travel together, as actors' do, within so many rows: of one or two it
-# is mostly the streams' names that travel, and the server is woken for little.
+# An append carries this many steps of each stream, as actors' do, within these numbers of rows: an
+# append of one or two is mostly the streams' names, and wakes the server for little.
 _FLUSH_STEPS, _LEAST_FLUSH_ROWS, _MOST_FLUSH_ROWS = 8, 64, 512
 
 
@@ -194,7 +194,7 @@ class Table:
         self._client.empty_table(self._number)
 
     def new_priorities(self, since: int = 0) -> PriorityChanges:
-        """What changed after `since`: 0, or `next` of the answer before.
+        """Returns what changed after `since`: 0, or `next` of the answer before.
 
         Own updates are in it, too, those under way as well. The server keeps up to 16 bytes per row
         for it from the first call on.

@@ -43,7 +43,7 @@ class Writer:
 
     @property
     def leases(self) -> list[StreamLease]:
-        """As they stand now: next_step counts all rows appended so far."""
+        """The leases as they stand now: next_step counts all rows appended so far."""
         return [StreamLease(*lease) for lease in self._native.leases]
 
     def append(

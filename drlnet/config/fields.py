@@ -76,7 +76,7 @@ def convert(key: str, value: Any, kind: Any) -> Any:
 
 
 def _example(key: str, kind: Any) -> str:
-    """How a list or a table is written."""
+    """Shows how a list or a table is written."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is tuple:
         items = {int: "64, 64", float: "0.5, 1.0"}.get(parts[0], '"one", "two"')

@@ -219,7 +219,7 @@ def _read_recipe(path: Path) -> dict[str, Any]:
 
 
 def find_recipe(env_id: str, algo: str = "") -> Path | None:
-    """The recipe's file, by ids in lower case; None when there is none.
+    """Finds the recipe's file, by ids in lower case; None without one.
 
     "ALE/Pong-v5" is looked for as "ale-pong-v5.toml", with an algorithm as "ale-pong-v5.dqn.toml";
     then that of all such environments, "ale.toml".

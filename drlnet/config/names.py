@@ -15,7 +15,7 @@ def require_known(kind: str, name: str, names: Sequence[str]) -> None:
 
 
 def chosen(kind: str, wanted: Sequence[str] | None, names: Sequence[str]) -> list[str]:
-    """Those wanted, each once; None: all. Raises ConfigError for one that is no `kind`."""
+    """Returns those wanted, each once; None: all. ConfigError for an unknown one of that kind."""
     found = list(dict.fromkeys(names if wanted is None else wanted))
     for name in found:
         require_known(kind, name, names)

@@ -46,7 +46,7 @@ def settings_type(kind: Kind, name: str, base: type) -> type:
 
 
 def env_settings_type(env_id: str, base: type) -> type:
-    """The settings of the environment of that id; `base` where it has no more."""
+    """The settings of the environment of that id; `base` where it adds none."""
     for prefix, place in _ENV_SETTINGS.items():
         if env_id.startswith(prefix):
             found: type = find_object("env.id", place)
@@ -67,7 +67,7 @@ def find(kind: Kind, name: str) -> Any:
 
 @lru_cache(maxsize=64)
 def find_object(key: str, place: str) -> Any:
-    """What `module:Name` names. key: the setting that names it, for the error."""
+    """Imports what `module:Name` names. key: the setting that names it, for the error."""
     module_name, _, name = place.partition(":")
     if not module_name or not name:
         raise ConfigError(f"{key} = {place!r}: expected module:Name", "name both, with a colon")

@@ -3,7 +3,7 @@
 A rule goes from the evidence (shares of the last window) to the culprit to what helps. The order
 matters: first whether anything runs at all, then what makes waiting for the server long (the
 narrowest cause first), then which side the limiter holds, and last the role that never pauses.
-A figure that nobody tells is NaN, and no comparison with it holds.
+A figure that is not reported is NaN, and no comparison with it holds.
 """
 
 from __future__ import annotations

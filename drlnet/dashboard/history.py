@@ -11,7 +11,7 @@ from drlnet.dashboard.figures import Figures
 from drlnet.dashboard.reading import Reading
 from drlnet.dashboard.window import Window
 
-HOLD_S = 3.0  # a verdict stays so long, or nobody can read it
+HOLD_S = 3.0  # a verdict stays this long, so that it can be read
 WINDOW_S = 3.0  # clients report every second or so: a shorter window would miss some
 _TREND_LENGTH = 512  # wider than any terminal
 _REMEMBER_S = 15.0  # a client that has left
@@ -88,7 +88,7 @@ class History:
         return figures
 
     def gap(self) -> None:
-        """The server did not answer: what comes next is no continuation."""
+        """The server did not answer: what comes next does not continue what came before."""
         self._readings.clear()
         for trend in self.trends.values():
             trend.append(math.nan)

@@ -24,7 +24,7 @@ _TABLE_WIDTH = 160  # where no terminal says how wide it is: all columns
 
 
 def percentile(figures: Figures, operation: str, q: float, what: str = "latency") -> float:
-    """A percentile of an operation's latency within the window, us; NaN where there is none."""
+    """A percentile of an operation's latency within the window, us; NaN without one."""
     recorded = figures.latency(operation, what)
     return math.nan if recorded is None or not recorded.count else recorded.percentile_us(q)
 
@@ -94,7 +94,7 @@ class Csv:
         self._writer.writerow(["time_s", *FIGURES, "bottleneck"])
 
     def show(self, reading: Reading, time_s: float) -> None:
-        """Writes a reading taken at `time_s`; empty cells are what nobody tells."""
+        """Writes a reading taken at `time_s`; cells without a figure stay empty."""
         figures = self._history.push(reading, time_s)
         values = (value(figures) for value in FIGURES.values())
         shown = ["" if math.isnan(value) else f"{value:.6g}" for value in values]

@@ -39,7 +39,7 @@ class Histogram(Protocol):
 
 
 def is_histogram(value: Any) -> TypeGuard[Histogram]:
-    """Whether it is one, of whatever making."""
+    """Whether a value is a histogram, the native one or another."""
     return hasattr(value, "percentile_us")  # isinstance() of a protocol takes 30 times as long
 
 

@@ -11,7 +11,7 @@ from drlnet.dashboard.reading import Reading, is_histogram, number
 
 @dataclass(frozen=True)
 class Window:
-    """`after` was read `seconds` after `before`; None: there was no earlier one."""
+    """`after` was read `seconds` after `before`; None: it is the first one."""
 
     before: Reading | None
     after: Reading
@@ -29,7 +29,7 @@ class Window:
         return value if isinstance(value, str) else ""
 
     def grew(self, key: str) -> float:
-        """By how much a counter grew; NaN without an earlier reading.
+        """Returns by how much a counter grew; NaN without an earlier reading.
 
         One that was not there before, or that is smaller now, began anew at zero.
         """

@@ -91,7 +91,7 @@ def _make(folder: Path) -> bool:
 
 
 def _stale_files(host: Host, folder: Path) -> int:
-    """Files of names whose lock nobody holds. Read off the kernel's table: to try a lock would
+    """Files of names whose lock no process holds. Read off the kernel's table: to try a lock would
     refuse a server that starts at that moment."""
     held = set()
     for line in (host.text("proc/locks") or "").splitlines():

@@ -20,7 +20,7 @@ class Host:
     root: Path = Path("/")
 
     def text(self, path: str) -> str | None:
-        """What a file of the system says, stripped; None where there is none of that name."""
+        """What a file of the system says, stripped; None where it does not exist."""
         try:
             return (self.root / path).read_text(encoding="utf-8", errors="replace").strip()
         except (FileNotFoundError, NotADirectoryError):
@@ -32,7 +32,7 @@ class Host:
         return int(text) if text is not None and text.isdecimal() else None
 
     def entries(self, path: str) -> list[Path]:
-        """What lies in a folder of the system, by name; nothing where there is none."""
+        """What lies in a folder of the system, by name; empty where the folder does not exist."""
         folder = self.root / path
         return sorted(folder.iterdir()) if folder.is_dir() else []
 

@@ -124,7 +124,7 @@ class AtariScreen:
         )
 
     def begin(self, frames: int) -> None:
-        """Follows a reset that took so many frames."""
+        """Follows a reset that took that many frames."""
         self._ale.reset_game()
         if self._env.fire_reset and self._actions.FIRE in self._set:
             self._ale.act(self._actions.FIRE)

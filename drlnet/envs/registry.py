@@ -52,7 +52,7 @@ def known_ids(begun: str) -> list[str]:
 
 
 def _near(name: str) -> list[str]:
-    """At most three registered ids that are like it, the nearest first."""
+    """Finds at most three registered ids that resemble it, the nearest first."""
     if "/" not in name:  # "Pong-v5", or an id of minatar: the package may be there, not imported
         for prefix in _PACKAGES:
             with suppress(UnknownEnvironment):

@@ -73,7 +73,7 @@ def stored(obs: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 def spaces_of(
     env_id: str, observation: gym.Space[Any] | None, action: gym.Space[Any] | None
 ) -> EnvSpaces:
-    """What these spaces come to.
+    """Derives what policy and table need from these spaces.
 
     Errors: UnknownEnvironment for spaces that are not supported, ConfigError for observations that
     no table holds.

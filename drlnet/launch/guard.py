@@ -21,7 +21,7 @@ def child_environment() -> dict[str, str]:
 
 
 def tie_to_parent(environment: Mapping[str, str] | None = None) -> bool:
-    """In a child started with child_environment: die with the parent. True when it was one.
+    """Makes a child of child_environment die with its parent. Returns whether it is such a child.
 
     The kernel's signal follows the parent's *thread* that forked, so roles are started from main
     threads only. SIGKILL, because a role that is stuck would not heed anything softer.

@@ -171,7 +171,7 @@ class Process:
         code = self.returncode
         words = "; its last words:\n  " + "\n  ".join(self.tail) if self.tail else ""
         remedy = f"run it by hand with --debug: drlnet {' '.join(self.args)}"
-        if code == -signal.SIGKILL:  # as the kernel does that has none left
+        if code == -signal.SIGKILL:  # as the kernel does when memory runs out
             remedy = f"if memory ran out, {self._less_memory}"
         return RoleFailed(f"{self.name} {self.ending}{words}", remedy)
 

@@ -75,7 +75,7 @@ def _network() -> int:
 
 
 def _folder() -> Path | None:
-    """Where this user's servers are announced; None where there is no place that is private.
+    """Where this user's servers are announced; None without a private place.
 
     Beside the meeting place of dpdk:local (native/dpdk/rendezvous.cc), and not in it: a link may
     have any name there. A session may name a XDG_RUNTIME_DIR that is not there, as under `su`.

@@ -169,7 +169,7 @@ class Sweep:
     def run(
         self, stop: Stop, runs: Sequence[Planned], jobs: int, ended: Callable[[Planned], None]
     ) -> None:
-        """Makes these runs, so many at a time; `ended` is told of each with its result or failure.
+        """Makes these runs, `jobs` at a time; `ended` is told of each with its result or failure.
 
         A run that fails does not end the others. When stopped, ends all and returns.
         """
@@ -224,7 +224,7 @@ class Sweep:
 
     @property
     def json_path(self) -> Path:
-        """Where write() keeps to_dict()."""
+        """The file in which write() keeps to_dict()."""
         return self.folder / "sweep.json"
 
     def to_dict(self, *, interrupted: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Every metric there is, once: what a name in a reading means, its unit, where it is measured.
+"""Every metric, declared once: what a name in a reading means, its unit, where it is measured.
 
 A reading is one flat dict from dotted names to numbers, texts and histograms. The table of
 docs/metrics.md, the names for Prometheus and TensorBoard, and what plots read come from this list.
@@ -58,10 +58,10 @@ def _section(prefix: str, where: str, *rows: _Row) -> list[Metric]:
 
 
 _TRAFFIC: tuple[_Row, ...] = (
-    ("frames_received", "counter", "frames", "packets that came, of any kind"),
-    ("frames_sent", "counter", "frames", "packets that went out"),
-    ("bytes_received", "counter", "bytes", "of these packets, headers of ours included"),
-    ("bytes_sent", "counter", "bytes", "of these packets, headers of ours included"),
+    ("frames_received", "counter", "frames", "received packets of any kind"),
+    ("frames_sent", "counter", "frames", "sent packets"),
+    ("bytes_received", "counter", "bytes", "of these packets, with our headers"),
+    ("bytes_sent", "counter", "bytes", "of these packets, with our headers"),
 )
 _TIMES: tuple[_Row, ...] = (
     ("<op>.handling", "histogram", "us", "how long the server worked on a request"),
@@ -72,7 +72,7 @@ _LIMITER: _Row = (
     "limiter_wait_s.<reason>",
     "counter",
     "s",
-    "that requests waited for the limiter, waits under way included",
+    "time that requests waited for the limiter, up to now",
 )
 _PROCESS: tuple[_Row, ...] = (
     ("cpu_s", "counter", "s", "CPU time of the process, all its threads"),
@@ -113,19 +113,19 @@ CATALOG: tuple[Metric, ...] = (
         "server, its tables",
         ("rows", "gauge", "rows", "held (steps)"),
         ("capacity", "gauge", "rows", "that fit"),
-        ("fill", "gauge", "share", "rows of capacity"),
+        ("fill", "gauge", "share", "rows / capacity"),
         ("ring_bytes", "gauge", "bytes", "of the rows' memory"),
         ("env_steps", "counter", "steps", "stored, reset steps left out"),
-        ("rows_ignored", "counter", "rows", "that came again and were held already"),
+        ("rows_ignored", "counter", "rows", "that were sent again and held already"),
         ("streams_leased", "gauge", "streams", "held by a client"),
-        ("streams_orphaned", "gauge", "streams", "whose client is gone and that may be resumed"),
+        ("streams_orphaned", "gauge", "streams", "resumable: their client is gone"),
         ("live_items", "gauge", "items", "that can be drawn"),
-        ("pending_items", "gauge", "items", "whose rows have not all come"),
+        ("pending_items", "gauge", "items", "that still miss rows"),
         ("items_created", "counter", "items", "that became live"),
         ("items_drawn", "counter", "items", "drawn into batches"),
         ("items_ignored", "counter", "items", "that were there already: a resent append"),
-        ("items_refused", "counter", "items", "that cannot be: rows gone, off the period, on LAST"),
-        ("items_retired", "counter", "items", "that lost rows they need, or a crash broke"),
+        ("items_refused", "counter", "items", "refused: rows gone, off the period, on LAST"),
+        ("items_retired", "counter", "items", "that lost rows they need, or that a crash broke"),
         ("samples_per_insert", "gauge", "draws per item", "since the table was opened"),
         ("limiter_waits.<reason>", "counter", "requests", "that had to wait for the limiter"),
         _LIMITER,
@@ -140,15 +140,15 @@ CATALOG: tuple[Metric, ...] = (
     *_section(
         "peer.<client>.",
         "server, its side of a session",
-        ("transport", "text", "", "which carries it"),
+        ("transport", "text", "", "that the client uses"),
         ("endpoint", "text", "", "the client's address"),
         ("silent_s", "gauge", "s", "since the client was last heard"),
         ("frame_bytes", "gauge", "bytes", "largest packet on this path"),
         *_TRAFFIC,
-        ("duplicate_requests", "counter", "requests", "that came again and were not applied again"),
+        ("duplicate_requests", "counter", "requests", "sent again, not applied again"),
         ("outstanding_reply_bytes", "gauge", "bytes", "of replies asked for and not yet sent"),
         ("waiting_for", "text", "", "why its oldest waiting request waits; empty: none does"),
-        ("waiting_s", "gauge", "s", "how long that one has waited"),
+        ("waiting_s", "gauge", "s", "how long that request has waited"),
         _LIMITER,
     ),
     *_section(
@@ -166,18 +166,18 @@ CATALOG: tuple[Metric, ...] = (
         ("credit_bytes", "gauge", "bytes", "that the server granted it"),
         ("pull_window_bytes", "gauge", "bytes", "of replies that it asks for ahead"),
         ("window_waits", "counter", "calls", "that had to wait for credit or window"),
-        ("window_wait_s", "counter", "s", "that they waited"),
+        ("window_wait_s", "counter", "s", "time that these calls waited"),
         ("<op>.latency", "histogram", "us", "from a call to its answer"),
     ),
     *_section(
         "client.<client>.",
         "actor, learner and evaluator",
         ("role", "text", "", "actor, learner, evaluator or run"),
-        ("pid", "gauge", "process", "its number at its machine"),
+        ("pid", "gauge", "process", "its process number on its machine"),
         *_PROCESS,
         ("threads", "gauge", "threads", "of the process"),
-        ("run_delay_s", "counter", "s", "that its main thread was ready and had no core"),
-        ("env_steps", "counter", "steps", "an actor's own; of all actors at the learner"),
+        ("run_delay_s", "counter", "s", "time that its main thread was ready without a core"),
+        ("env_steps", "counter", "steps", "an actor's own; the learner's: of all actors"),
         ("params_version", "gauge", "version", "an actor's in use; the learner's newest"),
         (
             "stage.<stage>_s",
@@ -206,7 +206,7 @@ CATALOG: tuple[Metric, ...] = (
         ("loss", "gauge", "loss", "of its newest batch"),
         ("q_mean", "gauge", "return", "mean value of the actions in its newest batch"),
         ("importance_exponent", "gauge", "exponent", "beta"),
-        ("sample_wait_share", "gauge", "share", "of its time that it waited for batches"),
+        ("sample_wait_share", "gauge", "share", "of its time spent waiting for batches"),
         ("batch_size", "gauge", "items", "in a batch"),
         ("gpu_utilization", "gauge", "share", "of the GPU's time, where there is one"),
         ("gpu_memory_bytes", "gauge", "bytes", "of the GPU that the learner holds"),
@@ -214,8 +214,8 @@ CATALOG: tuple[Metric, ...] = (
     *_section(
         "client.<client>.",
         "drlnet run",
-        ("phase", "text", "", "what the run does"),
-        ("progress", "text", "", "how far that is"),
+        ("phase", "text", "", "what the run is doing"),
+        ("progress", "text", "", "how far it has come with that"),
         ("actor_restarts", "counter", "actors", "started again, as a signal had ended them"),
     ),
     *_section(
@@ -252,7 +252,7 @@ _REGEXES = tuple((_regex(metric.pattern), metric) for metric in CATALOG)
 
 
 def matches(name: str) -> Iterator[tuple[Metric, dict[str, str]]]:
-    """Every metric whose pattern a name has, with what stands for its labels: there is but one."""
+    """Yields the metric whose pattern a name fits (there is only one), with its labels' values."""
     for regex, metric in _REGEXES:
         found = regex.fullmatch(name)
         if found is not None:

@@ -42,7 +42,7 @@ _PLOTTED = {"client.<client>.learner_steps", "client.<client>.env_steps"}
 
 
 def curves(learner: Mapping[str, Any], reading: Mapping[str, Any]) -> dict[str, float]:
-    """Values by tag of a learner's report and a server's reading; what nobody tells is absent.
+    """Values by tag of a learner's report and a server's reading; what is not reported is absent.
 
     Figures that an algorithm of the user's reports are under learner/, by their own names.
     """

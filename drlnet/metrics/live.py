@@ -1,6 +1,6 @@
 """Files that hold while the process that wrote them lives: the kernel's lock on them tells.
 
-However that process ends, SIGKILL included, the kernel lets its lock go, and nobody believes the
+However that process ends, SIGKILL included, the kernel lets its lock go, and readers ignore the
 file any longer.
 """
 
@@ -41,7 +41,7 @@ def live_file(path: Path, values: Mapping[str, Any]) -> Iterator[None]:
 
 
 def read_live(path: Path) -> dict[str, Any] | None:
-    """What a process that still lives keeps at `path`; None where there is no such process."""
+    """What a process that still lives keeps at `path`; None where that process has ended."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Readings as JSON knows them."""
+"""Readings as plain JSON values."""
 
 from __future__ import annotations
 

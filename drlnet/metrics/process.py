@@ -54,7 +54,7 @@ def machine_figures() -> dict[str, int | float]:
 def gpu_figures(device: str) -> dict[str, int | float]:
     """gpu_memory_bytes, that this process holds; gpu_utilization, 0 to 1, of the whole GPU.
 
-    device: torch's name of it. Empty for one that is no NVIDIA GPU; without utilization where the
+    device: torch's name of it. Empty for other GPUs than NVIDIA's; without utilization where the
     driver does not tell it.
     """
     import torch

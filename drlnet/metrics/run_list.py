@@ -47,7 +47,7 @@ def kept_runs(folder: Path) -> list[KeptRun]:
 def newest_run(has: Callable[[RunFolder], bool], what: str) -> RunFolder:
     """The newest run under runs/ of which that holds. what: it in words, for the error.
 
-    Raises RunFolderError where there is none.
+    Raises RunFolderError when no run fits.
     """
     for run in reversed(kept_runs(RUNS)):
         if has(RunFolder(run.path)):

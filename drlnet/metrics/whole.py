@@ -1,4 +1,4 @@
-"""Files that are there whole, or as they were before."""
+"""Writes files atomically: a reader sees the new content whole, or the old."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def require_fit(config: Config, spaces: EnvSpaces) -> None:
 
 
 def stacked_shape(shape: tuple[int, ...], frames: int) -> tuple[int, ...]:
-    """The shape of a stack of so many observations; one alone has no axis for it."""
+    """The shape of a stack of `frames` observations; one alone has no axis for it."""
     return shape if frames == 1 else (frames, *shape)
 
 

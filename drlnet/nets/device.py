@@ -1,4 +1,4 @@
-"""Where tensors live."""
+"""Devices of torch: where tensors live."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from drlnet.errors import ConfigError
 
 
 def usable_device(name: str) -> torch.device:
-    """The torch device of that name; ConfigError when this machine or this torch has none such."""
+    """The torch device of that name; ConfigError when this machine or this torch lacks it."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -48,7 +48,7 @@ class Optimizer:
         ]
 
     def learning_rate(self, env_steps: int) -> float:
-        """The rate after so many steps of the environments: linear from its start to its end."""
+        """The rate after that many env_steps: linear from its start to its end."""
         start, end = self._settings.learning_rate, self._settings.learning_rate_end
         if end is None or not self._decay_env_steps:
             return start
@@ -56,7 +56,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, env_steps: int = 0) -> None:
-        """Steps along the gradients, which are none afterwards."""
+        """Steps along the gradients, and clears them."""
         settings, params = self._settings, self._params
         if settings.max_grad_norm is not None:
             torch.nn.utils.clip_grad_norm_(params, settings.max_grad_norm)

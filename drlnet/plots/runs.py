@@ -39,13 +39,13 @@ class Run:
     cut_short: bool  # the last reading was only half there
 
     def settings(self) -> dict[str, Any]:
-        """By key, without what is a run's own."""
+        """Settings by key, without those that differ in every run (seed, folder)."""
         values = {key: value for key, value, _ in walk(self.config)}
         return {key: value for key, value in values.items() if key not in _NOT_SETTINGS}
 
 
 def read_run(path: Path) -> Run:
-    """Raises RunFolderError (ConfigError) for what is no run, or has nothing to show yet."""
+    """Raises RunFolderError (ConfigError) where there is no run, or nothing to show yet."""
     folder = RunFolder(path)
     if not folder.config_path.is_file() or not folder.metrics_path.is_file():
         raise RunFolderError(

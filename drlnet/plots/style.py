@@ -87,7 +87,7 @@ def duration(microseconds: float) -> str:
 
 
 def decades(low: float, high: float, most: float) -> tuple[float, ...]:
-    """Which multiples of each power of 10 get a tick between two values, for at most so many."""
+    """Picks the multiples of each power of 10 that get a tick, `most` ticks at most."""
     spanned = math.log10(high / low) if low > 0 and high > low else 1.0
     choices = ((1.0, 2.0, 5.0), (1.0, 3.0))
     return next((choice for choice in choices if spanned * len(choice) <= most), (1.0,))

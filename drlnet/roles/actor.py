@@ -37,7 +37,7 @@ def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str
     """One actor process: plays until stop is set or actor.max_env_steps are done.
 
     note: told that the server is waited for, and once that no learner draws.
-    Errors: ReplayTimeout when nobody publishes params, or for actor.max_wait_s nobody draws;
+    Errors: ReplayTimeout when no params are published, or nothing is drawn for actor.max_wait_s;
     ConfigError for an environment that keeps crashing; the client's own. KeyboardInterrupt when
     stopped before the server has answered.
     """
@@ -224,7 +224,7 @@ class Actor:
             self._played_before = int(read_metadata(blob).get("env_steps", 0))
             if self._agent is not None:
                 self._agent.load(self._params)
-            # There is no lag in having none yet.
+            # Without params there is no lag.
             self._policy_lag = version - (self._params_version or version)
             self._params_version = version
         else:

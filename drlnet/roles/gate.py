@@ -51,7 +51,7 @@ class Gate:
         self.last_mean = math.nan  # of the newest params on the gate's seeds
 
     def look(self, params: Params, learner_steps: int, max_seconds: float | None = None) -> bool:
-        """Evaluates the params that so many learner steps have made.
+        """Evaluates the params that this many learner steps have made.
 
         True when they reach run.goal in both looks. KeyboardInterrupt when asked to stop meanwhile:
         what it knew before holds.

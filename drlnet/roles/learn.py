@@ -90,7 +90,7 @@ def _learn(learning: Learning, stop: Stop) -> None:
 
 
 def _batches(table: Table, settings: TableSettings) -> Iterator[Batch]:
-    """Batches without end, so many asked for ahead as the settings say."""
+    """Yields batches without end, replay.prefetch of them asked for ahead."""
     if settings.prefetch:
         yield from table.stream(settings.batch_size, depth=settings.prefetch)
     while True:

@@ -1,4 +1,4 @@
-"""How roles come to their server: in whichever order they are started."""
+"""Connects roles to their server, in whichever order they are started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SILENT_S = 1.0  # of the wait: a server that runs answers sooner
 def awaited(server: str, note: Callable[[str], None]) -> Iterator[None]:
     """While a client comes to the server at that address, which may start TIMEOUT_S later.
 
-    note: told, on a thread of its own, when nobody has answered for a second.
+    note: told, on a thread of its own, when no server has answered for a second.
     """
     line = f"no answer from {server} yet; it has {TIMEOUT_S:g} s to start"
     telling = threading.Timer(_SILENT_S, note, (line,))
@@ -32,7 +32,7 @@ def awaited(server: str, note: Callable[[str], None]) -> Iterator[None]:
 def reach(server: str, name: str, poll: str, stop: Stop, note: Callable[[str], None]) -> Client:
     """A client of the server at that address; note: see awaited.
 
-    Errors: TransportError when nobody answers in time; KeyboardInterrupt when stopped before. Main
+    Errors: TransportError without an answer in time; KeyboardInterrupt when stopped before. Main
     thread.
     """
     with awaited(server, note), stop.interrupts():

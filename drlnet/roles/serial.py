@@ -24,7 +24,7 @@ def serial(config: Config, run: RunFolder, stop: Stop) -> LearnResult:
     """Runs until the goal, a budget in steps, or stop. What was learned before an error is kept."""
     torch.set_num_threads(1)
     server = native.Server(["memory:"])
-    # Nobody else could keep a call waiting; a process that was suspended goes on where it was.
+    # Nothing else could keep a call waiting; a process that was suspended goes on where it was.
     with Client.in_process(server, timeout=_DEADLINE_S) as client:
         learning = Learning(config, client, run, stop)
         try:
@@ -54,7 +54,7 @@ def _take_turns(config: Config, client: Client, learning: Learning, stop: Stop) 
 
 
 def may_draw(config: Config, created: int, drawn: int) -> bool:
-    """Whose turn it is: keeps draws where the limiter wants them, so that it never has to wait.
+    """Decides whose turn it is: draws keep the ratio that the limiter asks for, so it never waits.
 
     Without samples_per_insert it is a batch for each vector step.
     """

@@ -61,7 +61,7 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop) -> None:
 
 @contextmanager
 def _metrics(config: ServerConfig, servers: list[native.Server]) -> Iterator[str | None]:
-    """Serves the server's readings while it runs; the URL, or None when nobody wants them."""
+    """Serves the server's readings while it runs; the URL, or None when none was asked for."""
     if config.metrics is None:
         yield None
         return

@@ -358,7 +358,7 @@ def test_where_metrics_are_served() -> None:
     with pytest.raises(Insecure):
         load(sets=["server.metrics=0.0.0.0:9464"])
     assert load(sets=["server.metrics=0.0.0.0:9464", "server.insecure=true"]).server.insecure
-    with pytest.raises(ConfigError, match="no address"):
+    with pytest.raises(ConfigError, match="not a HOST:PORT"):
         load(sets=["server.metrics=localhost", "server.insecure=true"])
     serial = ["run.serial=true", "run.max_env_steps=5000", "server.metrics=127.0.0.1:0"]
     with pytest.raises(ConfigError, match=r"run\.serial"):
