@@ -155,7 +155,7 @@ class Algorithm(ABC, Generic[S]):
 
     @abstractmethod
     def greedy(self, num_envs: int) -> Player:
-        """What an evaluation plays, in so many environments."""
+        """The player of an evaluation, in num_envs environments."""
 
     def replay(
         self, columns: Mapping[str, Column], item: Item, *, priority_exponent: float = 0.0

@@ -11,7 +11,7 @@ Q(o_t, a), of the actions valid at o_t, that the actor computed when it acted th
 lambda_t is lambda, but 0 where row t ends its episode. The edges: a terminated episode has d = 0,
 so that nothing is bootstrapped; a truncated one bootstraps from its final observation and no
 further; a lost life (d = 0, and the rows go on) cuts the return likewise. A LAST row takes no
-action: it is no step, and no minibatch holds it.
+action and is not a step: no minibatch holds it.
 
 The paper leaves open what happens when actors do not wait for the learner. Here they play with
 params that are one or two unrolls old, as the ring has room for no more; v is theirs, so returns

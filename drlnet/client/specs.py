@@ -72,7 +72,7 @@ class Limiter:
 
     min_size: items before the first draw. samples_per_insert: item draws per item creation, 0 for
     no limit; error_buffer: by how many draws the ratio may be off. max_times_sampled: above 0 the
-    table is a queue: an item retires after so many draws, and an append waits while it would
+    table is a queue: an item retires after that many draws, and an append waits while it would
     overwrite an item that has draws left; one that still waits for its rows retires when the ring
     has gone round before they come. batch, prefetch and append_burst
     say what the clients intend, so that settings which can deadlock are refused when the table is

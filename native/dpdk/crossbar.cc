@@ -51,7 +51,7 @@ size_t Crossbar::owner(uint16_t udp_port) const {
 
 Crossbar::Outcome Crossbar::hand_over(uint16_t udp_port, rte_mbuf* packet) {
   const size_t member = owner(udp_port);
-  if (member == size()) return Outcome::nobody;
+  if (member == size()) return Outcome::absent;
   const bool taken = rte_ring_mp_enqueue(places_[member].ring.get(), packet) == 0;
   return taken ? Outcome::taken : Outcome::full;
 }

@@ -32,7 +32,7 @@ class Crossbar {
   size_t joined() const { return joined_.load(std::memory_order_relaxed); }
   bool ever_shared() const { return used_.load(std::memory_order_relaxed) > 1; }
 
-  enum class Outcome { nobody, full, taken };
+  enum class Outcome { absent, full, taken };
   // The packet is the owner's when it is taken, and stays the caller's otherwise.
   Outcome hand_over(uint16_t udp_port, rte_mbuf* packet);
   // Copies of the packet for all but that member, as far as they have room.
@@ -47,7 +47,7 @@ class Crossbar {
  private:
   struct Place {
     std::atomic<uint32_t> udp_port{kNoPort};  // stored after the ring is there
-    // Stays when its member leaves: somebody may be handing over to it.
+    // Stays when its member leaves: another may be handing over to it.
     std::unique_ptr<rte_ring, decltype(&rte_ring_free)> ring{nullptr, &rte_ring_free};
   };
   static constexpr uint32_t kNoPort = 1 << 16;

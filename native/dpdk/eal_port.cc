@@ -126,7 +126,7 @@ void EalPort::listen_to_groups(const PortOptions& options) {
 void EalPort::close() {
   if (id_ == RTE_MAX_ETHPORTS) return;
   rte_eth_dev_stop(id_);
-  // Closing and removing are one for a virtual device; a device that is gone is no error here.
+  // Closing and removing are one for a virtual device; a device that is gone is not an error here.
   rte_eal_hotplug_remove(bus_.c_str(), device_.c_str());
   close_left(xdp_sockets_);
   id_ = RTE_MAX_ETHPORTS;

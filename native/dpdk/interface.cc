@@ -116,7 +116,7 @@ Interface::Fate Interface::on_packet(rte_mbuf* packet, bool first_hand, uint64_t
   link::PacketDrop drop{};
   link::Packet parsed;
   // Some NICs fill no more than 8 KiB of a buffer: the end of a jumbo frame comes in a second one,
-  // and is moved behind its beginning. What does not fit there is none of ours.
+  // and is moved behind its beginning. What does not fit there is not ours.
   if (packet->nb_segs != 1 && rte_pktmbuf_linearize(packet) != 0) {
     ++counters_.drops[static_cast<size_t>(link::PacketDrop::malformed)];
     return Fate::freed;
@@ -181,7 +181,7 @@ Interface::Fate Interface::pass_on(uint16_t udp_port, rte_mbuf* packet) {
     case Crossbar::Outcome::full:
       ++counters_.not_taken;
       return Fate::freed;
-    case Crossbar::Outcome::nobody:
+    case Crossbar::Outcome::absent:
       break;
   }
   ++counters_.not_for_us;

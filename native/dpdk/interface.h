@@ -40,7 +40,7 @@ struct InterfaceOptions {
   uint16_t mtu = 1500;
   link::Checksums checksums = link::Checksums::headers;
   std::optional<link::IpAddress> gateway;  // for hosts outside the subnet
-  std::optional<link::Host> only_peer;     // a point-to-point link: nobody is asked for
+  std::optional<link::Host> only_peer;     // a point-to-point link: no host is asked for
   link::MacAddress mac;
   uint16_t slot = 0;
   uint32_t generation = 0;

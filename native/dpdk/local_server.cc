@@ -30,7 +30,8 @@ struct LocalServerLink final : Link {
         client_wake(std::move(client_wake_)) {}
   ~LocalServerLink() override {
     if (!interface || !hung_up(connection.get())) return;
-    shutdown(connection.get(), SHUT_WR);  // for wait_until_let_go(): nobody polls this end any more
+    shutdown(connection.get(),
+             SHUT_WR);  // for wait_until_let_go(): this end is not polled any more
     let_driver_notice(*interface, driver);
   }
   LocalDriver driver;

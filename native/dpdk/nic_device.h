@@ -20,10 +20,10 @@ struct NicDevice {
   bool own_mac = false;
 };
 
-// With a queue for each of so many transports, as far as the device has them, unless the address
+// With a queue for each of that many transports, as far as the device has them, unless the address
 // asks for another number. Throws Error(transport).
 NicDevice nic_device(const NicAddress& address, uint16_t transports);
-// Buffers for that device's rings, so many transports and as many full rings of a crossbar.
+// Buffers for that device's rings, for that many transports and as many full rings of a crossbar.
 std::shared_ptr<Pool> make_pool(const NicDevice& device, NicDriver driver, uint16_t transports,
                                 uint16_t crossbar_rings);
 

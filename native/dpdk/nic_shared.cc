@@ -13,8 +13,8 @@ namespace drlnet::dpdk {
 namespace {
 
 constexpr uint16_t kClientPlaces = 64;  // as many sessions as a client of 64 shards has
-// So many of a client's sessions may leave the frames that others received for them lying; beyond,
-// some are lost and sent again.
+// This many of a client's sessions may leave the frames that others received for them lying;
+// beyond, some are lost and sent again.
 constexpr uint16_t kClientRings = 1;
 
 // On the kernel's interface, whose filter is told of the groups by the kernel.

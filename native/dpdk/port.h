@@ -38,7 +38,7 @@ class Port {
 
   virtual size_t receive(uint16_t queue, std::span<rte_mbuf*> packets) = 0;
   virtual size_t send(uint16_t queue, std::span<rte_mbuf*> packets) = 0;
-  // Where the next frame may be written so that nobody copies it, of so many bytes at most; null
+  // Where the next frame may be written without being copied, of that many bytes at most; null
   // where there is no such place. The next call is send_placed(), before receive() and send(),
   // which puts in place what the frame was lent.
   virtual std::byte* place(size_t /*most_bytes*/) { return nullptr; }

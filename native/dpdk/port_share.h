@@ -70,7 +70,7 @@ class PortShare {
   }
   Crossbar::Outcome hand_over(uint16_t udp_port, rte_mbuf* packet) {
     return crossbar_ != nullptr ? crossbar_->hand_over(udp_port, packet)
-                                : Crossbar::Outcome::nobody;
+                                : Crossbar::Outcome::absent;
   }
   void tell_others(const rte_mbuf& packet, rte_mempool* pool) {
     if (crossbar_ != nullptr) crossbar_->tell_others(member_, packet, pool);
@@ -81,13 +81,13 @@ class PortShare {
     const size_t sharers = crossbar_ != nullptr ? std::max<size_t>(1, crossbar_->joined()) : 1;
     return port_->receive_descriptors() / sharers;
   }
-  // As the port's; among its sharers, the first one says it.
+  // The port's own; the first of its sharers says it.
   uint64_t missed() const { return member_ == 0 ? port_->missed() : 0; }
 
  private:
   std::shared_ptr<Port> port_;
   QueueSet receiving_, sending_;
-  Crossbar* crossbar_ = nullptr;  // null: nobody else
+  Crossbar* crossbar_ = nullptr;  // null: no others
   size_t member_ = 0;
   uint16_t queues_, next_ = 0;
 };

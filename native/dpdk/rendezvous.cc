@@ -71,7 +71,7 @@ std::optional<pid_t> owner_of(std::string_view name) {
   return process;
 }
 
-// Removes what servers with fresh names that were killed have left: nobody takes those names again.
+// Removes what killed servers with fresh names have left: those names are not taken again.
 void remove_stale(const std::filesystem::path& directory) {
   std::error_code ignored;  // of files that another server removes meanwhile
   std::vector<std::filesystem::path> files;
@@ -159,7 +159,7 @@ MeetingPoint::MeetingPoint(const LocalPaths& paths_, const std::string& shown) :
     }
   } while (!is_at(lock, paths.lock));  // a server that ended meanwhile has removed it
   remove_stale(std::filesystem::path(paths.meeting).parent_path());
-  unlink(paths.meeting.c_str());  // left by a server that was killed: nobody holds the lock
+  unlink(paths.meeting.c_str());  // left by a server that was killed: its lock is free
   socket = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const sockaddr_un address = unix_address(paths.meeting);
   const bool bound =

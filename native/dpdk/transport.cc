@@ -115,7 +115,7 @@ size_t DpdkTransport::send_burst(std::span<const TxFrame> frames) {
     }
   }
   flush(previous);
-  // Now that they have left: the next ones, for which nobody has to wait then.
+  // Now that they have left: the next ones, which need no waiting then.
   for (const TxFrame& frame : frames) {
     const auto index = static_cast<size_t>(&frame - tx_frames_.data());
     if (!provide(index)) provided_ = std::min(provided_, index);
@@ -180,7 +180,7 @@ void DpdkTransport::disarm() {
 size_t DpdkTransport::mtu(const Endpoint& to) {
   const Link* link = link_to(from_endpoint(to));
   if (link != nullptr) return link->interface->max_payload_bytes();
-  // Frames for nobody are filled all the same.
+  // Frames without a receiver are filled all the same.
   const size_t room = rte_pktmbuf_data_room_size(pool_->get()) - RTE_PKTMBUF_HEADROOM -
                       link::udp_header_bytes(true) - sizeof(uint64_t);
   return std::min(kJumboFrameBytes, room / 8 * 8);

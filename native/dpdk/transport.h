@@ -35,7 +35,7 @@ class LinkKeeper {
   virtual int wake_fd() const = 0;
   // After apply(): buffers for the links from now on, where a closed one has kept the former ones.
   virtual std::shared_ptr<Pool> fresh_pool() { return nullptr; }
-  // As Transport's.
+  // Transport's own.
   virtual std::string trouble() const { return {}; }
 };
 
@@ -92,7 +92,7 @@ class DpdkTransport final : public Transport {
   std::string address_;
   std::array<TxFrame, kFrames> tx_frames_;
   std::array<rte_mbuf*, kFrames> tx_packets_{};
-  size_t provided_ = 0;  // so many frames, from the first, have a packet
+  size_t provided_ = 0;  // how many frames, from the first, have a packet
   // Received: those before borrowed_ are lent to the caller, the rest came while arming.
   std::vector<RxFrame> rx_frames_;
   std::vector<rte_mbuf*> rx_packets_;

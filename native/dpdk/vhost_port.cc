@@ -235,7 +235,7 @@ bool VhostPort::read_rings() {
 }
 
 // The driver may have sent before: DPDK lets it run first and tells us then. A reader that has
-// looked meanwhile found nothing, and waits: for those frames nobody rings its doorbell again.
+// looked meanwhile found nothing, and waits: for those frames its doorbell does not ring again.
 void VhostPort::open_rings() {
   if (!running_ || in_message_ || !ready_[kToDriver] || !ready_[kFromDriver]) return;
   {

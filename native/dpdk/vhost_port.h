@@ -52,7 +52,7 @@ class VhostPort final : public Port {
   Pool& pool_;
   WakeFd& reader_;
   // The vhost thread's.
-  int device_ = -1;  // DPDK's number of it; -1: nobody is connected
+  int device_ = -1;  // DPDK's number of it; -1: none is connected
   bool running_ = false, in_message_ = false;
   std::array<bool, kRings> ready_{};
   std::atomic<bool> up_{false};

@@ -18,7 +18,7 @@
 namespace drlnet::dpdk {
 namespace {
 
-// As libbpf and libxdp declare it, whose headers this needs for nothing else.
+// Declared as in the headers of libbpf and libxdp, which are needed for nothing else.
 using Print = int (*)(int level, const char* format, va_list arguments);
 using SetPrint = Print (*)(Print);
 

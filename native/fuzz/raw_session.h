@@ -13,7 +13,7 @@ TableSpec small_table();
 // An append to that table: `rows` rows of one stream and an item at each. Epoch 1, token 0.
 Bytes append_body(uint32_t ordinal, uint64_t first_step, uint32_t rows);
 
-// Nobody guesses a token, so 0 in an append's segment stands for the right one.
+// A token cannot be guessed, so 0 in an append's segment stands for the right one.
 void insert_tokens(std::span<std::byte> body, std::span<const Lease> leases);
 
 Bytes hello_frame(uint64_t client);

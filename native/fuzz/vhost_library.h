@@ -21,7 +21,7 @@ struct VhostLibrary {
     uint16_t position = 0;
   };
   std::array<Ring, 2> rings;
-  // As the port registered them.
+  // The callbacks that the port registered.
   const rte_vhost_device_ops* device = nullptr;
   const rte_vhost_user_extern_ops* messages = nullptr;
 };

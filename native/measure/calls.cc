@@ -136,7 +136,7 @@ size_t copies(size_t row_bytes, size_t rows, size_t batch, const Loop& loop) {
     asm volatile(""
                  :
                  : "r"(to.data())
-                 : "memory");  // nobody reads it: it must be copied all the same
+                 : "memory");  // it is not read, but must be copied all the same
   });
 }
 

@@ -75,7 +75,7 @@ std::optional<uint64_t> core_round_trip_ns(unsigned core) {
   std::optional<uint64_t> found;
   if (stay_on(other.native_handle(), core)) found = quickest(lines);
   lines.ended = true;
-  // Its core may be somebody else's for long: it ends on ours, which waits now.
+  // Its core may be another process's for long: it ends on ours, which waits now.
   if (known) pthread_setaffinity_np(other.native_handle(), sizeof own, &own);
   other.join();
   return found;

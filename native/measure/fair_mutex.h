@@ -36,7 +36,7 @@ class FairMutex {
     turn_.notify_all();
   }
 
-  // Whether somebody waits for the thread that has it.
+  // Whether another thread waits for the thread that has it.
   bool contended() const {
     return next_.load(std::memory_order_relaxed) - serving_.load(std::memory_order_relaxed) > 1;
   }

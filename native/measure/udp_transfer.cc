@@ -83,7 +83,7 @@ void UdpSender::begin(uint64_t bytes) {
   }
 }
 
-// The parts of a message of up to so many of the bytes to be sent next.
+// The parts of a message of up to that many of the bytes to be sent next.
 void UdpSender::fill_message(uint64_t bytes) {
   const size_t length = std::min<uint64_t>(kMessageBytes, bytes);
   parts_.clear();

@@ -91,7 +91,7 @@ def test_writers_wait_for_the_reader(shards: int) -> None:
         thread.start()
         deadline = time.monotonic() + 30
         while not client.stats()["table.unrolls.limiter_waits.inserts_limit"]:
-            assert time.monotonic() < deadline, "nobody waits although nothing is drawn"
+            assert time.monotonic() < deadline, "no append waits although nothing is drawn"
         counts: Counter[int] = Counter()
         for _ in range(4 * 8 * steps // UNROLL // batch):
             first = table.sample(batch, timeout=30).views["x"]

@@ -45,7 +45,7 @@ def running(servers: Sequence[native.Server]) -> Iterator[str]:
 
 @contextmanager
 def serving(count: int = SHARDS, address: str = "udp://127.0.0.1:0") -> Iterator[str]:
-    """The address of a server of so many shards."""
+    """The address of a server of that many shards."""
     with running(native.Server.shards([address], count, "block")) as first:
         yield first
 

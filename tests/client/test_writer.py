@@ -155,4 +155,4 @@ def test_an_append_that_the_limiter_holds_may_wait_until_its_caller_has_enough()
         assert seconds == pytest.approx([1.0, 2.0], abs=0.5)
         stored = client.stats()["table.t.rows"]
         table.sample(2)
-        assert client.stats()["table.t.rows"] > stored  # what was held is no loss
+        assert client.stats()["table.t.rows"] > stored  # what was held is not lost

@@ -54,7 +54,7 @@ def test_one_that_hangs_is_killed() -> None:
             started.answer("it")
         assert time.monotonic() - began < 30
     with probes("import time; time.sleep(600)"):
-        pass  # and so is one that nobody asked
+        pass  # and so is one that was not asked
     assert time.monotonic() - began < 30
 
 

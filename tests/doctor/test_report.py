@@ -63,7 +63,7 @@ def test_a_terminal_gets_lines_that_fit_without_tearing_paths(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     text = shown(terminal)
-    for code in ("\x1b[1m", "\x1b[0m"):  # bold is no colour
+    for code in ("\x1b[1m", "\x1b[0m"):  # bold is not a colour
         text = text.replace(code, "")
     assert "\x1b" not in text
     lines = text.splitlines()

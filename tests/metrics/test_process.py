@@ -57,7 +57,7 @@ def test_a_gpu_by_its_driver(
     asked: list[bytes] = []
 
     class Driver:
-        """As NVML's functions: results through pointers, 0 for success."""
+        """Behaves like NVML's functions: results through pointers, 0 for success."""
 
         def nvmlDeviceGetHandleByUUID(self, uuid: bytes, handle: Any) -> int:
             asked.append(uuid)

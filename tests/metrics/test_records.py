@@ -97,7 +97,7 @@ def test_the_last_reading_is_whole(tmp_path: Path, reading: Mapping[str, Any]) -
 
 
 def actors(count: int, t: int) -> dict[str, Any]:
-    """What so many actors report, and what the server knows of their sessions, at second t."""
+    """What that many actors report, and what the server knows of their sessions, at second t."""
     figures = {"env_steps": 900 * t, "env_steps_per_s": 900.0 + t % 7, "episodes": 9 * t}
     figures |= {"return_mean": 20.0 + t % 11, "policy_lag": t % 3, "epsilon_min": 0.01}
     figures |= {"stage.env_s": 0.3 * t, "cpu_s": 0.9 * t, "pid": 4711}

@@ -23,7 +23,7 @@ HISTOGRAM = {"count": 4, "buckets": [[10.0, 2], [100.0, 1], [1000.0, 1]]}
 
 
 def made(path: Path, *sets: str, seed: int = 0, env: str = "CartPole-v1", looks: int = 4) -> Path:
-    """A run's folder with so many looks at the goal, a reading of learner and server at each."""
+    """A run's folder with that many looks at the goal, a reading of learner and server at each."""
     flags = {"run.folder": str(path), "run.seed": seed}
     folder = RunFolder.create(load(env, flags=flags, sets=["eval.period=10", *sets]))
     started = read_started(folder)

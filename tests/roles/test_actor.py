@@ -103,7 +103,7 @@ def test_its_environments_end_even_when_the_server_is_gone(
     monkeypatch.setattr(actor._envs, "close", lambda: ended.append(True))
 
     def gone(_values: Any) -> None:
-        raise ReplayTimeout("nobody answers")
+        raise ReplayTimeout("no answer")
 
     monkeypatch.setattr(client, "report", gone)
     with pytest.raises(ReplayTimeout):

@@ -53,7 +53,7 @@ class Command:
         self._open = {self.popen.stdout, self.popen.stderr}
 
     def read(self, timeout: float) -> None:
-        """Takes what it says within so many seconds; returns at the first bytes."""
+        """Takes what it says within this many seconds; returns at the first bytes."""
         ready, _, _ = select.select(list(self._open), [], [], max(0.0, timeout))
         for pipe in ready:
             data = os.read(pipe.fileno(), 65536)

@@ -43,7 +43,7 @@ def test_dpdk_answers_pings_and_clients_of_both_kinds(
     ip, other = ("10.7.0.2", "10.7.0.3") if v4 else ("fd07::2", "fd07::3")
     host = ip if v4 else f"[{ip}]"
     with serving(tmp_path, server, f"dpdk:{driver}:{server.interface},ip={ip}"):
-        if not v4:  # the filter of a NIC passes no group that nobody has joined
+        if not v4:  # the filter of a NIC passes no group that was not joined
             joined = run_in(server, "ip", "maddress", "show", "dev", server.interface)
             assert "33:33:ff:00:00:02" in joined.stdout
         if shutil.which("ping") is not None:
@@ -103,7 +103,7 @@ def test_a_client_whose_interface_goes_is_told_so(
     kernel, ours = sides
     address = f"dpdk:{driver}:{ours.interface},ip=10.7.0.3,to={kernel.ip}"
     with command(tmp_path, "stats", "--server", address, within=within(ours)) as asking:
-        # Nobody serves there; once the port is open it asks for its neighbour.
+        # No server is there; once the port is open it asks for its neighbour.
         _wait_for_a_neighbour(kernel, "10.7.0.3")
         assert run_in(ours, "ip", "link", "delete", ours.interface).returncode == 0
         assert asking.end() == 4, asking.text()
@@ -224,7 +224,7 @@ def _dissecting(to: Path, client: Side, server: Side) -> Iterator[None]:
     [
         ("af_packet:none,ip=10.7.0.2", "no interface is called none", "ip link"),
         ("af_packet:{there}", "needs an IP address of its own", "An address looks like"),
-        ("af_packet:{there},ip=10.7.0", "is no IP address", "An address looks like"),
+        ("af_packet:{there},ip=10.7.0", "is not an IP address", "An address looks like"),
         ("af_packet:{there},ip=127.0.0.1", "the kernel answers for", "Choose an address"),
         ("af_packet:{there},ip=10.7.0.2,mtu=576", "MTU of 576 is too small", "1280"),
         ("af_packet:{there},ip=10.7.0.2,mtu=9000", "at most 1500", "ip link set"),

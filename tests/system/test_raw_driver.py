@@ -29,7 +29,7 @@ from system.raw_driver import (
 
 __all__ = ["meeting_place"]
 
-UNTOLD = 16  # of buffers that it reads, the device tells by so many
+UNTOLD = 16  # of buffers that it reads, the device tells after this many
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def read_all(good: LinkedClient, raw: RawDriver) -> None:
 
 
 def polled(done: Callable[[], bool]) -> float:
-    """Waits for what nobody tells of, and returns how long that took, in seconds."""
+    """Waits for what is not announced, and returns how long that took, in seconds."""
     begin = time.monotonic()
     while not done():
         assert time.monotonic() < begin + DEADLINE_S, "the server does nothing"

@@ -23,7 +23,7 @@ from drlnet import errors
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server that nobody but us watches."""
+    """A server that only this test watches."""
     with server(tmp_path_factory.mktemp("server")) as found:
         yield found
 
@@ -92,7 +92,7 @@ def test_ctrl_c_and_a_window_that_is_closed(address: str, tmp_path: Path) -> Non
         window.assert_restored()
     with watching(address, tmp_path) as window:
         window.hang_up()
-        assert window.popen.wait(10) != 1  # no internal error; nobody can read it
+        assert window.popen.wait(10) != 1  # no internal error, whose traceback could not be read
 
 
 def test_ctrl_z_and_fg(address: str, tmp_path: Path) -> None:

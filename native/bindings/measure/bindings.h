@@ -39,7 +39,7 @@ auto serving(size_t (Server::*serve)(uint64_t)) {
   };
 }
 
-// transfers(bytes, latencies, budget_s), or batches: a loop of an object, about so much.
+// transfers(bytes, latencies, budget_s), or batches: a loop of an object, for about that long.
 template <typename Measured, typename Amount>
 auto loop_of(size_t (Measured::*method)(Amount, const measure::Loop&)) {
   return [method](Measured& measured, Amount amount, const Latencies& latencies, double budget_s) {

@@ -1,7 +1,7 @@
 // Whether long copies to memory that another core reads go through this core's cache, or past it
 // (streaming_copy.h). Where the two cores share a cache, past it takes 1.2 to 1.5 times as long;
 // where they share none, the lines of such memory are the other core's, and fetching each only to
-// overwrite it takes twice as long as streaming. Which cores they are nobody says: threads move,
+// overwrite it takes twice as long as streaming. Which cores they are is not known: threads move,
 // and hosts move virtual processors. So the copies are timed, and the other way is tried now and
 // then. Threading: one thread.
 #pragma once
@@ -25,7 +25,7 @@ class CopyChoice {
 
   bool streamed() const { return streamed_; }
 
-  // So many bytes were copied at a time, the way that streamed() says.
+  // That many bytes were copied at a time, the way that streamed() says.
   void copied(size_t bytes, uint64_t ns) {
     window_bytes_ += bytes;
     if (window_bytes_ <= kSettlingBytes || bytes < kLeastBytes) return;
@@ -42,7 +42,7 @@ class CopyChoice {
   static constexpr float kLittle = 1.08f, kMuch = 1.25f;
 
   void end_window(float pace) {
-    // A trial is held against several windows: one may have been in somebody's way.
+    // A trial is held against several windows: one may have been disturbed.
     float& mean = paces_[streamed_];
     mean = trying_ || mean == 0 ? pace : mean + (pace - mean) / 8;
     const float other = paces_[!streamed_];

@@ -33,7 +33,7 @@ class WakeFd {
   }
   void clear() {
     eventfd_t ignored;
-    eventfd_read(fd_, &ignored);  // fails when nobody woke it: as good as read
+    eventfd_read(fd_, &ignored);  // fails when it was not woken: as good as read
   }
 
  private:

@@ -45,7 +45,7 @@ void sleep_on(std::span<pollfd> descriptors, uint64_t until_ns) {
 namespace {
 
 constexpr uint64_t kFreshNs = 10'000'000;
-// A rate is taken over so much: both readings are some 20 ns from their counts.
+// A rate is taken over this span: both readings are some 20 ns from their counts.
 constexpr uint64_t kLeastNs = 1'000'000, kMostNs = 1'000'000'000;
 constexpr uint64_t kApartTicks = 1'000;  // a reading with more around it was interrupted
 

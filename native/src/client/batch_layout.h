@@ -43,8 +43,8 @@ class BatchLayout {
     uint32_t doubled;                        // of them, the first ones: they lie twice
   };
 
-  // A window in memory: so many of an item's first bytes in the reply, and as many of the last ones
-  // of those once more.
+  // A window in memory: a number of an item's first bytes in the reply, and as many of the last
+  // ones of those once more.
   struct Place {
     uint64_t offset, item_bytes, first_bytes, doubled_bytes;
   };

@@ -180,7 +180,7 @@ void Client::read_items(uint32_t table, std::span<const uint64_t> keys,
 }
 
 void Client::keep_late_sample(uint32_t table, uint32_t batch, CallId id) {
-  constexpr size_t kMost = 8;  // kinds of samples that somebody may still come back for
+  constexpr size_t kMost = 8;  // kinds of samples that a caller may still come back for
   connection_.detach(id);
   late_samples_.push_back({table, batch, id});
   if (late_samples_.size() <= kMost) return;
@@ -198,7 +198,7 @@ std::optional<CallId> Client::take_late_sample(uint32_t table, uint32_t batch) {
   return id;
 }
 
-// The oldest update that nobody has looked at: a finished one, or, where the window is full and the
+// The oldest update not looked at yet: a finished one, or, where the window is full and the
 // caller would rather wait, any.
 std::optional<CallId> Client::take_update(bool even_unfinished) {
   const Lock lock = take_lock();

@@ -163,7 +163,7 @@ void Client::sleep(Lock& lock, uint64_t until, bool for_answer) {
 }
 
 // To receive is to end the wait that a transport was armed for. A thread that still sleeps would
-// hear of no frame any more, and prefetched replies would not arrive while nobody calls.
+// hear of no frame any more, and prefetched replies would not arrive between calls.
 void Client::hand_over_watch() {
   if (!watching_ || woken_ || options_.poll == Poll::busy) return;
   const WaitPoint point = connection_.arm();

@@ -29,7 +29,7 @@ struct ClientOptions {
 };
 
 // Items that were created, or whose priority was set, with what the server stores for them: 0 where
-// there is no item any more. All with keys under `oldest` are gone.
+// the item is gone. All with keys under `oldest` are gone.
 struct PriorityChanges {
   uint64_t next = 0;  // where the next ones begin
   uint64_t oldest = 0, head = 0;
@@ -73,7 +73,7 @@ class Client {
   void sample(uint32_t table, uint32_t batch, const Destination& destination, Deadline deadline);
   // The items of these keys, where a sample's drawn ones would be, with their stored priorities for
   // probabilities. One that is not held has the key kNoKey, priority 0, length 0 and rows of zeros.
-  // The destination must be of the layout's total bytes for so many.
+  // The destination must be of the layout's total bytes for these keys.
   void read_items(uint32_t table, std::span<const uint64_t> keys, const Destination& destination,
                   Deadline deadline);
   // Replaces `changes` by what came after it; true when there is still more to ask for.
@@ -108,13 +108,13 @@ class Client {
   void detach(CallId id);
   bool finished(CallId id);
   void wait(CallId id, Deadline deadline);
-  // False when the limiter still holds the request after patience_ns, which is no failure.
+  // False when the limiter still holds the request after patience_ns: that does not fail it.
   bool wait(CallId id, Deadline deadline, uint64_t patience_ns);
   // Waits, and throws the server's error if it refused; else visits the reply, then frees the call.
   void collect(CallId id, Deadline deadline, Visit visit);
   void abandon(CallId id);
-  // A thread that keeps the session moving while nobody calls: prefetched replies of so many bytes
-  // arrive meanwhile. Those that come whole unasked lie ready until somebody calls; to wake up for
+  // A thread that keeps the session moving between calls: prefetched replies of that many bytes
+  // arrive meanwhile. Those that come whole unasked lie ready until the next call; to wake up for
   // each would only take the caller's core, so it looks after lost frames alone.
   void keep_moving(size_t reply_bytes);
 

@@ -133,7 +133,7 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
           return;
         }
         if (!reply.empty()) {
-          // It came while nobody's memory was there for it.
+          // It came while no memory was there for it.
           Destination(part.places).write(0, reply);
           streaming_fence();
         }
@@ -207,7 +207,7 @@ void ShardedTable::sample(const BatchLayout& batch, std::span<std::byte> memory,
 }
 
 void ShardedTable::keep_late(SplitSample split, uint32_t batch, std::span<std::byte> memory) {
-  constexpr size_t kMost = 8;  // kinds of samples that somebody may still come back for
+  constexpr size_t kMost = 8;  // kinds of samples that a caller may still come back for
   uint32_t missing = 0;
   for (const SplitSample::Rows& gap : split.gaps) missing += gap.count;
   for (const SplitSample::Part& part : split.parts) {

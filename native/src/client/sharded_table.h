@@ -77,7 +77,7 @@ class ShardedTable {
             Deadline deadline);
   // What is asked for is a gap again.
   void abandon(SplitSample& split);
-  // Replies as long as that batch's come in while nobody waits for them.
+  // Replies as long as that batch's come in between calls.
   void keep_moving(const BatchLayout& batch);
   size_t bytes(const BatchLayout& batch) const {
     return batch.memory_bytes() + sizeof(SampleHeader::head) * shards_.size();

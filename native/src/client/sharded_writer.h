@@ -23,7 +23,7 @@ class ShardedWriter {
   ShardedWriter(const ShardedWriter&) = delete;
   ShardedWriter& operator=(const ShardedWriter&) = delete;
 
-  // As StreamWriter's. Throws before any part has taken an item.
+  // Like StreamWriter's, but throws before any part has taken an item.
   void append(std::span<const std::byte* const> columns, std::span<const uint8_t> first,
               std::span<const uint8_t> last, std::span<const uint8_t> mask,
               std::span<int64_t> steps);

@@ -82,7 +82,7 @@ void StreamWriter::add_items(std::span<const int64_t> streams, std::span<const i
   }
 }
 
-// How many of so many more rows, or items, go into the request; it leaves first when none does.
+// How many of these rows, or items, still fit the request; it leaves first when none does.
 uint32_t StreamWriter::make_room(uint32_t rows, uint32_t items) {
   while (staged_bytes(rows, items) > kMaxRequestBytes) {
     if (rows + items == 1) {

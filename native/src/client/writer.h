@@ -25,7 +25,7 @@ class StreamWriter {
  public:
   StreamWriter(Client& client, uint32_t table, const TableSpec& spec, std::vector<Lease> leases,
                WriterOptions options);
-  // Does not flush. What is under way arrives; nobody waits for its answers.
+  // Does not flush. What is under way arrives; its answers are not awaited.
   ~StreamWriter();
   StreamWriter(const StreamWriter&) = delete;
   StreamWriter& operator=(const StreamWriter&) = delete;
@@ -74,7 +74,7 @@ class StreamWriter {
   bool released_ = false;
 };
 
-// Throws Error(config, bad_priority) for items that a writer of so many streams cannot add.
+// Throws Error(config, bad_priority) for items that a writer of that many streams cannot add.
 void check_items(size_t writer_streams, std::span<const int64_t> streams,
                  std::span<const int64_t> steps, std::span<const float> priorities);
 

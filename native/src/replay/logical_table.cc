@@ -17,7 +17,7 @@ Wait LogicalTable::admits(const Waiter& waiter) const {
   return fits ? Wait::none : Wait::inserts_limit;
 }
 
-// What another shard's ring has no room for, and what is behind that, holds up nobody here.
+// What another shard's ring has no room for, and what is behind that, holds up no request here.
 bool LogicalTable::is_first(std::span<const Place> ahead, const Waiter& waiter) {
   uint64_t full = 0;
   for (const Place& one : ahead) {

@@ -44,7 +44,7 @@ constexpr size_t kShortRowBytes = 64;   // of a row for which looking up its pla
 
 // The lengths of short rows, and how a row of that length is copied. Two moves that may overlap do
 // for a whole range of them. As few stores as that takes: while their lines come from a client's
-// core, only so many can wait.
+// core, only a few can wait.
 template <size_t kBegin, size_t kEnd>
 struct Ends {
   size_t bytes;

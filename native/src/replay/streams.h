@@ -44,7 +44,7 @@ class Streams {
   // ended: called with a stream whose lease ends, before it is forgotten.
   Streams(uint32_t maximum, std::function<void(Stream&)> ended);
 
-  // Throws Error(server_full), with the reason, unless so many can be leased now. O(number of
+  // Throws Error(server_full), with the reason, unless that many can be leased now. O(number of
   // ordinals).
   void require_room(uint32_t count, uint64_t now_ns) const;
   // Lowest free ordinal first, then new ones, then those orphaned for longer than the grace.

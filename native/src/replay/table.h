@@ -60,7 +60,7 @@ class Table {
   // Evicts all rows, and so their items. Streams go on at their next steps; totals stay.
   // O(capacity).
   void empty();
-  // Whether items retire after so many draws, see LimiterSpec::max_times_sampled.
+  // Whether items retire after a number of draws, see LimiterSpec::max_times_sampled.
   bool is_queue() const { return spec_.limiter.max_times_sampled > 0; }
   // Whether the append goes ahead now, at once; else `session` stands in line for it (see Waiter).
   // O(rows of a queue's append).
@@ -71,7 +71,7 @@ class Table {
     return logical_->ask({Waiter::Want::draw, shard(), session, batch, least});
   }
   Wait may_sample(uint64_t batch) { return may_sample(batch, batch); }
-  // Whether this shard has so many to give.
+  // Whether this shard has that many to give.
   bool can_draw(uint64_t batch) const {
     return batch == 0 || (is_queue() ? draws_left_ >= batch : live_items() > 0);
   }
@@ -92,7 +92,7 @@ class Table {
   Status update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities,
                            uint64_t& applied, uint64_t& stale);
 
-  // Nobody waits now: see Sampler::work_ahead(). What the last draw showed goes into the
+  // No request waits now: see Sampler::work_ahead(). What the last draw showed goes into the
   // statistics.
   bool work_ahead(uint64_t now_ns);
 
@@ -167,7 +167,7 @@ class Table {
   std::unique_ptr<Sampler> sampler_;
   // Whether a slot's item is live: a bit each, for updates, which else wait for row after row.
   SlotBits drawable_;
-  std::unique_ptr<Changes> changes_;  // once somebody asked for them
+  std::unique_ptr<Changes> changes_;  // once a client asked for them
   uint64_t listed_ = 0;               // the change after which all items are named
   Random random_;
   float maximum_priority_ = 1;  // of all raw priorities so far

@@ -28,7 +28,7 @@ void Table::look_up(std::span<const uint64_t> keys, DrawnBatch& found) const {
   if (held == n) gather_.trace(found);
 }
 
-// What is an item, and what somebody may still believe to be one.
+// Items, and what a client may still believe to be one.
 void Table::list_items() {
   listed_ = changes_->count();
   for (uint64_t number = ring_.oldest(); number < ring_.head(); ++number) {

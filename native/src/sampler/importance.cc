@@ -13,7 +13,7 @@
 namespace drlnet {
 namespace {
 
-// As the formula says, of numbers as well that no draw has for a probability: one of 0 weighs
+// By the formula, also for numbers that no draw has as a probability: one of 0 weighs
 // infinitely more than others, and takes the weight from them.
 void by_formula(std::span<const float> probabilities, float exponent, std::span<float> weights) {
   const auto power = [&](float probability) {

@@ -31,9 +31,9 @@ class Sampler {
   // O(slots.size() * log(leaves)) for trees.
   virtual void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) = 0;
 
-  // Nobody waits now: a part, of one batch at most, of what the last update left undone and of what
-  // the next draw with `random` comes to is done before it is asked for. No answer changes by it.
-  // Whether there is more to do.
+  // No request waits now: a part, of one batch at most, of what the last update left undone and of
+  // what the next draw with `random` comes to is done before it is asked for. No answer changes by
+  // it. Whether there is more to do.
   virtual bool work_ahead(const Random& /*random*/) { return false; }
   // Each slot has a row of `stride` bytes there, which the caller of draw() reads next.
   virtual void fetch_along(const std::byte* /*rows*/, size_t /*stride*/) {}

@@ -49,7 +49,7 @@ uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t sess
   DrawnBatch& drawn = reply_with_items(table, batch, slot);
   table.draw(batch, drawn);
   if (table.is_queue()) {
-    // Drawn items are free to be overwritten, and nobody could draw them again: kept whole.
+    // Drawn items are free to be overwritten, and no later draw finds them: kept whole.
     slot.bytes.resize(table.layout().total_bytes(batch));
     DRLNET_ASSERT(table.gather(drawn, 0, slot.bytes));
     slot.use_source = false;

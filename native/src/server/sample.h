@@ -13,7 +13,7 @@ namespace drlnet {
 // the session's request has to wait.
 uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t session, Slot& slot);
 
-// Makes rows of the table the source of the slot's reply: of so many items, which the caller fills
+// Makes rows of the table the source of the slot's reply: of `items` items, which the caller fills
 // in.
 DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot);
 

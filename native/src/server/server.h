@@ -119,7 +119,7 @@ class Server : private RequestHandler {
   uint64_t started_ns_;
   uint64_t next_expiry_ns_ = 0;
   uint64_t polls_ = 0, waits_ = 0;
-  bool work_left_ = false;  // some table has more to do when nobody waits
+  bool work_left_ = false;  // some table has more to do when no client waits
   std::vector<pollfd> poll_fds_;
   // By listener: of clients that are gone. Those that went last are known one by one: a client that
   // comes back reports again what it had.

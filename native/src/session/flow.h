@@ -18,7 +18,7 @@ constexpr uint32_t kWindowStepBytes = kJumboFrameBytes / 4;  // by which a windo
 // For a reply: unasked, but for a session's one frame that is longer, and at least.
 constexpr uint32_t kUnaskedBytes = 4 * kJumboFrameBytes;
 
-// The longest frame where so many bytes may be under way: the longest of any link only where
+// The longest frame where that many bytes may be under way: the longest of any link only where
 // several of them fit, or each would wait for the one before and a buffer be filled by few.
 constexpr size_t longest_frame_of(size_t frames, size_t bytes) {
   return frames * kMaxFrameBytes <= bytes ? kMaxFrameBytes : kJumboFrameBytes;

@@ -27,7 +27,7 @@ class Outbox {
     return frame;
   }
 
-  // The same for a frame of at most so many bytes that is flushed as soon as it is filled: where
+  // The same for a frame of at most most_bytes that is flushed as soon as it is filled: where
   // the transport can, it is written where its receiver reads it, and must not be read.
   TxFrame* next_at_receiver(const Endpoint& to, bool apart, uint32_t most_bytes) {
     TxFrame* frame = next(to, apart);

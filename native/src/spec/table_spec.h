@@ -77,12 +77,12 @@ struct SamplerSpec {
 
 struct LimiterSpec {
   uint64_t min_size = 1;          // live items before the first draw
-  double samples_per_insert = 0;  // item draws per item creation; 0 is no limit
+  double samples_per_insert = 0;  // item draws per item creation; 0: no limit
   double error_buffer = 0;        // in draws: how far the ratio may be off either way
   uint32_t batch = 0, prefetch = 0,
            append_burst = 0;  // what the clients intend: for the deadlock check
-  // Above 0 the table is a queue: an item retires after so many draws, and an append waits while it
-  // would overwrite an item that has draws left.
+  // Above 0 the table is a queue: an item retires after that many draws, and an append waits while
+  // it would overwrite an item that has draws left.
   uint32_t max_times_sampled = 0;
   // What the clients may have outstanding, draws and an append at the same time: with less they
   // could block each other.
@@ -104,7 +104,7 @@ struct TableSpec {
 
 // Throws Error(config) for a specification that cannot work, settings that can deadlock included:
 // an error buffer under batch x (prefetch + 1) + samples_per_insert x append_burst, or a queue of
-// so many shards where a single one, once full, can not hold what is asked for ahead.
+// that many shards where a single one, once full, can not hold what is asked for ahead.
 void check(const TableSpec& spec, uint32_t shards = 1);
 
 // Names the first field in which two specifications differ ("column 'obs': float32[4] here,

@@ -35,7 +35,7 @@ uint16_t number(const std::string& shown, const std::string& key, std::string_vi
 
 link::IpAddress ip_of(const std::string& shown, const std::string& key, std::string_view text) {
   const auto ip = link::IpAddress::parse(text);
-  if (!ip) malformed_nic(shown, key + "=" + std::string(text) + " is no IP address");
+  if (!ip) malformed_nic(shown, key + "=" + std::string(text) + " is not an IP address");
   return *ip;
 }
 
@@ -56,7 +56,7 @@ void read_to(NicAddress& address, std::string text) {
 void read_setting(NicAddress& address, const std::string& key, const std::string& value) {
   if (key == "ip") {
     const auto subnet = link::Subnet::parse(value);
-    if (!subnet) malformed_nic(address.shown, "ip=" + value + " is no IP address");
+    if (!subnet) malformed_nic(address.shown, "ip=" + value + " is not an IP address");
     address.ip = *subnet;
   } else if (key == "port") {
     address.port = number(address.shown, key, value);

@@ -49,7 +49,7 @@ using Address = std::variant<LocalAddress, NicAddress>;
 Address parse_address(const std::string& rest);
 [[noreturn]] void malformed_nic(const std::string& shown, const std::string& what);
 
-// Where that shard is, as udp::shard() has it: at the UDP port so much further on of the same host.
+// Where that shard is, as udp::shard() has it: at the UDP port that much higher on the same host.
 // Throws Error(transport) when there is none.
 std::string shard_of_nic(const std::string& rest, const NicAddress& first, uint32_t shard);
 

@@ -41,7 +41,7 @@ uint64_t id_of(const Endpoint& endpoint) {
 }
 
 // What has arrived at one endpoint. Guarded by the hub's mutex, except the bytes of frames lent to
-// the receiver, which nobody else touches.
+// the receiver, which alone touches them.
 class Mailbox {
  public:
   Mailbox() : arena_(kArenaFrames) {

@@ -33,7 +33,7 @@ constexpr std::array<size_t, 5> kFrameSizes = {kJumboFrameBytes, 8952, 1472, 144
 // Where a frame comes from or goes to; its bytes mean something only to the transport that made it.
 struct Endpoint {
   std::array<std::byte, 32> bytes{};
-  // As memory: the array's own comparison goes byte by byte, and every frame is compared.
+  // Compared as memory: the array's own comparison goes byte by byte, and every frame is compared.
   bool operator==(const Endpoint& other) const {
     return std::memcmp(bytes.data(), other.bytes.data(), sizeof bytes) == 0;
   }

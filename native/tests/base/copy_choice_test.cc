@@ -72,7 +72,7 @@ TEST_CASE("the choice of a way of copying follows a machine that changes") {
   }
 }
 
-TEST_CASE("a way of copying that is hardly faster is no reason to change") {
+TEST_CASE("a way of copying that is hardly faster does not replace the other") {
   Machine machine{0.10, 0.098};
   CHECK(machine.streamed_share(turns_of(4e9)) < 0.03);
 }

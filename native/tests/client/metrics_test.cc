@@ -185,7 +185,7 @@ TEST_CASE("a report too long with the session's own figures goes without them") 
   CHECK_FALSE(has_reading(client.stats(), "client.test.frames_sent"));
 }
 
-TEST_CASE("histograms that are none are no metrics") {
+TEST_CASE("malformed histograms are not taken as metrics") {
   Metrics metrics;
   HistogramReading wrong;
   for (const auto& buckets : {std::vector<std::pair<uint32_t, uint64_t>>{{5, 1}, {4, 1}},

@@ -82,7 +82,7 @@ TEST_CASE("what cannot be read is refused and named") {
   PriorityChanges changes;
   CHECK(error_of([&] { client.new_priorities(table + 1, changes); }).status() ==
         Status::unknown_table);
-  // Nobody holds the item: an answer, not an error.
+  // No shard holds the item: an answer, not an error.
   const std::vector<uint64_t> keys = {5};
   client.read_items(table, keys, reply, deadline_in(kPatienceNs));
   CHECK(keys_of(layout, reply, 1)[0] == kNoKey);

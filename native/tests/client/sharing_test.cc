@@ -19,7 +19,7 @@ TEST_CASE("writers of one client do not hold up each other, nor does one that is
   const uint32_t table = client.open_table(spec);
   const WriterOptions options{.timeout_ns = 3'000'000'000};
   StreamWriter idle(client, table, spec, client.lease(table, 1), options);
-  write(idle, 1, 0, 70);  // one request under way, whose answer nobody asks for yet
+  write(idle, 1, 0, 70);  // one request under way, whose answer is not asked for yet
   {
     StreamWriter dropped(client, table, spec, client.lease(table, 1), options);
     write(dropped, 1, 0, 300);
@@ -211,10 +211,10 @@ TEST_CASE("clients of one name are told apart, and a name is one part of a dotte
 }
 
 TEST_CASE("a deadline holds although something always moves") {
-  const auto nobody = listen("memory:");
-  const ClientOptions options{nobody->local_address(), "test", 50'000'000, Poll::adaptive};
+  const auto silent = listen("memory:");
+  const ClientOptions options{silent->local_address(), "test", 50'000'000, Poll::adaptive};
   const Error error = error_of(
-      [&] { Client client(connect(nobody->local_address()), options, {}, [] { return true; }); });
+      [&] { Client client(connect(silent->local_address()), options, {}, [] { return true; }); });
   CHECK(error.status() == Status::transport);
 }
 

@@ -63,7 +63,7 @@ TEST_CASE("a core that is not there, or not ours, has no distance") {
   });
 }
 
-TEST_CASE("a core that somebody else keeps busy, even the caller, takes bounded time") {
+TEST_CASE("a core that another thread, even the caller, keeps busy takes bounded time") {
   const std::vector<unsigned> usable = cores();
   std::atomic<bool> stop = false;
   std::thread busy([&] {

@@ -40,7 +40,7 @@ TEST_CASE("a ring's echo answers every ping with what was sent") {
   CHECK(std::ranges::all_of(latencies, [](uint64_t ns) { return ns < 1'000'000'000; }));
 }
 
-TEST_CASE("a ping of a ring that nobody answers gives up") {
+TEST_CASE("a ping of a ring gives up without an answer") {
   const MemoryFile file;
   RingPair here(file.fd);
   std::vector<uint64_t> latencies(1);
@@ -65,7 +65,9 @@ TEST_CASE("a ring hands messages over in order and says when it is full") {
   CHECK_FALSE(ring->pop(out, length));
 }
 
-TEST_CASE("what is no memory file is refused") { CHECK_THROWS_AS(RingPair(-1), Error); }
+TEST_CASE("another descriptor than a memory file's is refused") {
+  CHECK_THROWS_AS(RingPair(-1), Error);
+}
 
 }  // namespace
 }  // namespace drlnet::measure

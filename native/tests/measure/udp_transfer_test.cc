@@ -59,7 +59,7 @@ TEST_CASE("a bare transfer out of a table brings whole rows of it") {
   CHECK(begins.size() > kDrawn / 4);
 }
 
-TEST_CASE("a transfer that nobody answers gives up") {
+TEST_CASE("a transfer gives up without an answer") {
   const UdpSender silent(Poll::block);
   UdpReceiver receiver(silent.port(), Poll::block);
   std::vector<uint64_t> latencies(1);

@@ -227,7 +227,7 @@ class Bridge:
         if known and datagram.to_port in self._clients:
             self._locals[shard].sendto(datagram.payload, (LOCALHOST, datagram.to_port))
         else:
-            self.counts["datagram for nobody"] += 1
+            self.counts["datagram for no socket"] += 1
 
     def __enter__(self) -> Bridge:
         self._thread.start()

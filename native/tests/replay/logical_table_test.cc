@@ -23,7 +23,7 @@ struct Line {
   Wait draw(uint32_t shard, uint32_t session, uint64_t batch) {
     return table.ask({Want::draw, shard, session, batch, batch});
   }
-  // 0: nobody at that shard.
+  // 0: no request at that shard.
   uint32_t next(uint32_t shard) {
     const auto waiter = table.next(shard);
     return waiter ? waiter->session : 0;

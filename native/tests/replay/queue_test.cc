@@ -1,4 +1,4 @@
-// Tables whose items retire after so many draws: nothing twice, nothing lost, nothing silent.
+// Tables whose items retire after a number of draws: nothing twice, nothing lost, nothing silent.
 #include <doctest/doctest.h>
 
 #include <algorithm>

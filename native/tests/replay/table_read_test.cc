@@ -94,7 +94,7 @@ TEST_CASE("items that are read are what a draw of them gave, in the order of the
   CHECK(found.keys == drawn.keys);
   CHECK(found.lengths == drawn.lengths);
   CHECK(found.probabilities == std::vector<float>(50, 0.5f));
-  CHECK(found.header.items_drawn == drawn.header.items_drawn);  // a read is no draw
+  CHECK(found.header.items_drawn == drawn.header.items_drawn);  // a read does not count as a draw
   const size_t rows = f.table.layout().window(50, 0);
   CHECK(std::equal(sampled.begin() + static_cast<ptrdiff_t>(rows), sampled.end(),
                    read.begin() + static_cast<ptrdiff_t>(rows)));

@@ -174,7 +174,7 @@ TEST_CASE_FIXTURE(Fixture, "what is wrong in one place applies nothing anywhere"
   CHECK(result.expected_step == 4);
   refused(Status::stream_gap,
           [&](Request& request) { request.segments_[0].first_step = ~uint64_t{0}; });
-  // NaN beside kUseMaximum is nobody's priority.
+  // NaN other than kUseMaximum is not a priority.
   Request request(table.spec());
   request.item(lease, 0, nan, kUseMaximum);
   CHECK(request.send(table, result) == Status::ok);

@@ -41,7 +41,7 @@ TEST_CASE("importance weights are the powers over the largest of them") {
   }
 }
 
-TEST_CASE("what is no probability has no weight, and leaves others none") {
+TEST_CASE("an invalid probability has no weight, and leaves others none") {
   const auto weights = weights_of({0.5f, 0, 0.25f}, 0.4f);
   CHECK(weights[0] == 0);
   CHECK(std::isnan(weights[1]));

@@ -1,5 +1,5 @@
 // A side that cannot take joined frames gets none from the first hello on, in either direction,
-// over real UDP with segmentation offload; everybody else's frames stay joined.
+// over real UDP with segmentation offload; the other clients' frames stay joined.
 #include "patience.h"
 #include "session/client/connection.h"
 #include "session/server/sessions.h"
@@ -109,7 +109,7 @@ TEST_CASE("a client joins no frames to a server that cannot take them") {
 }
 
 TEST_CASE("hellos and welcomes go apart before anything is known") {
-  // Nothing but hellos: nobody answers.
+  // Nothing but hellos: no server answers.
   WatchingTransport silent(true, kMaxFrameBytes);
   const auto address = udp::resolve(silent.local_address().substr(std::strlen("udp://")))[0];
   Connection client(

@@ -19,7 +19,7 @@ TEST_CASE("IP addresses are read and written as people do") {
   CHECK(!IpAddress::parse(std::string_view("10.7.0.2\0", 9)));
 }
 
-TEST_CASE("nobody, a group and everybody are no host's address") {
+TEST_CASE("the empty address, a group and broadcast belong to no host") {
   for (const char* text : {"10.7.0.1", "127.0.0.1", "240.0.0.1", "fd00::1", "fe80::1", "::1"}) {
     CHECK(IpAddress::parse(text)->one_host());
   }

@@ -108,7 +108,7 @@ TEST_CASE("what the RFCs' frames say is read") {
     CHECK(packet.kind == PacketKind::neighbour);
     CHECK(packet.path.from.mac == host_b(v4).mac);
     CHECK(packet.path.from.ip == host_b(v4).ip);
-    // A reply to a ping of somebody else's.
+    // A reply to another host's ping.
     CHECK(!parse_packet(golden(v4 ? "pong v4" : "pong v6"), Checksums::full, packet, drop));
     CHECK(drop == PacketDrop::not_udp);
   }

@@ -80,7 +80,7 @@ TEST_CASE("beyond the capacity the one heard of longest ago makes place") {
   CHECK(!neighbours.find(ip(kCount + 5), kCount + 4).ask);
 }
 
-TEST_CASE("what is no host's address is not learned") {
+TEST_CASE("an address that no host can have is not learned") {
   Neighbours neighbours;
   neighbours.heard(IpAddress::from_v4(0), mac(1), 1);
   neighbours.heard(IpAddress{}, mac(1), 1);

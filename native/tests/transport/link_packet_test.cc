@@ -207,7 +207,7 @@ TEST_CASE("each thing that is wrong has its reason") {
   CHECK(why_dropped(shorter) == PacketDrop::truncated);
   CHECK(why_dropped(changed("udp v4", 39, 7)) == PacketDrop::malformed);   // UDP's length
   CHECK(why_dropped(changed("udp v4", 39, 16)) == PacketDrop::truncated);  // beyond IP's
-  for (const uint16_t from : {0x0000, 0xe000}) {                           // nobody, a group
+  for (const uint16_t from : {0x0000, 0xe000}) {                           // no host, a group
     Frame frame = golden("udp v4");
     set_ipv4_field(frame, 12, from);
     set_ipv4_field(frame, 14, 0);
@@ -221,9 +221,9 @@ TEST_CASE("each thing that is wrong has its reason") {
   CHECK(why_dropped(changed("arp request", 21, 3)) == PacketDrop::not_udp);    // reverse ARP
   CHECK(why_dropped(changed("arp request", 22, 1)) == PacketDrop::malformed);  // from a group
   CHECK(why_dropped(changed("arp reply", 28, 224)) == PacketDrop::malformed);
-  Frame nobody = golden("arp request");  // asks for nobody's address
-  std::fill_n(nobody.begin() + 28, 14, std::byte{0});
-  CHECK(why_dropped(nobody) == PacketDrop::malformed);
+  Frame unset = golden("arp request");  // asks for the address of no host
+  std::fill_n(unset.begin() + 28, 14, std::byte{0});
+  CHECK(why_dropped(unset) == PacketDrop::malformed);
 }
 
 TEST_CASE("neighbour discovery from beyond the link, or against its rules, is dropped") {
@@ -246,9 +246,9 @@ TEST_CASE("neighbour discovery from beyond the link, or against its rules, is dr
   }
   // An advertisement to all that calls itself solicited.
   CHECK(dropped("advertisement", {{38, 0xff}, {39, 2}}) == PacketDrop::malformed);
-  // Nobody's advertisement.
+  // An advertisement of no host.
   CHECK(dropped("advertisement", {{22, 0}, {37, 0}}) == PacketDrop::malformed);
-  // A probe carries no MAC address: nobody has that address yet.
+  // A probe carries no MAC address: its address is not taken yet.
   CHECK(dropped("solicitation", {{22, 0}, {37, 0}}) == PacketDrop::malformed);
 }
 

@@ -10,7 +10,7 @@
 namespace drlnet::test {
 namespace {
 
-// Memory that somebody else's frames borrow from, of a size and at places that vary.
+// Memory that other frames borrow from, of a size and at places that vary.
 struct Lender {
   std::vector<std::unique_ptr<std::byte[]>> lent;
 
@@ -33,7 +33,7 @@ struct Lender {
       const size_t bytes = std::min(piece, length - at);
       lent.push_back(std::make_unique<std::byte[]>(bytes));
       std::memcpy(lent.back().get(), content.data() + at, bytes);
-      std::memset(frame.data + at, 0xEE, bytes);  // nobody sends what lies there
+      std::memset(frame.data + at, 0xEE, bytes);  // what lies there is not sent
       frame.loans.put(frame.data + at, lent.back().get(), bytes);
       at += bytes;
       own(gap);

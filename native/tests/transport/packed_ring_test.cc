@@ -187,7 +187,7 @@ TEST_CASE("a driver that names what is not its own is left alone from then on") 
   }
 }
 
-TEST_CASE("flags of another time round are no buffers, and neither are ids looked at") {
+TEST_CASE("flags of another time round are not buffers, and neither are ids looked at") {
   Driver driver(Direction::from_driver);
   for (const uint16_t flags : {kUsed, static_cast<uint16_t>(kAvailable | kUsed), uint16_t{0}}) {
     driver.descriptors()[0].flags = flags;

@@ -81,9 +81,9 @@ TEST_CASE("malformed and impossible addresses are refused") {
   expect_listen_error("udp://127.0.0.1:-1", "invalid port");
   expect_listen_error("udp://127.0.0.1:80x", "invalid port");
   expect_listen_error("udp://no-such-host.invalid:0", "cannot resolve \"no-such-host.invalid\"");
-  expect_listen_error("udp://192.0.2.1:0", "cannot listen");  // TEST-NET-1: nobody's address
+  expect_listen_error("udp://192.0.2.1:0", "cannot listen");  // TEST-NET-1: no host's address
   error_of([] { connect("udp://127.0.0.1:0"); });
-  error_of([] { connect("memory:nobody"); });
+  error_of([] { connect("memory:unknown"); });
 }
 
 TEST_CASE("loopback addresses are those that only this machine reaches") {

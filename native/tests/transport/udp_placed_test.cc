@@ -79,7 +79,7 @@ class Reply {
   std::span<const std::byte> frame(size_t index) const { return frames_[index]; }
   size_t placed() const { return placed_; }
   size_t strays() const { return strays_; }
-  static constexpr uint64_t kStray = 1000;  // the tag of frames that are none of ours
+  static constexpr uint64_t kStray = 1000;  // the tag of frames that are not ours
   size_t received() const { return static_cast<size_t>(std::ranges::count(received_, true)); }
 
  private:

@@ -13,7 +13,7 @@ namespace {
 struct Four {
   __m256d q0, q1, q2, q3;
 };
-// As wide as what is compared: all bits of a lane, or none.
+// Lanes as wide as what is compared: all bits set, or none.
 typedef int64_t FourFlags __attribute__((vector_size(32)));
 typedef int32_t EightFlags __attribute__((vector_size(32)));
 

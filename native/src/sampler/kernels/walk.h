@@ -11,8 +11,8 @@
 // And it has what was found best on CPUs that run it:
 //   kSecondCacheBytes: a level of that size stays in the second cache, so it is not fetched ahead.
 //   kBlock: targets that descend together, so that their misses overlap.
-//   kLag: 0, or kBlock: a block's leaves are chosen behind the next block's nodes, and have so much
-//   longer to come.
+//   kLag: 0, or kBlock: a block's leaves are chosen behind the next block's nodes, and have that
+//   much longer to come.
 // Only for kernels: see kernel.h.
 #pragma once
 

@@ -61,7 +61,7 @@ struct Call {
   }
 };
 
-// What a client asks for at once of a reply of which so much may be under way to it. Each pull
+// What a client asks for at once of a reply of which this much may be under way to it. Each pull
 // takes both sides' time; but the next one has to be there before this one is served.
 constexpr uint32_t pull_bytes(uint32_t window) {
   return std::clamp<uint32_t>(window / 4, 64 * 1024, 256 * 1024);
@@ -96,7 +96,7 @@ class Connection {
   uint32_t shard() const { return shard_; }
   uint32_t shards() const { return std::max(1u, shards_); }
 
-  // Whether the lane's window takes another request. Answers that nobody has collected do not
+  // Whether the lane's window takes another request. Answers that are not yet collected do not
   // count.
   bool has_room(Operation operation) const {
     const LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
@@ -118,7 +118,7 @@ class Connection {
   void release(CallId id);
   // The reply goes into the call's own memory from now on; the destination is the caller's again.
   void detach(CallId id);
-  // Nobody wants the reply any more: it is received and thrown away.
+  // The reply is no longer wanted: it is received and thrown away.
   void abandon(CallId id);
 
   void read_metrics(Metrics& metrics, uint64_t now_ns) const;

@@ -18,7 +18,7 @@ class ExpectedFragments {
     parts_.reserve(kMostParts);
   }
 
-  // At most so many bytes of those that are missing of the first `asked` bytes, from fragment
+  // At most most_bytes of those that are missing of the first `asked` bytes, from fragment
   // `from` on, or from the first one on where those are all there.
   void find(const Fragments& received, uint32_t asked, uint32_t from, const Destination& to,
             size_t most_bytes);

@@ -61,7 +61,8 @@ void Connection::on_response(Call& call, const FrameHeader& header, const RxFram
   coming_fragment_ = header.offset / (static_cast<uint32_t>(frame_bytes_) - kHeaderBytes) + 1;
 }
 
-// False when the frame is no part of a reply to this call: it is dropped, or fails the session.
+// False when the frame does not belong to a reply to this call: it is dropped, or fails the
+// session.
 bool Connection::begin_reply(Call& call, const FrameHeader& header) {
   const auto status = static_cast<Status>(header.status);
   const uint32_t total = header.total_bytes;

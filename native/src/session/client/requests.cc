@@ -59,7 +59,7 @@ void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte
   std::memcpy(&welcome, frame_payload(frame).data(), sizeof welcome);
   if (welcome.nonce != nonce_ || state_ != State::hello) return;
   if (boot_ != 0 && welcome.boot != boot_) {
-    // Nobody will use the session that this hello has opened: it must not look like a client.
+    // The session that this hello has opened stays unused: it must not look like a client.
     connection_ = header.connection;
     say_bye();
     return fail(Error(Status::session_lost,

@@ -10,7 +10,7 @@ uint32_t body_bytes(size_t lane) {
   return lane == static_cast<size_t>(Lane::sample) ? kMaxSampleRequestBytes : kMaxRequestBytes;
 }
 
-// As people may see it on a terminal, and as one part of a metric's dotted name: without control
+// Readable on a terminal, and as one part of a metric's dotted name: without control
 // characters, without dots.
 std::string printable(std::string_view name) {
   std::string text(name);

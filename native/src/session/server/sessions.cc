@@ -68,7 +68,7 @@ bool Sessions::poll() {
 }
 
 // Adds up the time of rounds that had something to do. A row of them counts from its first frames
-// to the end of the first round without any, where nobody waits for us to read the clock. That
+// to the end of the first round without any, where no client waits for us to read the clock. That
 // round's one look for frames stands for the look that brought the first ones.
 void Sessions::note_round(bool busy, uint64_t started) {
   if (busy == (busy_since_ns_ != 0)) return;

@@ -26,7 +26,7 @@ bool Sessions::hold_answer(Peer& peer, Lane which, const Slot& slot) {
 }
 
 // All together: a process that shares a core is then woken once. turned: a reply is still going
-// out; else nobody waits for us, or the device takes no more: then they are kept for when it does.
+// out; else no client waits for us, or the device takes no more: then they are kept until it does.
 void Sessions::answer_held(bool turned) {
   if (held_answers_.empty()) return;
   const uint64_t now = now_ns();

@@ -27,7 +27,7 @@ MacAddress group_mac(const IpAddress& ip) {
   return {{0x33, 0x33, ip.bytes[12], ip.bytes[13], ip.bytes[14], ip.bytes[15]}};
 }
 
-// False when the options are no options. `mac` stays as it is without the wanted one.
+// False when the options are malformed. `mac` stays as it is without the wanted one.
 bool read_options(std::span<const std::byte> options, uint8_t wanted, MacAddress& mac,
                   bool& found) {
   found = false;

@@ -24,8 +24,8 @@ class Neighbours {
   // O(1) expected. `ask` is true at most once in kAskAgainNs for an address. `mac` is good until
   // the next call.
   Answer find(const IpAddress& ip, uint64_t now_ns);
-  // Heard from that host: by an answer, a question or a datagram. What is no host's address (a
-  // probe's, a group's) is ignored.
+  // Heard from that host: by an answer, a question or a datagram. An address that no host can have
+  // (a probe's, a group's) is ignored.
   void heard(const IpAddress& ip, const MacAddress& mac, uint64_t now_ns);
   void forget_all();
   size_t size() const { return size_; }

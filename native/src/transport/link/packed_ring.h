@@ -52,7 +52,7 @@ class PackedRing {
   // Buffers that are read, and that the driver may not have been told of. It has no use for few of
   // them, and each time a cache line that it writes to goes to and fro.
   static constexpr uint16_t kMostUntold = 16;
-  // As virtio writes an index: its highest bit says which time round it is.
+  // An index as virtio writes it: its highest bit says which time round it is.
   static constexpr uint16_t kTurn = 1 << 15;
 
   PackedRing() = default;  // one without buffers
@@ -80,7 +80,7 @@ class PackedRing {
     return {begin, length};
   }
 
-  // Starts fetching the first so many bytes of the next buffer, to be written: the driver's core
+  // Starts fetching that many bytes of the next buffer, to be written: the driver's core
   // has had them last.
   void fetch_to_write(uint64_t bytes) const;
 
@@ -92,8 +92,9 @@ class PackedRing {
     advance();
     if (next_ % kMostUntold == 0) tell();
   }
-  // In a ring to the driver: so many bytes were written into what front() gave. The driver sees it
-  // with the others of its cache line, or by tell(). streamed: by streaming_copy(), some of them.
+  // In a ring to the driver: that many bytes were written into what front() gave. The driver sees
+  // it with the others of its cache line, or by tell(). streamed: by streaming_copy(), some of
+  // them.
   void push(uint32_t bytes, bool streamed = false);
   // Tells the driver of all that is used.
   void tell();

@@ -14,7 +14,7 @@ class PointToPoint {
   // Over IPv4, with Checksums::none.
   explicit PointToPoint(const UdpPath& path);
 
-  // As write_udp_headers().
+  // Does what write_udp_headers() does.
   void write(std::byte* payload, size_t payload_bytes) const;
   // The payload of a frame that begins with these headers. Empty where it does not: parse_packet()
   // says more.

@@ -181,7 +181,7 @@ TEST_CASE("a refusal outlives that its call is detached") {
   CHECK(std::ranges::equal(text, std::as_bytes(std::span(kRefusal))));
 }
 
-TEST_CASE("an answer that nobody collects holds up nobody, and waits") {
+TEST_CASE("an answer that is not collected waits, and holds up no other call") {
   Bench bench("memory:", 0, 1);
   bench.open();
   Connection& client = *bench.clients[0];
@@ -250,7 +250,7 @@ TEST_CASE("a reply takes memory as it comes, whatever it claims to be") {
   constexpr uint32_t kClaim = kMaxParamsBytes;
   server.respond(id, Operation::fetch, kClaim, 0, kFragment);
   CHECK(client.call(id).state == Call::State::receiving);
-  // The last fragment, which nobody has asked for.
+  // The last fragment, which was not asked for.
   const uint32_t last = (kClaim - 1) / kFragment * kFragment;
   server.respond(id, Operation::fetch, kClaim, last, kClaim - last);
   CHECK(client.state() == Connection::State::open);
@@ -258,7 +258,7 @@ TEST_CASE("a reply takes memory as it comes, whatever it claims to be") {
   CHECK(client.call(id).reply.capacity() < (1 << 20));
 }
 
-TEST_CASE("a first frame that is no fragment of its reply changes nothing") {
+TEST_CASE("a first frame that does not belong to its reply changes nothing") {
   RawServer server(1 << 20);
   Connection& client = server.client();
   const CallId id = ask(client, Operation::stats);

@@ -126,7 +126,7 @@ TEST_CASE(
   bench.run_until(
       [&] { return std::ranges::all_of(more, [&](CallId id) { return writer.done(id); }); });
   CHECK(bench.handler.appended == std::vector<uint64_t>{1, 2, 3, 4, 5, 6});
-  // Nobody is kept waiting for nothing: with the reply's end the pause ends, too.
+  // No client waits in vain: with the reply's end the pause ends, too.
   const CallId last = append(writer, 7, 40);
   bench.run_until([&] { return reader.done(bulk) && writer.done(last); });
 }
