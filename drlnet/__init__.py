@@ -1,4 +1,4 @@
-"""Distributed deep Q-learning with prioritized experience replay in the network.
+"""Distributed deep reinforcement learning with the experience replay in the network.
 
 The names below are imported when they are first asked for: the command line answers `--help`, and
 heeds Ctrl-C, without waiting for numpy and the extension. Hence nothing at all is imported above

@@ -190,9 +190,14 @@ def run_example(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def examples() -> list[str]:
-    page = (ROOT / "drlnet" / "docs" / "python.md").read_text(encoding="utf-8")
-    return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+def examples(page: str = "drlnet/docs/python.md") -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    code = examples("README.md")[0].replace("seed=1", "max_env_steps=1500, serial=True")
+    ended = run_example(code + "print(policy([0.0, 0.0, 0.0, 0.0]))", tmp_path)
+    assert ended.stdout.splitlines()[-1] in ("0", "1"), ended.stderr
 
 
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
