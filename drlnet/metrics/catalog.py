@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from drlnet.native import operation_names
+
 Kind = Literal["counter", "gauge", "histogram", "text"]
 
-OPERATIONS = (
-    *("ping", "open_table", "lease", "resume", "release", "append", "sample"),
-    *("update_priorities", "publish", "fetch", "stats", "report"),
-    *("read_items", "new_priorities", "list_tables", "empty_table", "take_over"),
-)
+OPERATIONS = tuple(operation_names())
 # What may stand for a part of a name in angle brackets. Clients, tables and transports have the
 # names that they were given, dots included.
 _LABELS = {

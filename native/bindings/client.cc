@@ -222,13 +222,15 @@ nb::class_<ShardedClient> bind_calls(nb::module_& module) {
            [](ShardedClient& client, size_t bytes) {
              nb::gil_scoped_release release;
              const std::vector<std::byte> payload(bytes);
-             return static_cast<double>(client.ping_ns(payload)) / 1e3;
+             return static_cast<double>(client.first().ping_ns(payload)) / 1e3;
            })
       .def("set_timeout",
            [](ShardedClient& client, double timeout_s) { client.set_timeout(ns_of(timeout_s)); })
       .def_prop_ro("shards", &ShardedClient::shards)
       .def("open_table", &ShardedClient::open_table, nb::call_guard<nb::gil_scoped_release>())
-      .def("list_tables", &ShardedClient::list_tables, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "list_tables", [](ShardedClient& client) { return client.first().list_tables(); },
+          nb::call_guard<nb::gil_scoped_release>())
       .def("empty_table", &ShardedClient::empty_table, nb::call_guard<nb::gil_scoped_release>())
       .def("sample",
            [](ShardedClient& client, uint32_t table, const BatchLayout& layout, nb::handle batch,
@@ -261,12 +263,14 @@ void bind_client(nb::module_& module) {
            nb::arg(), nb::arg().none(), nb::keep_alive<0, 1>())
       .def("stream", &stream_of, nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>())
-      .def("take_over", &ShardedClient::take_over, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "take_over", [](ShardedClient& client) { client.first().take_over(); },
+          nb::call_guard<nb::gil_scoped_release>())
       .def("publish",
            [](ShardedClient& client, const nb::bytes& params) {
              const std::span bytes(static_cast<const std::byte*>(params.data()), params.size());
              nb::gil_scoped_release release;
-             return client.publish(bytes);
+             return client.first().publish(bytes);
            })
       .def("fetch",
            [](ShardedClient& client, uint64_t newer_than) {
@@ -274,7 +278,7 @@ void bind_client(nb::module_& module) {
              uint64_t version = 0;
              {
                nb::gil_scoped_release release;
-               version = client.fetch(newer_than, bytes);
+               version = client.first().fetch(newer_than, bytes);
              }
              return std::make_pair(version, nb::bytes(bytes.data(), bytes.size()));
            })

@@ -5,6 +5,7 @@
 #include "spec/sample_layout.h"
 #include "spec/table_spec.h"
 #include "transport/transport.h"
+#include "wire/frame.h"
 
 namespace drlnet {
 namespace {
@@ -111,6 +112,13 @@ void bind_specs(nb::module_& module) {
   module.def("transport_names", [] {
     std::vector<std::string> names;
     for (const TransportKind& kind : transport_kinds()) names.emplace_back(kind.scheme);
+    return names;
+  });
+  module.def("operation_names", [] {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < kOperations; ++i) {
+      names.emplace_back(operation_name(static_cast<Operation>(i)));
+    }
     return names;
   });
   module.def("check_sampler",

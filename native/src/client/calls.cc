@@ -95,10 +95,6 @@ std::vector<TableSpec> Client::list_tables() {
   return specs;
 }
 
-void Client::empty_table(uint32_t table) {
-  call(Operation::empty_table, [&](auto& body) { ByteWriter(body).put(table); }, [](auto) {});
-}
-
 std::vector<Lease> Client::lease(uint32_t table, uint32_t count) {
   std::vector<Lease> leases;
   call(
@@ -288,10 +284,6 @@ uint64_t Client::publish(std::span<const std::byte> params) {
     at += n;
   } while (at < params.size());
   return version;
-}
-
-void Client::take_over() {
-  call(Operation::take_over, [](auto&) {}, [](auto) {});
 }
 
 uint64_t Client::fetch(uint64_t newer_than, std::vector<std::byte>& bytes) {

@@ -17,6 +17,7 @@
 #include "base/wake_fd.h"
 #include "session/client/connection.h"
 #include "spec/sample_layout.h"
+#include "wire/codec.h"
 #include "wire/messages.h"
 
 namespace drlnet {
@@ -63,7 +64,9 @@ class Client {
   uint32_t open_table(const TableSpec& spec) { return open(spec).table; }
   OpenTableReply open(const TableSpec& spec);
   std::vector<TableSpec> list_tables();
-  void empty_table(uint32_t table);
+  void empty_table(uint32_t table) {
+    call(Operation::empty_table, [&](auto& body) { ByteWriter(body).put(table); }, [](auto) {});
+  }
   std::vector<Lease> lease(uint32_t table, uint32_t count);
   std::vector<Lease> resume(uint32_t table, std::span<const StreamName> names);
   void release(uint32_t table, std::span<const StreamName> names);
@@ -85,7 +88,10 @@ class Client {
                                std::span<const float> priorities);
   // Throws Error(another_publisher) while another client publishes.
   uint64_t publish(std::span<const std::byte> params);
-  void take_over();  // publishing, from whichever client does
+  // Publishing, from whichever client does.
+  void take_over() {
+    call(Operation::take_over, [](auto&) {}, [](auto) {});
+  }
   // Version 0 when there is none newer; else bytes holds it.
   uint64_t fetch(uint64_t newer_than, std::vector<std::byte>& bytes);
   Metrics stats();

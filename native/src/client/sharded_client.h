@@ -32,10 +32,10 @@ class ShardedClient {
   ShardedClient& operator=(const ShardedClient&) = delete;
 
   uint32_t shards() const { return static_cast<uint32_t>(sessions_.size()); }
+  // The session with the first shard: for calls that concern no rows, such as params and pings.
+  Client& first() { return *sessions_.front(); }
   // Returns the table's number in the other calls.
   uint32_t open_table(const TableSpec& spec);
-  // Those that the server has, as their clients ask for them.
-  std::vector<TableSpec> list_tables() { return first().list_tables(); }
   void empty_table(uint32_t table);
   // Leases `streams` of them or, where `held` has any, resumes those instead.
   std::unique_ptr<ShardedWriter> writer(uint32_t table, const TableSpec& spec, uint32_t streams,
@@ -56,12 +56,6 @@ class ShardedClient {
   bool new_priorities(uint32_t table, PriorityChanges& changes);
 
   void set_timeout(uint64_t timeout_ns);
-  uint64_t ping_ns(std::span<const std::byte> payload) { return first().ping_ns(payload); }
-  uint64_t publish(std::span<const std::byte> params) { return first().publish(params); }
-  void take_over() { first().take_over(); }
-  uint64_t fetch(uint64_t newer_than, std::vector<std::byte>& bytes) {
-    return first().fetch(newer_than, bytes);
-  }
   void report(const Metrics& metrics);
   // A reading of each shard; of each session.
   std::vector<Metrics> stats();
@@ -72,7 +66,6 @@ class ShardedClient {
     std::unique_ptr<ShardedTable> table;
     uint32_t turn;  // the shard that gets the next stream, modulo their number
   };
-  Client& first() { return *sessions_.front(); }
   bool alone() const { return sessions_.size() == 1; }
   ShardedTable& table(uint32_t number);
   std::vector<uint32_t> homes(uint32_t table, uint32_t streams);

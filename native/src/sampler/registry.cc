@@ -8,22 +8,17 @@
 
 namespace drlnet {
 
-std::unique_ptr<Sampler> make_prioritized(const SamplerSpec& spec, uint32_t leaves);
-std::unique_ptr<Sampler> make_uniform(const SamplerSpec& spec, uint32_t leaves);
-std::unique_ptr<Sampler> make_fifo(const SamplerSpec& spec, uint32_t leaves);
-std::unique_ptr<Sampler> make_amper_k(const SamplerSpec& spec, uint32_t leaves);
-std::unique_ptr<Sampler> make_amper_fr(const SamplerSpec& spec, uint32_t leaves);
-std::unique_ptr<Sampler> make_amper_fr_prefix(const SamplerSpec& spec, uint32_t leaves);
+#define DRLNET_SAMPLER(make, ...) \
+  std::unique_ptr<Sampler> make(const SamplerSpec& spec, uint32_t leaves);
+#include "sampler/samplers.def"
+#undef DRLNET_SAMPLER
 
 namespace {
 
 constexpr SamplerKind kKinds[] = {
-    {"prioritized", make_prioritized, {"per", "proportional", "sum-tree", "sumtree"}},
-    {"uniform", make_uniform, {"random"}},
-    {"fifo", make_fifo, {"queue"}},
-    {"amper-k", make_amper_k},
-    {"amper-fr", make_amper_fr},
-    {"amper-fr-prefix", make_amper_fr_prefix},
+#define DRLNET_SAMPLER(make, ...) {make, __VA_ARGS__},
+#include "sampler/samplers.def"
+#undef DRLNET_SAMPLER
 };
 
 bool is_meant(const SamplerKind& kind, std::string_view name) {

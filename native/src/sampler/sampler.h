@@ -1,5 +1,5 @@
 // Draws slots of a table. A sampler sees leaves (slots) and masses, never rows. Threading: one
-// thread. A new sampler is one file and one line in registry.cc.
+// thread. A new sampler is one file and one line in samplers.def.
 #pragma once
 
 #include <array>
@@ -46,11 +46,10 @@ class Sampler {
 };
 
 struct SamplerKind {
-  std::string_view name;
   // leaves: number of slots. Throws Error(config) on options it does not know.
   std::unique_ptr<Sampler> (*make)(const SamplerSpec& spec, uint32_t leaves);
-  // What others call it, in lower case: suggested, never taken. The rest is empty.
-  std::array<std::string_view, 4> synonyms{};
+  std::string_view name;
+  std::array<std::string_view, 4> synonyms{};  // the rest is empty
 };
 
 std::span<const SamplerKind> sampler_kinds();
