@@ -163,6 +163,23 @@ def names_set(tree: ast.AST) -> Iterator[str]:
             yield node.attr
 
 
+# Basenames that several files of drlnet share: each is one thing, seen from several layers.
+SHARED_BASENAMES = {
+    # A command, the role or process behind it.
+    *("actor", "evaluate", "evaluator", "learn", "serve", "sweep", "watch"),
+    # A subject: its panel, its plot, the file that measures it.
+    *("latency", "memory", "plain", "replay", "stages", "throughput"),
+    # What a package has of its own: its facts, checks, settings, records and reports.
+    *("checks", "host", "records", "report", "settings"),
+    *("netns", "suite"),  # of the benchmarks
+}
+
+
+def test_a_basename_says_which_file_is_meant() -> None:
+    names = [path.stem for path in python_files() if path.stem != "__init__"]
+    assert not {name for name in names if names.count(name) > 1} - SHARED_BASENAMES
+
+
 def test_nothing_is_called_done() -> None:
     # terminated or truncated: "done" does not say which.
     assert not [

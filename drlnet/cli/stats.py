@@ -209,7 +209,7 @@ class _Readings:
     def _read(self) -> Reading:
         from drlnet import native
         from drlnet.client import Client
-        from drlnet.metrics.process import machine_figures
+        from drlnet.metrics.usage import machine_figures
 
         with self._stop.interrupts():
             if self._client is None:  # it had gone away

@@ -34,7 +34,7 @@ def _within(deadline_s: float, check: Check, host: Host, debug: bool) -> Finding
 
     def look() -> None:
         try:
-            said.put(check.look(host))
+            said.put(check.examine(host))
         except Exception as error:
             said.put(error)
 

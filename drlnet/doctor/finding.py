@@ -40,11 +40,11 @@ def failed(found: str, remedy: str) -> Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """Its name, what it is needed for, and the function that looks. The function may raise."""
+    """Its name, what it is needed for, and the function that examines. The function may raise."""
 
     name: str
     needed_for: NeededFor
-    look: Callable[[Host], Finding]
+    examine: Callable[[Host], Finding]
 
 
 @dataclass(frozen=True)

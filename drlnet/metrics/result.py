@@ -37,7 +37,7 @@ class EvalSummary:
 class RunResult:
     """What `run`, `learn` and `eval` end with.
 
-    Of an interrupted run the returns are those of the gate's best look: their mean alone is known.
+    Of an interrupted run the returns are the gate's best ones: their mean alone is known.
     """
 
     env: str

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from drlnet.errors import RunFolderError
+from drlnet.plots.band import median, seeds_named
 from drlnet.plots.figure import Figure
 from drlnet.plots.panel import Axis, Mark
 from drlnet.plots.runs import Numbers, Run, grouped, series
-from drlnet.plots.seeds import median, seeds_named
 
 Over = Literal["steps", "seconds", "both"]
 
@@ -46,7 +46,7 @@ def learning(runs: Sequence[Run], over: Over = "both") -> Figure:
         if not lines:
             raise RunFolderError(
                 "none of these runs has been evaluated yet",
-                "plot after the gate's first look (eval.period steps)",
+                "plot after the gate's first evaluation (eval.period steps)",
             )
         figure.lines(
             panel,

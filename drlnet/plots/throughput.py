@@ -8,10 +8,10 @@ import numpy as np
 
 from drlnet.errors import RunFolderError
 from drlnet.metrics.catalog import find
+from drlnet.plots.band import median, seeds_named
 from drlnet.plots.figure import Figure
 from drlnet.plots.panel import Axis
 from drlnet.plots.runs import Numbers, Run, grouped, series
-from drlnet.plots.seeds import median, seeds_named
 
 # What each panel adds up.
 _PANELS = {

@@ -15,8 +15,8 @@ from drlnet.client import Client, Writer
 from drlnet.config import Config
 from drlnet.envs import Rows, Streams, crashed, make_envs, ticks
 from drlnet.errors import BadPriority, ReplayTimeout
-from drlnet.metrics.process import process_figures
 from drlnet.metrics.stages import Rates, Stages
+from drlnet.metrics.usage import process_figures
 from drlnet.nets.params import read_metadata, unpack
 from drlnet.roles.divergence import diverged
 from drlnet.roles.reach import reach

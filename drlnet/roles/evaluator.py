@@ -14,7 +14,7 @@ from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.metrics import RunFolder
-from drlnet.metrics.process import process_figures
+from drlnet.metrics.usage import process_figures
 from drlnet.nets.params import read_metadata, unpack
 from drlnet.roles.gate import Gate, read_best, write_best
 from drlnet.roles.reach import reach
@@ -45,7 +45,7 @@ def evaluate_published(
             params = unpack(blob, algorithm.architecture, f"version {version} at {server}")
             looked_at, before = int(facts["learner_steps"]), gate.best
             try:
-                reached = gate.look(params, looked_at)
+                reached = gate.evaluate(params, looked_at)
             except KeyboardInterrupt:
                 return
             if gate.best is not None and gate.best is not before:

@@ -24,8 +24,8 @@ class Best:
 
     params: Params
     learner_steps: int  # that made them
-    mean: float  # of their last look
-    confirmed: bool  # that was a second look
+    mean: float  # of their last evaluation
+    confirmed: bool  # that was their second
 
     @property
     def key(self) -> tuple[bool, float]:
@@ -50,11 +50,13 @@ class Gate:
         self.best = best
         self.last_mean = math.nan  # of the newest params on the gate's seeds
 
-    def look(self, params: Params, learner_steps: int, max_seconds: float | None = None) -> bool:
+    def evaluate(
+        self, params: Params, learner_steps: int, max_seconds: float | None = None
+    ) -> bool:
         """Evaluates the params that this many learner steps have made.
 
-        True when they reach run.goal in both looks. KeyboardInterrupt when asked to stop meanwhile:
-        what it knew before holds.
+        True when they reach run.goal in both evaluations. KeyboardInterrupt when asked to stop
+        meanwhile: what it knew before holds.
         """
         config, goal = self._config, self._config.run.goal
         params = {name: tensor.detach().cpu().clone() for name, tensor in params.items()}

@@ -16,8 +16,8 @@ from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.errors import BadPriority, DrlnetError, RunFolderError
 from drlnet.metrics import RunFolder, RunRecords
-from drlnet.metrics.process import gpu_figures, process_figures
 from drlnet.metrics.stages import Rates, Stages
+from drlnet.metrics.usage import gpu_figures, process_figures
 from drlnet.nets.params import load_state, pack, pack_state, save
 from drlnet.roles.divergence import diverged
 from drlnet.roles.gate import Best, Gate, read_best, write_best
@@ -245,7 +245,7 @@ class Learning:
         known = None if math.isnan(best.mean) else best
         gate = self._gate or Gate(self._config, self._stop, known)
         try:
-            if gate.look(self._learner.params(), self._learner.steps, max_seconds):
+            if gate.evaluate(self._learner.params(), self._learner.steps, max_seconds):
                 self._stopped = "goal"
         except KeyboardInterrupt:
             return best  # it is kept without that look
@@ -265,7 +265,7 @@ class Learning:
         elif steps % self._config.eval.period == 0:
             self._evaluated_steps = steps
             try:
-                reached = self._gate.look(self._learner.params(), steps)
+                reached = self._gate.evaluate(self._learner.params(), steps)
             except KeyboardInterrupt:
                 reached = False  # what was learned is kept without that look
             best = self._gate.best

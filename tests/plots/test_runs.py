@@ -13,10 +13,10 @@ from drlnet.config import load
 from drlnet.errors import RunFolderError
 from drlnet.metrics import RunFolder
 from drlnet.plots import Figure
+from drlnet.plots.band import median
 from drlnet.plots.latency import latency
 from drlnet.plots.learning import learning
 from drlnet.plots.runs import Run, grouped, read_run
-from drlnet.plots.seeds import median
 from drlnet.plots.throughput import throughput
 
 HISTOGRAM = {"count": 4, "buckets": [[10.0, 2], [100.0, 1], [1000.0, 1]]}

@@ -139,7 +139,7 @@ def test_gate_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for value in range(4):
         net = nn.Linear(1, 1)
         nn.init.constant_(net.weight, value)
-        assert not looked.look(net.state_dict(), value)
+        assert not looked.evaluate(net.state_dict(), value)
         assert looked.best is not None
         kept.append(float(looked.best.params["weight"]))
     # 490 in one look does not replace 350 in two: the first look is what luck can pass.

@@ -21,8 +21,8 @@ Settings = Mapping[str, bool | int | float | str]
 # Name of the sink: its class here, and the package that it needs.
 _SINKS = {
     "tensorboard": ("tensorboard:EventFile", "tensorboardX"),
-    "wandb": ("weights:WandbRun", "wandb"),
-    "mlflow": ("tracking:MlflowRun", "mlflow"),
+    "wandb": ("wandb:WandbRun", "wandb"),
+    "mlflow": ("mlflow:MlflowRun", "mlflow"),
 }
 
 

@@ -36,15 +36,15 @@ void FaultyLine::offer(const Endpoint& peer, std::span<const std::byte> data) {
   line_.push_back(frame);
   std::ranges::move(overtaken_, std::back_inserter(line_));
   overtaken_.clear();
-  overtaken_before_look_ = 0;
+  overtaken_before_poll_ = 0;
 }
 
-void FaultyLine::look() {
-  for (; overtaken_before_look_ > 0; --overtaken_before_look_) {
+void FaultyLine::poll() {
+  for (; overtaken_before_poll_ > 0; --overtaken_before_poll_) {
     line_.push_back(std::move(overtaken_.front()));
     overtaken_.pop_front();
   }
-  overtaken_before_look_ = overtaken_.size();
+  overtaken_before_poll_ = overtaken_.size();
 }
 
 const FaultyLine::Held* FaultyLine::front() const {
@@ -101,10 +101,10 @@ void FaultyTransport::flush() {
 }
 
 std::span<const RxFrame> FaultyTransport::recv_burst() {
-  outgoing_.look();
+  outgoing_.poll();
   flush();
   for (const RxFrame& frame : inner().recv_burst()) incoming_.offer(frame.from, frame.data);
-  incoming_.look();
+  incoming_.poll();
   lent_.clear();
   rx_frames_.clear();
   while (incoming_.front()) {

@@ -13,7 +13,7 @@ namespace drlnet {
 // Probabilities are per frame.
 struct FaultPlan {
   double drop = 0.0, duplicate = 0.0;
-  double reorder = 0.0;   // falls behind the next frame, or the next look at the line
+  double reorder = 0.0;   // falls behind the next frame, or the next poll of the line
   uint64_t delay_ns = 0;  // of every frame
   uint64_t seed = 1;
 };
@@ -36,8 +36,8 @@ class FaultyLine {
   // What is to go on now, oldest first; call pop() once it has. Null when there is nothing.
   const Held* front() const;
   Held pop();
-  // A look at the line: what was reordered before the last look no longer waits for a next frame.
-  void look();
+  // Polls the line: what was reordered before the last poll no longer waits for a next frame.
+  void poll();
   uint64_t next_release_ns() const;  // UINT64_MAX when it holds nothing
   const FaultCounts& counts() const { return counts_; }
 
@@ -45,7 +45,7 @@ class FaultyLine {
   FaultPlan plan_;
   Random random_;
   std::deque<Held> line_, overtaken_;
-  size_t overtaken_before_look_ = 0;
+  size_t overtaken_before_poll_ = 0;
   FaultCounts counts_;
 };
 

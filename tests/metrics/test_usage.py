@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from drlnet.metrics import process
-from drlnet.metrics.process import gpu_figures, machine_figures, process_figures
+from drlnet.metrics import usage
+from drlnet.metrics.usage import gpu_figures, machine_figures, process_figures
 
 
 def test_figures_follow_what_the_process_does() -> None:
@@ -70,7 +70,7 @@ def test_a_gpu_by_its_driver(
             percent[0], percent[1] = 37, 5
             return status
 
-    monkeypatch.setattr(process, "_nvml", Driver)
+    monkeypatch.setattr(usage, "_nvml", Driver)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 123)
     monkeypatch.setattr(
         torch.cuda, "get_device_properties", lambda _device: SimpleNamespace(uuid="a-b")
