@@ -25,7 +25,8 @@ from drlnet.config.toml import literal
 from drlnet.dashboard.bottleneck import RULES
 from drlnet.envs.settings import AtariSettings
 from drlnet.errors import DPDK_UNFIT_EXIT_CODE, RUN_UNFIT_EXIT_CODE, DrlnetError, all_errors
-from drlnet.metrics.catalog import OPERATIONS, as_table
+from drlnet.metrics.catalog import as_table
+from drlnet.native import operation_names
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "drlnet" / "docs"
@@ -49,7 +50,7 @@ def table(header: str, rows: Iterator[str]) -> str:
 
 
 def operations() -> str:
-    return table("| operations |", iter([f"| {', '.join(OPERATIONS)} |"]))
+    return table("| operations |", iter([f"| {', '.join(operation_names())} |"]))
 
 
 def rules() -> str:

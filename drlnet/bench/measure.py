@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from drlnet.errors import ConfigError
+
 try:
     from drlnet._measure import *  # noqa: F403
 except ImportError as error:
-    raise ImportError(
-        f"drlnet is built without its benchmarks ({error}); install the package without "
-        "-DDRLNET_MEASURE=OFF: pip install ."
+    raise ConfigError(
+        f"this drlnet was built without its benchmarks ({error})",
+        "install it with them: pip install --force-reinstall --no-deps .",
     ) from error

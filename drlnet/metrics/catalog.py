@@ -7,23 +7,19 @@ docs/metrics.md, the names for Prometheus and TensorBoard, and what plots read c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
-
-from drlnet.native import operation_names
 
 Kind = Literal["counter", "gauge", "histogram", "text"]
 
-OPERATIONS = tuple(operation_names())
 # What may stand for a part of a name in angle brackets. Clients, tables and transports have the
-# names that they were given, dots included.
+# names that they were given, dots included; "op" stands for an operation of the protocol.
 _LABELS = {
     "client": ".+",
     "table": ".+",
     "transport": ".+",
-    "op": "|".join(OPERATIONS),
     "reason": "[a-z_]+",
     "stage": "[a-z]+",
 }
@@ -236,22 +232,28 @@ CATALOG: tuple[Metric, ...] = (
 )
 
 
-def _regex(pattern: str) -> re.Pattern[str]:
+def _regex(pattern: str, labels: Mapping[str, str]) -> re.Pattern[str]:
     parts = re.split(r"<(\w+)>", pattern)  # literal, label, literal, label, ...
     return re.compile(
         "".join(
-            f"(?P<{part}>{_LABELS[part]})" if i % 2 else re.escape(part)
+            f"(?P<{part}>{labels[part]})" if i % 2 else re.escape(part)
             for i, part in enumerate(parts)
         )
     )
 
 
-_REGEXES = tuple((_regex(metric.pattern), metric) for metric in CATALOG)
+@cache
+def _regexes() -> list[tuple[re.Pattern[str], Metric]]:
+    # Not above: `drlnet doctor` works without the extension, and says that it is missing.
+    from drlnet.native import operation_names
+
+    labels = {**_LABELS, "op": "|".join(operation_names())}
+    return [(_regex(metric.pattern, labels), metric) for metric in CATALOG]
 
 
 def matches(name: str) -> Iterator[tuple[Metric, dict[str, str]]]:
     """Yields the metric whose pattern a name fits (there is only one), with its labels' values."""
-    for regex, metric in _REGEXES:
+    for regex, metric in _regexes():
         found = regex.fullmatch(name)
         if found is not None:
             yield metric, found.groupdict()
