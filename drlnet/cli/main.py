@@ -52,7 +52,7 @@ def options(
         typer.Option("--version", callback=_print_version, is_eager=True, help="and exit"),
     ] = False,
 ) -> None:
-    """Deep Q-learning with many actors, one learner, and the replay in the network.
+    """Deep reinforcement learning with many actors, one learner, and the replay in the network.
 
     [bold]Start here[/bold]
 

@@ -1,4 +1,4 @@
-"""Where a loop's time goes: seconds per stage, and how fast things grow between two looks."""
+"""Where a loop's time goes: seconds per stage, and how fast counts grow between two readings."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Stages:
 
 
 class Rates:
-    """How fast figures grow, per second, between one look and the next."""
+    """How fast figures grow, per second, between one reading and the next."""
 
     def __init__(self) -> None:
         self._looked_at = perf_counter()
         self._last: dict[str, float] = {}
 
     def due(self, interval_s: float) -> bool:
-        """Whether the last look is that long ago."""
+        """Whether the last reading is that long ago."""
         return perf_counter() - self._looked_at >= interval_s
 
     def read(self, **figures: float) -> dict[str, float]:
-        """The growth per second of each since the last look, from 0 at the first one."""
+        """The growth per second of each since the last reading, from 0 at the first one."""
         now = perf_counter()
         elapsed = max(1e-9, now - self._looked_at)
         rates = {

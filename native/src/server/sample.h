@@ -1,4 +1,4 @@
-// What a sample request comes to once it has been parsed. Threading: the table's.
+// Answers a sample request once it has been parsed. Threading: the table's.
 #pragma once
 
 #include <cstdint>

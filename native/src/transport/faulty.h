@@ -1,4 +1,4 @@
-// A transport that behaves as a bad network, for tests: it wraps any other one and drops, doubles,
+// A transport that behaves like a bad network, for tests: it wraps any other one and drops, doubles,
 // reorders and delays frames by a seeded schedule. The schedule depends only on the seed and on the
 // frames' order, so that over the in-memory transport a failure can be repeated from its seed.
 #pragma once

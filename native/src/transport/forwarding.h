@@ -1,4 +1,4 @@
-// A transport that does as another one does: what wraps one says only what it changes. Frames are
+// A transport that passes all to another one: a wrapper says only what it changes. Frames are
 // not placed at their receiver: a wrapper may want to look at them, or change them.
 #pragma once
 
