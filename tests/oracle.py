@@ -367,7 +367,8 @@ class OracleClient:
         self.reports.append(dict(values))
 
     def stats(self) -> dict[str, Any]:
-        return {f"client.learner.{name}": value for name, value in self.reports[-1].items()}
+        newest = self.reports[-1] if self.reports else {}
+        return {f"client.learner.{name}": value for name, value in newest.items()}
 
 
 def _bounds(view: View) -> tuple[int, int]:
