@@ -10,7 +10,6 @@ from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
-from installed import require
 from system.command import finished, lines_of_error, server
 
 from drlnet.errors import RUN_UNFIT_EXIT_CODE, NotInstalled
@@ -66,7 +65,6 @@ def test_training_says_what_to_install(tmp_path: Path, light: set[str], words: l
 
 
 def test_the_sdist_has_all_that_a_build_needs(tmp_path: Path) -> None:
-    require("scikit_build_core")
     code = "import sys, scikit_build_core.build as b; print(b.build_sdist(sys.argv[1]))"
     built = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
