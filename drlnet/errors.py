@@ -8,6 +8,8 @@ internal error, 2 wrong usage of a command, 130 an interruption.
 from __future__ import annotations
 
 import errno
+import re
+import shlex
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -153,6 +155,12 @@ class RoleFailed(DrlnetError):
     exit_code = 23
 
 
+class NotInstalled(DrlnetError):
+    """A package that this command needs is not installed."""
+
+    exit_code = 27
+
+
 # What `drlnet doctor` ends with where something would not work: a finding, not an error of its own.
 RUN_UNFIT_EXIT_CODE = 24
 DPDK_UNFIT_EXIT_CODE = 25
@@ -181,6 +189,26 @@ def cannot_write(path: object, error: OSError, remedy: str = "choose another pat
     if error.errno in DISK_FULL:
         remedy = f"make room, or {remedy}"
     return ConfigError(f"cannot write {path}: {error.strerror}", remedy)
+
+
+def not_installed(error: BaseException) -> NotInstalled | None:
+    """The error of an import that misses one of drlnet's own dependencies; None of any other error.
+
+    Its remedy installs all that are missing, as training needs them together.
+    """
+    from importlib.metadata import requires
+    from importlib.util import find_spec
+
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    # By the name that it is imported by, too. What has a marker is for an extra or an older Python.
+    needed = {
+        re.split(r"[^\w-]", line)[0]: line for line in requires("drlnet") or () if ";" not in line
+    }
+    if error.name not in needed:
+        return None
+    missing = [line for name, line in needed.items() if find_spec(name) is None]
+    return NotInstalled(f"{error.name} is not installed", f"pip install {shlex.join(missing)}")
 
 
 def from_status(status: int, cause: str, remedy: str = "") -> DrlnetError:

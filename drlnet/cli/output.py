@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from drlnet.errors import DISK_FULL, ConfigError, DrlnetError, cannot_write
+from drlnet.errors import DISK_FULL, ConfigError, DrlnetError, cannot_write, not_installed
 
 _USUAL_BYTES = 1 << 18  # of results
 
@@ -94,6 +94,7 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         import traceback
 
         traceback.print_exception(error)
+    error = not_installed(error) or error
     if isinstance(error, DrlnetError):
         cause, remedy, code = error.cause, error.remedy, error.exit_code
     elif isinstance(error, OSError) and error.errno in DISK_FULL:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from drlnet.errors import DrlnetError, TransportError
+from drlnet.errors import DrlnetError, TransportError, not_installed
 
 _ANSWER_DEADLINE_S = 5.0
 
@@ -98,6 +98,8 @@ def run_trial(name: str) -> dict[str, Any]:
     except DrlnetError:
         raise
     except ImportError as error:
+        if absent := not_installed(error):
+            raise absent from error
         return _error(f"cannot be imported: {_first_line(error)}")
     except Exception as error:
         return _error(f"does not work: {type(error).__name__}: {_first_line(error)}")

@@ -11,6 +11,7 @@ import pytest
 from drlnet.doctor import Probes
 from drlnet.doctor.probe import TrialFailed
 from drlnet.doctor.trials import run_trial
+from drlnet.errors import NotInstalled
 
 
 def probes(script: str, deadline_s: float = 30.0) -> Probes:
@@ -70,10 +71,15 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    error = run_trial("gymnasium")["error"]
-    assert "cannot be imported" in error["cause"]
-    assert "gymnasium" in error["cause"]
-    assert "pip install" in error["remedy"]
+    with pytest.raises(
+        NotInstalled, match=r"gymnasium is not installed\npip install .*gymnasium>="
+    ):
+        run_trial("gymnasium")
+
+
+def test_a_package_that_is_broken_counts_as_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    assert "cannot be imported" in run_trial("torch")["error"]["cause"]
 
 
 def test_a_package_that_does_not_work_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from system.command import PROGRAM, command, finished, server
+from system.command import command, finished, server
 
 from drlnet import errors
 
@@ -95,30 +93,6 @@ def test_stats_of_a_server_that_does_not_answer(tmp_path: Path) -> None:
     assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
     assert address in ended.err.decode()
     assert ended.last_json()["error"]["exit_code"] == errors.TransportError.exit_code
-
-
-@pytest.mark.parametrize("args", [["serve"], ["stats", "--count", "1"]])
-def test_torch_is_not_imported(tmp_path: Path, args: list[str]) -> None:
-    with server(tmp_path) as address:
-        listen = ["--listen", "udp://127.0.0.1:0"] if args == ["serve"] else ["--server", address]
-        script = (
-            "import atexit, sys; sys.argv[0] = 'drlnet'\n"
-            "atexit.register(lambda: print('torch loaded:', 'torch' in sys.modules))\n"
-            "from drlnet.__main__ import main; main()"
-        )
-        import_path = str(Path(PROGRAM[1]).parents[1])
-        with subprocess.Popen(
-            [sys.executable, "-c", script, *args, *listen],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={"PYTHONPATH": import_path, "PATH": "/usr/bin:/bin"},
-        ) as process:
-            assert process.stdout is not None
-            if args == ["serve"]:
-                assert "ready" in process.stdout.readline()
-                process.send_signal(signal.SIGTERM)
-            assert "torch loaded: False" in process.stdout.read()
 
 
 @pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["--version"], ["serve", "-h"]])
