@@ -1,6 +1,7 @@
-// A transport that behaves like a bad network, for tests: it wraps any other one and drops, doubles,
-// reorders and delays frames by a seeded schedule. The schedule depends only on the seed and on the
-// frames' order, so that over the in-memory transport a failure can be repeated from its seed.
+// A transport that behaves like a bad network, for tests: it wraps any other one and drops,
+// doubles, reorders and delays frames by a seeded schedule. The schedule depends only on the seed
+// and on the frames' order, so that over the in-memory transport a failure can be repeated from its
+// seed.
 #pragma once
 
 #include <deque>
