@@ -103,7 +103,7 @@ def supervise_actors(config: Config, server: str, stop: Stop, note: Callable[[st
     with tempfile.TemporaryDirectory(prefix="drlnet-") as folder:
         config_path = Path(folder) / "config.toml"
         config_path.write_text(dump(config), encoding="utf-8")
-        with Supervisor(stop, less_memory="lower actor.num_actors") as group:
+        with Supervisor(stop, less_memory="lower actor.num_actors", aloud=True) as group:
             actors = Actors(group, config, config_path, server)
             actors.start()
             count = config.actor.num_actors
