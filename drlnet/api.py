@@ -67,6 +67,7 @@ def train(
     """
     from drlnet.algos import make_algorithm
     from drlnet.cli.run import run_processes, run_serial
+    from drlnet.cli.training import note_no_end
     from drlnet.envs import find_spaces
     from drlnet.launch.signals import Stop
 
@@ -95,6 +96,7 @@ def train(
     with _Notes(quiet) as notes, Stop() as stop:
         folder = RunFolder.create(chosen)
         chosen = folder.read_config()
+        note_no_end(chosen, notes)
         if chosen.run.serial:
             threads = torch.get_num_threads()
             try:

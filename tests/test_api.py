@@ -215,7 +215,8 @@ def test_other_threads_are_refused() -> None:
     assert "main" in str(found[0])
 
 
-def test_interrupted_before_there_is_anything(tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stopped(Stop):
         def __enter__(self) -> Stop:
             entered = super().__enter__()
@@ -223,6 +224,20 @@ def test_interrupted_before_there_is_anything(tmp_path: Path, monkeypatch: Any) 
             return entered
 
     monkeypatch.setattr("drlnet.launch.signals.Stop", Stopped)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_a_training_without_an_end_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        drlnet.train("MountainCar-v0", {"run.folder": str(tmp_path / "run")})
+    line = "MountainCar-v0 has neither goal nor budget here: Ctrl-C ends it, or give run.goal or"
+    assert line in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_interrupted_before_there_is_anything(tmp_path: Path) -> None:
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path / "run")
