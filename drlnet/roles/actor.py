@@ -252,7 +252,7 @@ class Actor:
                 "env_crashes": len(self._crashes),
                 **(self._agent.figures() if self._agent is not None else {}),
                 **self._stages.read(),
-                **process_figures(),
+                **process_figures(with_children=True),  # env.vectorization = async has some
             }
         )
 

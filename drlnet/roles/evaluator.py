@@ -59,7 +59,7 @@ def evaluate_published(
                         "eval_return": gate.last_mean,
                         "eval_return_best": gate.best.mean if gate.best else float("nan"),
                         "goal_reached": int(reached),
-                        **process_figures(),
+                        **process_figures(with_children=True),
                     }
                 )
             if reached:
