@@ -151,13 +151,14 @@ class Client:
     def read_items(
         self,
         table: int,
+        shard: int,
         layout: BatchLayout,
         keys: NDArray[np.uint64],
         memory: NDArray[np.uint8],
         timeout_s: float,
     ) -> None: ...
     def new_priorities(
-        self, table: int, since: int
+        self, table: int, shard: int, since: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.float32], int, int, bool]: ...
     def update_priorities(
         self,

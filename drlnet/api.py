@@ -28,6 +28,8 @@ from drlnet.lazy import torch
 from drlnet.metrics import RunFolder, RunResult
 
 if TYPE_CHECKING:
+    import gymnasium as gym
+
     from drlnet.algos import Player
     from drlnet.config import Config
 
@@ -65,6 +67,7 @@ def train(
     """
     from drlnet.algos import make_algorithm
     from drlnet.cli.run import run_processes, run_serial
+    from drlnet.cli.training import note_no_end
     from drlnet.envs import find_spaces
     from drlnet.launch.signals import Stop
 
@@ -93,6 +96,7 @@ def train(
     with _Notes(quiet) as notes, Stop() as stop:
         folder = RunFolder.create(chosen)
         chosen = folder.read_config()
+        note_no_end(chosen, notes)
         if chosen.run.serial:
             threads = torch.get_num_threads()
             try:
@@ -179,6 +183,17 @@ class LoadedRun:
         """The greedy policy of its checkpoint. CheckpointMismatch where that does not fit."""
         return Policy(self.config, self._folder.checkpoint_path)
 
+    def make_env(self, **kwargs: Any) -> gym.Env[Any, Any]:
+        """The environment that its policy plays, as an evaluation makes it.
+
+        kwargs: more of the environment's own, beside the setting env.kwargs: render_mode="human".
+        An Atari game is the run's, with its screen_size, noop_max and so on, and draws nothing.
+        Errors: as drlnet.train for an environment that cannot be made.
+        """
+        from drlnet.envs import make_single
+
+        return make_single(self.config.env, self.config.eval.max_episode_steps, **kwargs)
+
     def __repr__(self) -> str:
         outcome = "no result"
         if self.result is not None:
@@ -191,8 +206,8 @@ class LoadedRun:
 class Policy:
     """The greedy policy of a checkpoint: policy(obs) is the action to take. Not thread-safe.
 
-    It remembers nothing between calls. With net.frame_stack = k it is asked with the newest k
-    observations, the oldest first, as an axis before the observation's own.
+    It plays episodes: each call has the next observation of one, which reset() begins. What it
+    remembers of them is the algorithm's: a recurrent state, or the frames of net.frame_stack.
     """
 
     def __init__(self, config: Config, checkpoint: Path) -> None:
@@ -204,69 +219,101 @@ class Policy:
         self._env_id, self._stack = config.env.id, config.net.frame_stack
         self._algorithm = make_algorithm(repeatable(config), self._spaces)
         self._params = load_params(checkpoint, self._algorithm.architecture)
-        self._count = 0
         self._player: Player | None = None
+        self._first = np.ones(0, np.bool_)  # the environments whose next observation begins one
 
-    def __call__(self, obs: Any, action_mask: npt.ArrayLike | None = None) -> Any:
+    def reset(self, where: npt.ArrayLike | None = None) -> None:
+        """Forgets the episodes before: the next call begins new ones.
+
+        where: bool [n], those of a batch in which it does; None: in all, and a batch may have
+        another size.
+        """
+        if where is None:
+            self._player = None
+        else:
+            self._first |= np.asarray(where, np.bool_)
+
+    def __call__(
+        self,
+        obs: Any,
+        reward: npt.ArrayLike | None = None,
+        *,
+        action_mask: npt.ArrayLike | None = None,
+    ) -> Any:
         """The action for one observation as the environment returns it, or those of a batch.
 
-        obs: an array of the observation space's shape, or [n, *shape]; of a Dict space a dict of
-        such. action_mask: bool [num_actions] or [n, num_actions], the valid actions.
+        obs: an array of the observation space's shape, or [n, *shape] of n environments; of a Dict
+        space a dict of such. reward: what arrived with it, a number or [n]; the policy of an
+        algorithm that does not read rewards needs none. action_mask: bool [num_actions] or
+        [n, num_actions], the valid actions.
         Returns an action that the environment's step() takes, or [n, ...] of them.
-        Raises ConfigError for observations of another shape.
+        Raises ConfigError for observations of another shape, or of other environments than those
+        whose episodes go on, and where a reward is missing.
         """
         from drlnet.envs import Rows
 
-        spaces, stack = self._spaces, self._stack
+        spaces = self._spaces
         try:
             own = spaces.own_obs(obs)
             seen = flat(spaces.leaves, own) if spaces.leaves else own
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise self._unfit(f"{type(error).__name__}: {error}") from error
-        axes = seen.ndim - len(spaces.obs_shape) - (stack > 1)
-        shape = (stack, *spaces.obs_shape) if stack > 1 else spaces.obs_shape
-        if axes not in (0, 1) or seen.shape[axes:] != shape:
-            raise self._unfit(f"their shape is {list(seen.shape)}, that of one is {list(shape)}")
+        axes = seen.ndim - len(spaces.obs_shape)
+        if axes not in (0, 1) or seen.shape[axes:] != spaces.obs_shape:
+            raise self._unfit(
+                f"their shape is {list(seen.shape)}, that of one is {list(spaces.obs_shape)}"
+            )
         one = axes == 0
-        # [n, frames, *shape]
-        frames = seen.reshape(1 if one else len(seen), stack, *spaces.obs_shape)
-        count = len(frames)
+        count = 1 if one else len(seen)
         valid = None
         if action_mask is not None:
             valid = np.array(action_mask, np.bool_).reshape(-1, spaces.num_actions)
             if len(valid) != count:
                 raise self._unfit(f"{count} observations came with {len(valid)} action masks")
             valid[~valid.any(axis=1)] = True
-        none, player = np.zeros(count, np.bool_), self._player_of(count)
-        for number in range(stack):
-            leaves = {
-                name: own[name].reshape(count, stack, *leaf.shape)[:, number]
-                for name, leaf in spaces.leaves.items()
-            }
-            rows = Rows(
-                obs=np.ascontiguousarray(frames[:, number]),
-                reward=np.zeros(count, np.float32),
-                terminated=none,
-                truncated=none,
-                first=np.full(count, number == 0),
-                last=none,
-                leaves=leaves or None,
-                action_mask=valid,
+        player, none = self._player_of(count), np.zeros(count, np.bool_)
+        if reward is None and getattr(player, "reads_reward", False) and not self._first.all():
+            raise ConfigError(
+                f"the policy of algo.name = {self._algorithm.settings.name!r} reads rewards",
+                "give what arrived with the observation: policy(obs, reward), 0 for a first one",
             )
-            action = player.act(rows)
-        taken = spaces.own_actions(action)
+        rewards = np.broadcast_to(np.float32(0) if reward is None else reward, count)
+        rows = Rows(
+            obs=np.ascontiguousarray(seen.reshape(count, *spaces.obs_shape)),
+            reward=np.where(self._first, 0, rewards).astype(np.float32),
+            terminated=none,
+            truncated=none,
+            first=self._first,
+            last=none,
+            leaves={
+                name: own[name].reshape(count, *leaf.shape) for name, leaf in spaces.leaves.items()
+            }
+            or None,
+            action_mask=valid,
+        )
+        taken = spaces.own_actions(player.act(rows))
+        self._first = none
         return taken[0] if one else taken
 
     def _player_of(self, count: int) -> Player:
-        if self._player is None or self._count != count:
-            self._count, self._player = count, self._algorithm.greedy(count)
-            self._player.load(self._params)
+        """Returns the player of `count` environments; a new one only where nothing is lost."""
+        before = self._player
+        if before is not None and len(self._first) == count:
+            return before
+        if before is not None and (self._stack > 1 or getattr(before, "reads_reward", False)):
+            raise ConfigError(
+                f"{count} observations, where the episodes of {len(self._first)} go on",
+                "policy.reset() begins new ones",
+            )
+        self._first = np.ones(count, np.bool_)
+        self._player = self._algorithm.greedy(count)
+        self._player.load(self._params)
         return self._player
 
     def _unfit(self, why: str) -> ConfigError:
         return ConfigError(
             f"the observations do not fit {self._env_id}: {why}",
-            "give what the environment's reset() and step() return, or a batch of it",
+            "give what reset() and step() of the run's make_env() return, or a batch of it",
         )
 
     def __repr__(self) -> str:

@@ -10,6 +10,11 @@ from __future__ import annotations
 import errno
 import re
 import shlex
+import sysconfig
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -33,6 +38,25 @@ class ConfigError(DrlnetError):
     """Settings that cannot work: a wrong value, a wrong type, two that contradict each other."""
 
     exit_code = 3
+
+
+class UserCodeError(ConfigError):
+    """A user's module, environment, network or algorithm raised an error."""
+
+    exit_code = 28
+
+    def __init__(self, cause: str, remedy: str = "", trace: str = "") -> None:
+        """trace: the traceback, for the role's log; "" where it is in another process's."""
+        super().__init__(cause, remedy)
+        self.trace = trace
+
+    @classmethod
+    def of(cls, what: str, error: BaseException) -> UserCodeError:
+        """The error that a user's code raised. what: begins the cause."""
+        place = user_place(error)
+        cause = f"{what}{one_line(error)}{f', in {place}' if place else ''}"
+        trace = "".join(traceback.format_exception(error))
+        return cls(cause, "the traceback shows the way there", trace)
 
 
 class TransportError(DrlnetError):
@@ -184,6 +208,36 @@ _BY_STATUS: dict[int, type[DrlnetError]] = {
 }
 
 
+def one_line(error: BaseException) -> str:
+    """An error of someone else's code: its kind and its text."""
+    kind, text = type(error).__name__, " ".join(str(error).split())
+    return f"{kind}: {text}" if text else kind
+
+
+def user_place(error: BaseException) -> str:
+    """Where a user's code last was in a traceback: "file.py:12, step()"; "" where it never was.
+
+    A user's is what neither drlnet nor Python nor an installed package has brought.
+    """
+    if isinstance(error, SyntaxError) and error.filename and _is_users(error.filename):
+        return f"{Path(error.filename).name}:{error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if _is_users(frame.filename):
+            function = "" if frame.name.startswith("<") else f", {frame.name}()"
+            return f"{Path(frame.filename).name}:{frame.lineno}{function}"
+    return ""
+
+
+def _is_users(name: str) -> bool:
+    file = Path(name)
+    if file.suffix != ".py" or not file.is_file():  # scripts that pip makes have no suffix
+        return False
+    ours, pythons = Path(__file__).resolve().parent, Path(sysconfig.get_path("stdlib")).resolve()
+    file = file.resolve()
+    installed = {"site-packages", "dist-packages"} & {*file.parts}
+    return not installed and not {ours, pythons} & {*file.parents}
+
+
 def cannot_write(path: object, error: OSError, remedy: str = "choose another path") -> ConfigError:
     """Makes the error of a path that was named. remedy: for other causes than a full disk."""
     if error.errno in DISK_FULL:
@@ -214,6 +268,40 @@ def not_installed(error: BaseException) -> NotInstalled | None:
 def from_status(status: int, cause: str, remedy: str = "") -> DrlnetError:
     """The error of a native status number; DrlnetError itself for a number that is not known."""
     return _BY_STATUS.get(status, DrlnetError)(cause, remedy)
+
+
+@dataclass(frozen=True)
+class Told:
+    """An error in words, as a command ends with it and a role tells it to what started the role."""
+
+    type: str
+    cause: str
+    remedy: str
+    exit_code: int
+    trace: str  # "" where the cause says it all
+
+    def said(self) -> dict[str, Any]:
+        """What JSON has of it; the trace is for a log."""
+        return {key: value for key, value in asdict(self).items() if key != "trace"}
+
+
+def tell(error: BaseException) -> Told:
+    """Any error in words: one of this tree, a full disk, a user's code, else a fault of drlnet."""
+    error = not_installed(error) or error
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        where = f" {error.filename}" if error.filename else ""
+        error = ConfigError(
+            f"cannot write{where}: {error.strerror}", "make room, or write elsewhere"
+        )
+    elif not isinstance(error, DrlnetError) and user_place(error):
+        error = UserCodeError.of("", error)
+    kind = type(error).__name__
+    if isinstance(error, DrlnetError):
+        trace = error.trace if isinstance(error, UserCodeError) else ""
+        return Told(kind, error.cause, error.remedy, error.exit_code, trace)
+    remedy = "this is a fault of drlnet itself; the traceback shows where"
+    trace = "".join(traceback.format_exception(error))
+    return Told(kind, f"internal error: {one_line(error)}", remedy, 1, trace)
 
 
 def all_errors() -> list[type[DrlnetError]]:

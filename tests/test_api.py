@@ -13,19 +13,22 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import typer
-from levers import LEVERS, STEPS
+from installed import require
+from levers import LEVERS
 
 import drlnet
+from drlnet.algos import make_algorithm
 from drlnet.cli.main import app
 from drlnet.config import load
-from drlnet.envs import make_envs
+from drlnet.envs import find_spaces, make_envs
 from drlnet.errors import ConfigError, RunFolderError, UnknownKey
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
+from drlnet.nets.params import load as load_params
+from drlnet.nets.params import pack, save
 from drlnet.roles.serial import serial
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -113,33 +116,83 @@ def test_other_observations_are_refused(cartpole: drlnet.LoadedRun, wrong: Any) 
     assert "\n" not in info.value.cause
 
 
-def test_a_policy_of_stacks_dicts_combinations_and_masks(tmp_path: Path) -> None:
-    run = trained(tmp_path / "run", LEVERS, **{"net.frame_stack": 2})
-    env = gym.make(LEVERS)
-    space = env.observation_space
-    # As an evaluation plays it: the same actions for the same stacks.
-    envs, spaces = make_envs(run.config.env, 1)
-    from drlnet.algos import make_algorithm
-    from drlnet.nets.params import load as load_params
+def untrained(folder: Path, env: str, **settings: Any) -> drlnet.LoadedRun:
+    """A run whose checkpoint has a network's initial params, grown so that its actions differ."""
+    config = load(env, flags={"run.folder": str(folder)}, sets=settings)
+    run = RunFolder.create(config)
+    algorithm = make_algorithm(config, find_spaces(config.env))
+    params = {name: 4 * value for name, value in algorithm.learner("cpu", 5).params().items()}
+    save(run.checkpoint_path, pack(params, algorithm.architecture))
+    return drlnet.load_run(folder)
 
+
+@pytest.mark.parametrize(
+    ("env", "settings"),
+    [
+        ("CartPole-v1", {}),
+        ("CartPole-v1", {"net.frame_stack": 3}),
+        ("CartPole-v1", {"algo.name": "pqn"}),
+        ("CartPole-v1", {"algo.name": "vtrace", "net.frame_stack": 2}),
+        ("drlnet/CartPolePositions-v1", {"algo.name": "r2d2"}),
+        (LEVERS, {"net.frame_stack": 2}),
+        ("ALE/Pong-v5", {}),
+    ],
+)
+def test_the_loop_of_the_documentation_plays_as_an_evaluation_does(
+    tmp_path: Path, env: str, settings: dict[str, Any]
+) -> None:
+    if env.startswith("ALE/"):
+        require("ale_py")
+    run = untrained(tmp_path / "run", env, **settings)
+    envs, spaces = make_envs(run.config.env, 1, training=False)
     algorithm = make_algorithm(run.config, spaces)
     player = algorithm.greedy(1)
     player.load(load_params(run.path / "checkpoint.safetensors", algorithm.architecture))
+    single, policy, steps = run.make_env(), run.policy, 0
     rows = envs.reset(5)
-    obs, info = env.reset(seed=5)
-    before = obs
-    for _ in range(STEPS):
-        stack = gym.vector.utils.concatenate(
-            space, [before, obs], gym.vector.utils.create_empty_array(space, 2)
-        )
-        action = run.policy(stack, info["action_mask"])
-        expected = player.act(rows)
-        assert action.shape == (2,)
-        np.testing.assert_array_equal(action, spaces.own_actions(expected)[0])
-        before = obs
-        obs, _, _, _, info = env.step(action)  # raises where it is not valid
-        _, rows = envs.step(expected)
+    for seed in (5, None):  # two episodes, or 40 steps
+        obs, info = single.reset(seed=seed)
+        policy.reset()
+        reward, ended = 0.0, False
+        while not ended and steps < 40:
+            action = policy(obs, reward, action_mask=info.get("action_mask"))
+            expected = player.act(rows)
+            np.testing.assert_array_equal(action, spaces.own_actions(expected)[0])
+            obs, reward, terminated, truncated, info = single.step(action)
+            ended, steps = terminated or truncated, steps + 1
+            _, rows = envs.step(expected)
+        if ended:
+            assert rows.last[0]
+            _, rows = envs.step(expected)
+    single.close()
     envs.close()
+    assert steps > 5
+
+
+def test_a_policy_with_a_memory_plays_episodes(tmp_path: Path) -> None:
+    run = untrained(tmp_path / "run", "drlnet/CartPolePositions-v1", **{"algo.name": "r2d2"})
+    policy, rng = run.policy, np.random.default_rng(0)
+    episode, rewards = rng.normal(size=(30, 5, 2)), rng.normal(scale=9, size=(30, 5))
+
+    def played(rewards: Any, ended_at: int | None = None) -> list[Any]:
+        policy.reset()
+        taken = []
+        for step, obs in enumerate(episode):
+            if step == ended_at:
+                policy.reset([True, False, False, False, False])
+            taken.append(policy(obs, rewards[step]))
+        return np.array(taken).T.tolist()  # by environment
+
+    once, cut = played(rewards), played(rewards, ended_at=10)
+    assert once == played(rewards)
+    assert once != played(0 * rewards) and once[0] != cut[0] and once[1:] == cut[1:]
+    with pytest.raises(ConfigError, match="'r2d2' reads rewards") as info:
+        policy(episode[0])
+    assert "policy(obs, reward)" in info.value.remedy
+    with pytest.raises(ConfigError, match="1 observations, where the episodes of 5 go on"):
+        policy(episode[0, 0], 1.0)
+    policy.reset()
+    assert policy(episode[0, 0]) in (0, 1)  # a first one has no reward
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -162,7 +215,8 @@ def test_other_threads_are_refused() -> None:
     assert "main" in str(found[0])
 
 
-def test_interrupted_before_there_is_anything(tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stopped(Stop):
         def __enter__(self) -> Stop:
             entered = super().__enter__()
@@ -170,6 +224,20 @@ def test_interrupted_before_there_is_anything(tmp_path: Path, monkeypatch: Any) 
             return entered
 
     monkeypatch.setattr("drlnet.launch.signals.Stop", Stopped)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_a_training_without_an_end_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        drlnet.train("MountainCar-v0", {"run.folder": str(tmp_path / "run")})
+    line = "MountainCar-v0 has neither goal nor budget here: Ctrl-C ends it, or give run.goal or"
+    assert line in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_interrupted_before_there_is_anything(tmp_path: Path) -> None:
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path / "run")

@@ -81,7 +81,10 @@ class Agent(Protocol):
 
 
 class Player(Protocol):
-    """Plays without recording: an evaluation's greedy policy. Not thread-safe."""
+    """Plays without recording: an evaluation's greedy policy. Not thread-safe.
+
+    One whose act() reads rows.reward says so: reads_reward = True.
+    """
 
     def load(self, params: Params) -> None:
         """Plays with these params from now on."""

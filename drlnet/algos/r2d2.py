@@ -161,6 +161,8 @@ class R2d2(Algorithm[R2d2Settings]):
 class RecurrentGreedy:
     """Plays the action of the largest Q value, with a state by environment. Not thread-safe."""
 
+    reads_reward = True
+
     def __init__(self, algo: R2d2, num_envs: int):
         self._net = algo.q_net()
         self._state = np.zeros((num_envs, algo.settings.state_size), np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json as json_module
 import os
 import signal
 import sys
@@ -27,7 +28,8 @@ from drlnet.cli import (
     sweep,
     watch,
 )
-from drlnet.cli.output import report_and_exit
+from drlnet.cli.options import JsonOption
+from drlnet.cli.output import Output, report_and_exit
 
 app = typer.Typer(
     name="drlnet",
@@ -93,9 +95,11 @@ app.command("help")(help.show_help)
 
 
 @app.command("version")
-def print_version() -> None:
+def print_version(json: JsonOption = False) -> None:
     """Print the version."""
-    _print_version(asked=True)
+    output = Output(json)
+    output.note(f"drlnet {__version__}")
+    output.result(json_module.dumps({"version": __version__}))
 
 
 def _open_missing_streams() -> None:

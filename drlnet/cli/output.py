@@ -6,11 +6,12 @@ import errno
 import json
 import os
 import sys
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from drlnet.errors import DISK_FULL, ConfigError, DrlnetError, cannot_write, not_installed
+from drlnet.errors import cannot_write, tell
 
 _USUAL_BYTES = 1 << 18  # of results
 
@@ -72,55 +73,21 @@ def require_writable(out: Path, option: str = "--out") -> None:
         raise cannot_write(f"to {out}", error, f"choose another folder with {option}") from error
 
 
-def _place_of(error: BaseException) -> tuple[str, str]:
-    """Cause and remedy of an error that is not of drlnet's tree: a user's code, or a fault here."""
-    what = f"{type(error).__name__}: {error}"
-    package, installed = Path(__file__).resolve().parents[1], Path(sys.prefix).resolve()
-    trace = error.__traceback__
-    own = ""
-    while trace is not None:
-        file = Path(trace.tb_frame.f_code.co_filename)
-        if file.is_file() and not {package, installed} & {*file.resolve().parents}:
-            own = f"{file.name}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    if own:
-        return f"{what}, in {own}", "the traceback shows the way there"
-    return f"internal error: {what}", "this is a fault of drlnet itself; the traceback shows where"
-
-
 def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoReturn:
     """One line of cause, one of remedy on stderr (and as JSON on stdout), its own exit code."""
-    if debug:
-        import traceback
-
+    told = tell(error)
+    if told.trace:
+        print(told.trace, end="", file=sys.stderr)
+    elif debug:
         traceback.print_exception(error)
-    error = not_installed(error) or error
-    if isinstance(error, DrlnetError):
-        cause, remedy, code = error.cause, error.remedy, error.exit_code
-    elif isinstance(error, OSError) and error.errno in DISK_FULL:
-        where = f" {error.filename}" if error.filename else ""
-        cause = f"cannot write{where}: {error.strerror}"
-        remedy, code = "make room, or write elsewhere", ConfigError.exit_code
-    else:
-        if not debug:  # of any other error the place is what counts, and the role's log keeps it
-            import traceback
-
-            traceback.print_exception(error)
-        cause, remedy, code = *_place_of(error), 1
     label = "\x1b[1;31merror:\x1b[0m" if coloured(sys.stderr) else "error:"
     try:
-        print(f"{label} {cause}", file=sys.stderr)
-        if remedy:
-            print(f"  try: {remedy}", file=sys.stderr, flush=True)
+        print(f"{label} {told.cause}", file=sys.stderr)
+        if told.remedy:
+            print(f"  try: {told.remedy}", file=sys.stderr, flush=True)
     except BrokenPipeError:  # the reader is gone; the error keeps its exit code
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     if as_json:
-        said = {
-            "type": type(error).__name__,
-            "cause": cause,
-            "remedy": remedy,
-            "exit_code": code,
-        }
         with suppress(OSError):  # it may be standard output that cannot be written
-            print(json.dumps({"error": said}), flush=True)
-    sys.exit(code)
+            print(json.dumps({"error": told.said()}), flush=True)
+    sys.exit(told.exit_code)

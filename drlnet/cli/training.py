@@ -56,7 +56,7 @@ def note_no_end(config: Config, output: Output) -> None:
     if (run.goal, run.max_seconds, run.max_env_steps, run.max_learner_steps) == (None,) * 4:
         output.note(
             f"{config.env.id} has neither goal nor budget here: Ctrl-C ends it, "
-            "or give --goal or --max-seconds"
+            "or give run.goal or run.max_seconds"
         )
 
 

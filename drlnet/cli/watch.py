@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drlnet.cli import options
+from drlnet.cli import completion, options
 from drlnet.cli.output import Output, typed
 from drlnet.cli.stopping import until_stopped
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[
     str | None,
-    typer.Argument(metavar="RUN", help="the run's folder [dim](default: the newest)[/dim]"),
+    typer.Argument(
+        metavar="RUN",
+        autocompletion=completion.runs,
+        help="the run's folder [dim](default: the newest)[/dim]",
+    ),
 ]
 
 _ANSWER_DEADLINE_S = 3.0

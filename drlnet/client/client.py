@@ -106,8 +106,8 @@ class Client:
     def publish(self, params: bytes) -> int:
         """Makes params the newest version and returns its number, which grows from 1.
 
-        One client at a time publishes: the first, until it ends or another takes over. Raises
-        AnotherPublisher for any other.
+        One client at a time publishes: the first, until it ends, another takes over, or another
+        publishes when it has been silent for 3 s. Raises AnotherPublisher for any other.
         """
         return self._session.publish(params)
 

@@ -56,7 +56,7 @@ class Table:
         self._item = item
         self._limited = limited  # it takes no more items at once than its limiter's error buffer
         self._number = client.open_table(spec)
-        self._layouts: dict[int, BatchLayout] = {}
+        self._layouts: dict[tuple[int, int], BatchLayout] = {}
         self._spare = SpareMemory()
         self.name = spec.name
 
@@ -117,7 +117,7 @@ class Table:
         Raises ReplayTimeout, which says whether it waited for the limiter, the server or the
         network; SampleExpired when the rows were overwritten before they had all arrived.
         """
-        memory = BatchMemory(self._layout(n))
+        memory = BatchMemory(self._layout(n, self._client.shards))
         self._client.sample(self._number, memory.layout, memory.bytes, _seconds(timeout))
         return Batch(memory)
 
@@ -127,7 +127,7 @@ class Table:
         Each batch is lent: its arrays are overwritten once the one after it is asked for.
         Raises as sample() does; after a ReplayTimeout iteration ends.
         """
-        layout = self._layout(n)
+        layout = self._layout(n, self._client.shards)
         buffers = [BatchMemory(layout) for _ in range(depth + 1)]
         ahead = self._client.stream(
             self._number, layout.native, [buffer.bytes for buffer in buffers]
@@ -143,10 +143,8 @@ class Table:
         views of zeros. Counts as no draw. Raises as sample() does, ConfigError for 0 or over 8,191
         keys.
         """
-        names: NDArray[np.uint64] = np.ascontiguousarray(keys, np.uint64)
-        memory = BatchMemory(self._layout(len(names)))
-        self._client.read_items(self._number, memory.layout, names, memory.bytes, _seconds(timeout))
-        return Batch(memory)
+        self._require_alone("read_items")
+        return self._read(keys, 0, timeout)
 
     def export(self, path: str | Path, *, timeout: float | None = 60.0) -> int:
         """Writes all items to a file of numpy's, "items.npz", and returns their number.
@@ -155,16 +153,15 @@ class Table:
         stores them; lengths uint32 [n]; and view.NAME [n, ...] of each view. An item that goes
         while they are read is left out. Takes the memory of all items here, and what
         new_priorities() needs at the server.
-        Raises as read_items() does, ConfigError for a server of several shards.
+        Raises as read_items() does.
         """
-        changes = self.new_priorities()
-        keys = np.sort(changes.keys)
-        none = BatchMemory(self._layout(1))  # the shapes and dtypes of no items
+        none = BatchMemory(self._layout(1, 1))  # the shapes and dtypes of no items
         turn = max(1, min(_MOST_READ, _READ_BYTES // len(none.bytes)))
-        kept = [
-            self.read_items(keys[begin : begin + turn], timeout=timeout)
-            for begin in range(0, len(keys), turn)
-        ]
+        kept = []
+        for shard in range(self._client.shards):
+            keys = np.sort(self._changes(0, shard).keys)
+            for begin in range(0, len(keys), turn):
+                kept.append(self._read(keys[begin : begin + turn], shard, timeout))
         held = [batch.keys != NO_KEY for batch in kept]
 
         def all_of(parts: Iterable[NDArray[Any]], empty: NDArray[Any]) -> NDArray[Any]:
@@ -197,12 +194,16 @@ class Table:
         """Returns what changed after `since`: 0, or `next` of the answer before.
 
         Own updates are in it, too, those under way as well. The server keeps up to 16 bytes per row
-        for it from the first call on.
+        for it from the first call on. Raises ConfigError for a server of several shards.
         """
+        self._require_alone("new_priorities")
+        return self._changes(since, 0)
+
+    def _changes(self, since: int, shard: int) -> PriorityChanges:
         pages, known = [], since > 0
         more = True
         while more:
-            *page, since, oldest, more = self._client.new_priorities(self._number, since)
+            *page, since, oldest, more = self._client.new_priorities(self._number, shard, since)
             pages.append(page)
         keys, priorities = (np.concatenate(part) for part in zip(*pages, strict=True))
         # The server names an item once for each of its changes, and one that is gone to all.
@@ -227,14 +228,31 @@ class Table:
         values: NDArray[np.float32] = np.ascontiguousarray(priorities, np.float32)
         return self._client.update_priorities(self._number, names, values, wait)
 
-    def _layout(self, n: int) -> BatchLayout:
-        if n not in self._layouts:
+    def _read(self, keys: ArrayLike, shard: int, timeout: float | None) -> Batch:
+        names: NDArray[np.uint64] = np.ascontiguousarray(keys, np.uint64)
+        memory = BatchMemory(self._layout(len(names), 1))
+        self._client.read_items(
+            self._number, shard, memory.layout, names, memory.bytes, _seconds(timeout)
+        )
+        return Batch(memory)
+
+    def _require_alone(self, call: str) -> None:
+        """Raises ConfigError where the server has several shards."""
+        if self._client.shards > 1:
+            raise ConfigError(
+                f"{call} asks a server that is one alone, not {self._client.shards} shards",
+                "start it without --shards, or let it draw: table.sample()",
+            )
+
+    def _layout(self, n: int, shards: int) -> BatchLayout:
+        """Returns that of a batch of n items from that many shards."""
+        if (n, shards) not in self._layouts:
             if n < 1:
                 raise ConfigError(f"a batch of {n} keys or items", "ask for 1 or more")
-            self._layouts[n] = BatchLayout(
-                self._spec, self._columns, self._item, n, self._client.shards, self._spare
+            self._layouts[n, shards] = BatchLayout(
+                self._spec, self._columns, self._item, n, shards, self._spare
             )
-        return self._layouts[n]
+        return self._layouts[n, shards]
 
 
 def _seconds(timeout: float | None) -> float:

@@ -117,7 +117,7 @@ def build(values: Mapping[str, Any]) -> Config:
 
     A key may go on into a table: "env.kwargs.size" is beside what "env.kwargs" holds.
     """
-    types = _section_types(values)
+    types, said = _section_types(values), values
     values = {**_defaults_of(values), **values}
     known = {f"{name}.{leaf}": of for name, kind in types.items() for leaf, of in
              field_types(kind).items()}  # fmt: skip
@@ -130,10 +130,22 @@ def build(values: Mapping[str, Any]) -> Config:
             whole[setting] = {**whole.get(setting, {}), inner: value}
         elif key in known:
             whole[name] = value
-        else:
+        elif key in said:
             raise unknown_key(key, [*known])
+        else:
+            raise _not_offered(key, values)
     parts = {name: _section(kind, name, sections.get(name, {})) for name, kind in types.items()}
     return Config(**parts)
+
+
+def _not_offered(key: str, values: Mapping[str, Any]) -> ConfigError:
+    """An algorithm's default for what the chosen network does not have."""
+    net, setting = _name("net", NetSettings, values), key.partition(".")[2]
+    return ConfigError(
+        f"algo.name = {_name('algo', AlgoSettings, values)!r} relies on {key} = {values[key]!r}, "
+        f"which net.name = {net!r} does not offer",
+        f"give its Settings a field {setting!r}, and heed it (drlnet help algorithms)",
+    )
 
 
 def _section_types(values: Mapping[str, Any]) -> dict[str, type]:

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from drlnet.config.names import remedy_for
-from drlnet.errors import ConfigError
+from drlnet.errors import ConfigError, UserCodeError, one_line
 
 Kind = Literal["algos", "nets"]
 _KEYS = {"algos": "algo.name", "nets": "net.name"}
@@ -82,17 +82,19 @@ def find_object(key: str, place: str) -> Any:
 
 
 def import_module(what: str, name: str, kind: type[ConfigError] = ConfigError) -> ModuleType:
-    """A user's module, from the working directory, too. what: begins the error's line."""
+    """A user's module, from the working directory, too. what: begins the error's line.
+
+    Raises `kind` where a module is missing, UserCodeError for what it raises itself.
+    """
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)  # last: it hides nothing that is installed
     try:
         return importlib.import_module(name)
-    except Exception as error:  # the module is a user's code
-        text = " ".join(str(error).split())
-        remedy = f"python -c 'import {name}' shows where"
-        if isinstance(error, ModuleNotFoundError):
-            remedy = "install its package, or name its folder: PYTHONPATH=FOLDER drlnet ..."
+    except ModuleNotFoundError as error:
         raise kind(
-            f"{what}: module {name} cannot be imported: {type(error).__name__}: {text}", remedy
+            f"{what}: module {name} cannot be imported: {one_line(error)}",
+            "install its package, or name its folder: PYTHONPATH=FOLDER drlnet ...",
         ) from error
+    except Exception as error:  # the module is a user's code
+        raise UserCodeError.of(f"{what}: module {name} cannot be imported: ", error) from error

@@ -3,6 +3,7 @@
 from drlnet.envs.film import Film, film
 from drlnet.envs.make import crashed, find_spaces, make_envs
 from drlnet.envs.rows import RowEnv, Rows, Streams, ticks
+from drlnet.envs.single import make_single
 from drlnet.envs.spaces import EnvSpaces
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "film",
     "find_spaces",
     "make_envs",
+    "make_single",
     "ticks",
 ]

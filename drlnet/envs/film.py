@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from drlnet.config import EnvConfig
 from drlnet.envs.atari import AtariRows, AtariScreen
-from drlnet.envs.make import make_envs, one_line
+from drlnet.envs.make import failed, make_envs
 from drlnet.envs.rows import RowEnv, Rows
 from drlnet.envs.settings import AtariSettings
 from drlnet.errors import ConfigError
@@ -66,8 +66,9 @@ def _picture(envs: RowEnv, env_id: str) -> Picture:
     try:
         drawings = envs.envs.render()
     except Exception as error:  # an environment is someone else's code
-        raise ConfigError(
-            f"environment {env_id} draws no pictures: {one_line(error)}",
+        raise failed(
+            f"environment {env_id} draws no pictures",
+            error,
             "gymnasium's own need pip install 'drlnet[video]'",
         ) from error
     drawn: npt.NDArray[Any] = np.asarray(drawings[0]) if drawings else np.empty(0)

@@ -16,7 +16,8 @@ from drlnet.envs.registry import find_spec
 from drlnet.envs.rows import RowEnv
 from drlnet.envs.settings import AtariSettings
 from drlnet.envs.spaces import EnvSpaces, spaces_of
-from drlnet.errors import ConfigError
+from drlnet.envs.workers import CrashInWorker, Telling
+from drlnet.errors import ConfigError, UserCodeError, one_line, user_place
 
 
 def make_envs(
@@ -41,7 +42,7 @@ def make_envs(
     form cannot be given it; its RowEnv says so.
     Errors: UnknownEnvironment for an id that is not registered (with near matches) or spaces that
     are not supported, ConfigError for an environment that cannot be made, or whose observations no
-    table can hold.
+    table can hold, UserCodeError for one that raises an error.
     """
     spec = find_spec(env.id)
     own = plugins.env_settings_type(env.id, EnvConfig)
@@ -69,8 +70,9 @@ def make_envs(
     except ConfigError:
         raise
     except Exception as error:  # an environment is someone else's code
-        raise ConfigError(
-            f"environment {env.id} cannot be made: {one_line(error)}",
+        raise failed(
+            f"environment {env.id} cannot be made",
+            error,
             "check the settings of [env] and that the environment's packages are installed",
         ) from error
     try:
@@ -102,6 +104,8 @@ def _make_vec(
     autoreset_mode: AutoresetMode,
 ) -> VectorEnv[Any, Any, Any]:
     vector_kwargs: dict[str, Any] = {}
+    if vectorization == "async":
+        wrapping = [*wrapping, Telling]
     if vectorization != "vector_entry_point":
         vector_kwargs = {"autoreset_mode": autoreset_mode, "copy": False}  # RowEnv copies
     return gym.make_vec(
@@ -131,15 +135,16 @@ def _offers_masks(env_id: str, envs: VectorEnv[Any, Any, Any], num_actions: int)
     return True
 
 
-def crashed(env_id: str, when: str, error: Exception) -> ConfigError:
+def crashed(env_id: str, when: str, error: Exception) -> UserCodeError:
     """The error of an environment that raised one: it is someone else's code."""
-    return ConfigError(
-        f"environment {env_id} crashed {when}: {one_line(error)}",
-        "play it alone to find out why",
-    )
+    what = f"environment {env_id} crashed {when}: "
+    if error.args and isinstance(error.args[0], CrashInWorker):
+        return error.args[0].retold(what)
+    return UserCodeError.of(what, error)
 
 
-def one_line(error: BaseException) -> str:
-    """An error of someone else's code: its kind and its text."""
-    kind, text = type(error).__name__, " ".join(str(error).split())
-    return f"{kind}: {text}" if text else kind
+def failed(what: str, error: Exception, remedy: str) -> ConfigError:
+    """The error of an environment: with a remedy unless it comes from a user's own code."""
+    if user_place(error):
+        return UserCodeError.of(f"{what}: ", error)
+    return ConfigError(f"{what}: {one_line(error)}", remedy)

@@ -34,6 +34,7 @@ class Actors:
         self._due: list[tuple[float, int]] = []  # a heap: when, which
         self._restarted_s: deque[float] = deque()
         self._ended = 0
+        self._over = False  # for all of them: what ends now is not started again
         self.restarts = 0
 
     @property
@@ -65,7 +66,7 @@ class Actors:
     def heed(self, ended: Ended) -> None:
         """Takes note of an actor's end. Raises its error unless it is to be started again."""
         self._ended += 1
-        if ended.process.stopping or ended.returncode == 0:
+        if self._over or ended.process.stopping or ended.returncode == 0:
             return
         now, lately = time.monotonic(), self._restarted_s
         while lately and lately[0] < now - _RESTARTS_WINDOW_S:
@@ -77,7 +78,8 @@ class Actors:
         heapq.heappush(self._due, (now + wait_s, self._index[ended.process]))
 
     def end(self) -> None:
-        """Ends them all; none is started again."""
+        """Ends them all; none is started again, and none that was killed just before."""
+        self._over = True
         self._due.clear()
         self._group.end(self.processes)
 
@@ -103,7 +105,7 @@ def supervise_actors(config: Config, server: str, stop: Stop, note: Callable[[st
     with tempfile.TemporaryDirectory(prefix="drlnet-") as folder:
         config_path = Path(folder) / "config.toml"
         config_path.write_text(dump(config), encoding="utf-8")
-        with Supervisor(stop, less_memory="lower actor.num_actors") as group:
+        with Supervisor(stop, less_memory="lower actor.num_actors", aloud=True) as group:
             actors = Actors(group, config, config_path, server)
             actors.start()
             count = config.actor.num_actors

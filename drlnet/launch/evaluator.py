@@ -8,13 +8,13 @@ import select
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from drlnet.config import Config
-from drlnet.errors import DrlnetError, RoleFailed, all_errors
+from drlnet.errors import DrlnetError, RoleFailed, tell
 from drlnet.launch.guard import die_with
+from drlnet.launch.process import error_told
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
 
@@ -71,9 +71,7 @@ def _ended(pid_fd: int, timeout_ms: int) -> bool:
 
 def _failure(words: bytes, code: int, run: RunFolder) -> DrlnetError:
     if words:
-        name, cause, remedy = json.loads(words)
-        kinds = {error.__name__: error for error in all_errors()}
-        return kinds[name](f"evaluator: {cause}", remedy)
+        return error_told(json.loads(words), "evaluator", run.evaluator_log_path)
     return RoleFailed(f"evaluator ended with exit code {code}", f"see {run.evaluator_log_path}")
 
 
@@ -97,11 +95,10 @@ def _child(
         code = 0
     except KeyboardInterrupt:
         code = 0
-    except DrlnetError as error:
-        os.write(saying, json.dumps([type(error).__name__, error.cause, error.remedy]).encode())
-        print(error, file=sys.stderr)
-    except BaseException:  # an algorithm may be a user's code: its traceback goes into the log
-        traceback.print_exc()
+    except BaseException as error:
+        told = tell(error)
+        os.write(saying, json.dumps(told.said()).encode())
+        print(f"{told.trace}{told.cause}\n{told.remedy}", file=sys.stderr)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

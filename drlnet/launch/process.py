@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from drlnet.errors import DrlnetError, RoleFailed, all_errors
+from drlnet.errors import DrlnetError, RoleFailed, UserCodeError, all_errors
 from drlnet.launch.guard import child_environment
 
 # The command by its file: see there why not by `-m`.
@@ -28,7 +28,8 @@ class Process:
 
     Of its own, so that Ctrl-C in the terminal reaches only the process that supervises; it tells
     the others in its order. Both pipes are drained without blocking. less_memory: what to try when
-    it may have had too little. told: its standard input is for tell(), else it has none.
+    it may have had too little. aloud: its standard error is ours, too, for want of a log. told: its
+    standard input is for tell(), else it has none.
     Threading: the thread that started it, which must be the main one (see guard).
     """
 
@@ -40,9 +41,11 @@ class Process:
         program: Sequence[str] = DRLNET,
         less_memory: str = LESS_MEMORY,
         *,
+        aloud: bool = False,
         told: bool = False,
     ) -> None:
         self.name = name
+        self._aloud, self._failed = aloud, False
         self._less_memory = less_memory
         self.args = list(args)
         self.stopping = False  # it was told to end: any exit code will do
@@ -114,7 +117,13 @@ class Process:
                 objects.append(parsed)
             elif line:
                 self.tail.append(line)
+                self._echo(name, line)
         return objects
+
+    def _echo(self, name: str, line: str) -> None:
+        self._failed = self._failed or line.startswith("error: ")  # its end is told as failure()
+        if self._aloud and name == "stderr" and not self._failed:
+            print(f"{self.name}: {line}", file=sys.stderr, flush=True)
 
     def _write_log(self, line: str) -> None:
         if self._log is None:
@@ -163,17 +172,22 @@ class Process:
         """Its end as an error: its own one if it could still say it, else its last words."""
         own = self.last_object.get("error")
         if isinstance(own, dict):
-            kinds = {error.__name__: error for error in all_errors()}
-            kind, remedy = kinds.get(str(own.get("type")), RoleFailed), str(own.get("remedy", ""))
-            if kind is RoleFailed and self.log_path is not None:
-                remedy = f"{remedy}: it is in {self.log_path}"
-            return kind(f"{self.name}: {own.get('cause', '')}", remedy)
+            return error_told(own, self.name, self.log_path)
         code = self.returncode
         words = "; its last words:\n  " + "\n  ".join(self.tail) if self.tail else ""
         remedy = f"run it by hand with --debug: drlnet {' '.join(self.args)}"
         if code == -signal.SIGKILL:  # as the kernel does when memory runs out
             remedy = f"if memory ran out, {self._less_memory}"
         return RoleFailed(f"{self.name} {self.ending}{words}", remedy)
+
+
+def error_told(said: Mapping[str, Any], name: str, log_path: Path | None) -> DrlnetError:
+    """The error of a role of that name, of what it said (see errors.Told); its log has the rest."""
+    kinds = {error.__name__: error for error in all_errors()}
+    kind, remedy = kinds.get(str(said.get("type")), RoleFailed), str(said.get("remedy", ""))
+    if kind in (RoleFailed, UserCodeError) and log_path is not None:
+        remedy = f"{remedy}: it is in {log_path}"
+    return kind(f"{name}: {said.get('cause', '')}", remedy)
 
 
 def _json_object(line: str) -> dict[str, Any] | None:

@@ -42,8 +42,8 @@ class Supervisor:
     One thread, one selector over their pipes, their pidfds and the stop flag: nothing is polled.
     Leaving it stops every process: SIGTERM, then SIGKILL for those that have not ended after
     `grace_s` seconds. Ctrl-Z stops them all until the shell's `fg` or `bg`: they are in sessions of
-    their own, where a terminal's signals do not come. less_memory: see Process. suspend: the signal
-    by which Ctrl-Z is handed on. Threading: main thread only.
+    their own, where a terminal's signals do not come. less_memory, aloud: see Process. suspend: the
+    signal by which Ctrl-Z is handed on. Threading: main thread only.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Supervisor:
         grace_s: float = 5.0,
         program: Sequence[str] = DRLNET,
         less_memory: str = LESS_MEMORY,
+        aloud: bool = False,
         suspend: signal.Signals = signal.SIGSTOP,
     ) -> None:
         self._stop = stop
@@ -61,7 +62,7 @@ class Supervisor:
         self._log_folder = log_folder
         self._grace_s = grace_s
         self._program = program
-        self._less_memory = less_memory
+        self._less_memory, self._aloud = less_memory, aloud
         self._selector = selectors.DefaultSelector()
         self._selector.register(stop.fileno(), selectors.EVENT_READ, None)
         self._heard: list[Event] = []  # what the next wait() begins with
@@ -102,7 +103,13 @@ class Supervisor:
         """
         log_path = self._log_folder / f"{name}.log" if self._log_folder else None
         process = Process(
-            name, args, log_path, program or self._program, self._less_memory, told=told
+            name,
+            args,
+            log_path,
+            program or self._program,
+            self._less_memory,
+            aloud=self._aloud,
+            told=told,
         )
         self.processes.append(process)
         for pipe, stream in process.streams.items():

@@ -69,7 +69,7 @@ _LIMITER: _Row = (
     "time that requests waited for the limiter, up to now",
 )
 _PROCESS: tuple[_Row, ...] = (
-    ("cpu_s", "counter", "s", "CPU time of the process, all its threads"),
+    ("cpu_s", "counter", "s", "CPU time, all threads; an actor's: and its environments' processes"),
     ("resident_bytes", "gauge", "bytes", "memory of the process that is in RAM"),
 )
 

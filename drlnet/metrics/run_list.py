@@ -14,6 +14,7 @@ from drlnet.errors import DrlnetError, RunFolderError
 from drlnet.metrics.run_folder import RunFolder
 
 RUNS = Path("runs")  # where runs have their folders unless run.folder says otherwise
+_ODD = (DrlnetError, OSError, ValueError, LookupError, TypeError)  # of files that others wrote
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def newest_run(has: Callable[[RunFolder], bool], what: str) -> RunFolder:
     Raises RunFolderError when no run fits.
     """
     for run in reversed(kept_runs(RUNS)):
-        if has(RunFolder(run.path)):
+        if run.ended != "unreadable" and has(RunFolder(run.path)):
             return RunFolder(run.path)
     raise RunFolderError(
         f"no run {what} in {RUNS.absolute()}",
@@ -59,27 +60,36 @@ def newest_run(has: Callable[[RunFolder], bool], what: str) -> RunFolder:
 
 
 def _summed_up(folder: RunFolder) -> KeptRun:
-    started_s = folder.config_path.parent.stat().st_mtime
+    changed_s = 0.0
     try:
-        started_s = folder.started_s
-        settings = toml.read(folder.config_path)  # as it stands: a user's modules may be gone
-        result = folder.read_result()
-        reading = {} if result else folder.last_reading("learner")
-    except (DrlnetError, OSError):
-        return KeptRun(folder.path, started_s, "unreadable")
-    running = folder.live() is not None
+        changed_s = folder.path.stat().st_mtime
+        return _read(folder)
+    except _ODD:
+        return KeptRun(folder.path, changed_s, "unreadable")
+
+
+def _read(folder: RunFolder) -> KeptRun:
+    """Raises _ODD where its files hold something else than what a run writes."""
+    settings = toml.read(folder.config_path)  # as it stands: a user's modules may be gone
+    result = folder.read_result()
+    reading = {} if result else folder.last_reading("learner")
+    known: dict[str, Any] = result or reading
+    running, started_s = folder.live() is not None, folder.started_s
     last_s = time.time() if running else float(reading.get("time", started_s))
     returned = result.get("eval_return_mean") if result else reading.get("eval_return_best")
-    known: dict[str, Any] = result or reading
     return KeptRun(
         path=folder.path,
         started_s=started_s,
         ended="running" if running else str(result.get("stopped", "no result")),
-        env=settings["env"]["id"],
-        algo=settings["algo"]["name"],
-        seed=settings["run"]["seed"],
-        eval_return=returned,
-        env_steps=known.get("env_steps"),
-        learner_steps=known.get("learner_steps"),
+        env=str(settings["env"]["id"]),
+        algo=str(settings["algo"]["name"]),
+        seed=int(settings["run"]["seed"]),
+        eval_return=None if returned is None else float(returned),
+        env_steps=_count(known.get("env_steps")),
+        learner_steps=_count(known.get("learner_steps")),
         seconds=float(result["wall_clock_s"]) if result and not running else last_s - started_s,
     )
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(value)

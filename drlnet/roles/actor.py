@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -38,7 +39,7 @@ def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str
 
     note: told that the server is waited for, and once that no learner draws.
     Errors: ReplayTimeout when no params are published, or nothing is drawn for actor.max_wait_s;
-    ConfigError for an environment that keeps crashing; the client's own. KeyboardInterrupt when
+    UserCodeError for an environment that keeps crashing; the client's own. KeyboardInterrupt when
     stopped before the server has answered.
     """
     torch.set_num_threads(config.actor.torch_threads)
@@ -199,12 +200,16 @@ class Actor:
         return action
 
     def _restart(self, error: Exception) -> None:
-        """An environment crashed: breaks its streams (and its neighbours') and starts new ones."""
+        """An environment crashed: says why, breaks all its streams, starts new ones."""
         now = time.monotonic()
         self._crashes = [t for t in self._crashes if now - t < _CRASH_WINDOW_S] + [now]
-        if len(self._crashes) > _CRASHES_MAX:
-            when = f"{len(self._crashes)} times within {_CRASH_WINDOW_S:g} s"
-            raise crashed(self._config.env.id, when, error) from error
+        count = len(self._crashes)
+        when = f"{f'{count} times' if count > 1 else 'once'} within {_CRASH_WINDOW_S:g} s"
+        failure = crashed(self._config.env.id, when, error)
+        if count > _CRASHES_MAX:
+            raise failure from error
+        said = f"{failure.trace}{failure.cause}; its episodes begin anew"
+        print(said, file=sys.stderr, flush=True)
         for writer in self._writers.values():
             writer.close()  # a released stream is broken: items that wait for more rows retire
         self._envs.close()
@@ -247,7 +252,7 @@ class Actor:
                 "env_crashes": len(self._crashes),
                 **(self._agent.figures() if self._agent is not None else {}),
                 **self._stages.read(),
-                **process_figures(),
+                **process_figures(with_children=True),  # env.vectorization = async has some
             }
         )
 

@@ -110,7 +110,7 @@ def play(
     does not end by itself ends as all are reset: when every other environment has its quota, or is
     in such an episode too. max_seconds: what has ended by then counts, and no more is played.
     told: after each episode, how many have been played.
-    ConfigError, with env_id, for an environment that crashes.
+    UserCodeError, with env_id, for an environment that crashes.
     """
     deadline = math.inf if max_seconds is None else time.monotonic() + max_seconds
     streams, longest = np.arange(envs.num_envs), envs.longest_episode or np.inf

@@ -30,7 +30,7 @@ def evaluate_published(
     """Evaluates the newest params after every eval.period learner steps, until stop is set.
 
     Reports what the gate found as client.evaluator.*; keeps the best params in the run's folder.
-    Errors: ConfigError for an environment that crashes; CheckpointMismatch; the client's own.
+    Errors: UserCodeError for an environment that crashes; CheckpointMismatch; the client's own.
     """
     torch.set_num_threads(1)
     if len(os.sched_getaffinity(0)) == 1:
@@ -59,7 +59,7 @@ def evaluate_published(
                         "eval_return": gate.last_mean,
                         "eval_return_best": gate.best.mean if gate.best else float("nan"),
                         "goal_reached": int(reached),
-                        **process_figures(),
+                        **process_figures(with_children=True),
                     }
                 )
             if reached:

@@ -14,7 +14,7 @@ from drlnet.algos import Params, TableSettings, make_algorithm
 from drlnet.client import Batch, Client, Table
 from drlnet.config import Config
 from drlnet.envs import find_spaces
-from drlnet.errors import BadPriority, DrlnetError, RunFolderError
+from drlnet.errors import AnotherPublisher, BadPriority, DrlnetError, RunFolderError
 from drlnet.metrics import RunFolder, RunRecords
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import gpu_figures, process_figures
@@ -28,6 +28,7 @@ from drlnet.roles.tables import open_tables
 
 Reason = Literal["goal", "budget", "interrupted"]
 _LISTEN_S = 0.2  # between looks at what the evaluator reports
+_SILENT_S, _RETRY_S = 4.0, 0.2  # a publisher that was killed has lost its place by then
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Learning:
         self._records = RunRecords(run, config)
         self._stages.ended("other")
         self._rates = Rates()
-        self._publish()  # actors wait for the first params
+        self._begin_publishing()  # actors wait for the first params
         self._first_version = self._params_version
 
     def step(self, batches: Mapping[str, Batch]) -> None:
@@ -275,6 +276,16 @@ class Learning:
             self._stages.ended("evaluate")
         if self._evaluated.goal_reached:
             self._stopped = "goal"
+
+    def _begin_publishing(self) -> None:
+        """Publishes; AnotherPublisher where another client that lives does."""
+        given_up_s = time.monotonic() + _SILENT_S
+        while True:
+            try:
+                return self._publish()
+            except AnotherPublisher:
+                if time.monotonic() > given_up_s or self._stop.wait(_RETRY_S):
+                    raise
 
     def _publish(self) -> None:
         facts = {**self._facts(self._learner.steps), "run": self._run.path.name}

@@ -190,13 +190,13 @@ nb::list to_list(const std::vector<Metrics>& readings) {
 }
 
 // (keys, priorities, next, oldest, more)
-nb::tuple new_priorities(ShardedClient& client, uint32_t table, uint64_t since) {
+nb::tuple new_priorities(ShardedClient& client, uint32_t table, uint32_t shard, uint64_t since) {
   PriorityChanges changes;
   changes.next = since;
   bool more = false;
   {
     nb::gil_scoped_release release;
-    more = client.new_priorities(table, changes);
+    more = client.new_priorities(table, shard, changes);
   }
   return nb::make_tuple(array_of(std::move(changes.keys)), array_of(std::move(changes.priorities)),
                         changes.next, changes.oldest, more);
@@ -240,11 +240,11 @@ nb::class_<ShardedClient> bind_calls(nb::module_& module) {
              client.sample(table, layout, bytes_of(memory), deadline_in(ns_of(timeout_s)));
            })
       .def("read_items",
-           [](ShardedClient& client, uint32_t table, const BatchLayout& layout, nb::handle keys,
-              nb::handle batch, double timeout_s) {
+           [](ShardedClient& client, uint32_t table, uint32_t shard, const BatchLayout& layout,
+              nb::handle keys, nb::handle batch, double timeout_s) {
              const Memory names(keys), memory = batch_memory(batch);
              nb::gil_scoped_release release;
-             client.read_items(table, layout, names.as<const uint64_t>(), bytes_of(memory),
+             client.read_items(table, shard, layout, names.as<const uint64_t>(), bytes_of(memory),
                                deadline_in(ns_of(timeout_s)));
            })
       .def("new_priorities", &new_priorities)

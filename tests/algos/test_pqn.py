@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from oracle import OracleBatch, random_unrolls
 from drlnet.algos import TABLE, make_algorithm, pqn
 from drlnet.config import load
 from drlnet.envs import EnvSpaces
-from drlnet.errors import ConfigError, Deadlock
+from drlnet.errors import ConfigError, Deadlock, UnknownKey
 
 SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 
@@ -131,3 +133,36 @@ def test_what_cannot_work_is_refused(
 ) -> None:
     with pytest.raises(kind, match=cause):
         algorithm(**flags)
+
+
+PLAIN = """
+from dataclasses import dataclass
+from drlnet.config import NetSettings, setting
+
+class Plain:
+    pass
+
+class Normal:
+    @dataclass(frozen=True)
+    class Settings(NetSettings):
+        norm: str = setting("none", "normalisation")
+"""
+
+
+def test_a_network_of_the_users_own_has_to_normalise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nets_of_a_test.py").write_text(PLAIN)
+    monkeypatch.syspath_prepend(tmp_path)
+    pqn = "algo.name=pqn"
+    with pytest.raises(ConfigError) as info:
+        load("CartPole-v1", sets=[pqn, "net.name=nets_of_a_test:Plain"])
+    assert info.value.cause == (
+        "algo.name = 'pqn' relies on net.norm = 'layer', "
+        "which net.name = 'nets_of_a_test:Plain' does not offer"
+    )
+    assert "field 'norm'" in info.value.remedy
+    offered = load("CartPole-v1", sets=[pqn, "net.name=nets_of_a_test:Normal"]).net
+    assert dataclasses.asdict(offered)["norm"] == "layer"
+    with pytest.raises(UnknownKey, match=r"net\.norm"):  # which the user has said
+        load("CartPole-v1", sets=[pqn, "net.name=nets_of_a_test:Plain", "net.norm=layer"])

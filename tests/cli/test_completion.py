@@ -66,7 +66,8 @@ def test_runs_are_offered_the_newest_first(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
     (tmp_path / "runs" / "plots").mkdir()
     assert offered(tmp_path, "drlnet plot ") == ["mine", "runs/new", "runs/old"]
-    assert offered(tmp_path, "drlnet eval runs/n") == ["runs/new"]
+    for command in ("eval", "watch", "stats", "run --resume"):
+        assert offered(tmp_path, f"drlnet {command} runs/n") == ["runs/new"]
     assert offered(tmp_path, "drlnet run --resume elsewhere/") == ["elsewhere/run"]
     assert offered(tmp_path, f"drlnet plot {tmp_path}/m") == [f"{tmp_path}/mine"]
 

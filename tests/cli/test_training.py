@@ -6,8 +6,10 @@ import socket
 import time
 from pathlib import Path
 
+import pytest
+
 from drlnet.cli.output import Output
-from drlnet.cli.training import learn_view
+from drlnet.cli.training import learn_view, note_no_end
 from drlnet.config import load
 from drlnet.metrics import RunFolder
 
@@ -22,3 +24,13 @@ def test_a_view_of_a_server_that_never_answers_ends_when_it_is_told_to(tmp_path:
             mute.recv(4096)  # it has asked
             begun = time.monotonic()
         assert time.monotonic() - begun < 3
+
+
+@pytest.mark.parametrize("end", ["", "goal", "max_seconds", "max_env_steps", "max_learner_steps"])
+def test_a_run_without_an_end_says_so_in_one_line(
+    end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = {f"run.{end}": 100_000} if end else {}
+    note_no_end(load("MountainCar-v0", flags=flags), Output(as_json=False))
+    said = capsys.readouterr().out
+    assert said.count("\n") == (not end) and ("neither goal nor budget" in said) == (not end)

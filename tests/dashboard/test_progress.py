@@ -97,6 +97,37 @@ def test_an_evaluation_says_how_far_it_is_and_shows_no_rates() -> None:
     assert "steps/s" not in text and "playing" not in text
 
 
+def test_of_two_learners_a_run_shows_its_own() -> None:
+    own = {"run": "mine", "learner_steps": 12, "learner_steps_per_s": 34.0, "eval_return": 56.0}
+    both = {
+        **{f"client.learner.{key}": value for key, value in {**own, "run": "other"}.items()},
+        "client.learner.learner_steps": 7369,
+        **{f"client.learner-2.{key}": value for key, value in own.items()},
+        "run.phase": "training",
+    }
+    file = io.StringIO()
+    with ProgressView("x", goal=None, file=file, run="mine") as view:
+        view.show(both)
+        panel = text_of(view.panel(both))
+    assert "34 steps/s   12 steps" in panel and "56.0 greedy" in panel
+    assert "learner_steps 12 " in file.getvalue() and "7,369" not in panel + file.getvalue()
+
+
+def test_the_last_line_names_the_command_that_tells_more() -> None:
+    view = ProgressView("x", goal=None, file=io.StringIO(), hint="drlnet stats runs/mine")
+    *_, last, _border = text_of(view.panel(reading(5))).splitlines()
+    assert "more" in last and "drlnet stats runs/mine" in last
+
+
+def test_actors_that_were_restarted_are_counted() -> None:
+    file = io.StringIO()
+    again = {**reading(5), "run.phase": "training", "run.actor_restarts": 3}
+    with ProgressView("x", goal=None, file=file) as view:
+        view.show(again)
+        assert "3 restarted" in text_of(view.panel(again))
+    assert "3 restarted" in file.getvalue()
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import gymnasium as gym
@@ -13,8 +15,9 @@ from installed import require
 from toy import TOY, Toy
 
 from drlnet.config import EnvConfig
-from drlnet.envs import find_spaces, make_envs
-from drlnet.errors import ConfigError, UnknownEnvironment
+from drlnet.envs import crashed, find_spaces, make_envs
+from drlnet.envs.workers import CrashInWorker
+from drlnet.errors import ConfigError, UnknownEnvironment, UserCodeError
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v9", "Cartpole-v1", "cartpole"])
@@ -83,18 +86,47 @@ def test_a_module_without_that_id_names_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "cause", "remedy"),
-    [(None, "No module named", "PYTHONPATH"), ("1 / 0", "division by zero", "shows where")],
+    ("source", "cause"),
+    [
+        ("\n1 / 0", "ZeroDivisionError: division by zero, in own_envs.py:2"),
+        ("def f():\n  {}[0]\nf()", "KeyError: 0, in own_envs.py:2, f()"),
+        ("import json\njson.loads('')", "in own_envs.py:2"),
+        ("x = 1\ndef", "invalid syntax (own_envs.py, line 2), in own_envs.py:2"),
+    ],
 )
-def test_a_module_that_cannot_be_imported(
-    source: str | None, cause: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_module_that_raises_an_error(
+    source: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    if source:
-        (tmp_path / "own_envs.py").write_text(source, encoding="utf-8")
-    with pytest.raises(UnknownEnvironment, match=cause) as info:
+    monkeypatch.delitem(sys.modules, "own_envs", raising=False)
+    (tmp_path / "own_envs.py").write_text(source, encoding="utf-8")
+    with pytest.raises(UserCodeError) as info:
         make_envs(EnvConfig(id="own_envs:Own-v0"), 1)
-    assert remedy in info.value.remedy and "\n" not in info.value.cause
+    assert cause in info.value.cause and "\n" not in info.value.cause
+    assert "Traceback" in info.value.trace and "own_envs.py" in info.value.trace
+
+
+def test_a_module_that_is_missing() -> None:
+    with pytest.raises(UnknownEnvironment, match="No module named") as info:
+        make_envs(EnvConfig(id="no_envs:Own-v0"), 1)
+    assert "PYTHONPATH" in info.value.remedy and "\n" not in info.value.cause
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_a_crash_says_where_and_keeps_its_traceback(vectorization: str) -> None:
+    config = EnvConfig(id=TOY, vectorization=vectorization, kwargs={"crash_at": 1})  # type: ignore[arg-type]
+    envs, _ = make_envs(config, 2)
+    envs.reset(seed=0)
+    warned = pytest.warns() if vectorization == "async" else nullcontext()  # gymnasium's own words
+    with warned, pytest.raises((RuntimeError, CrashInWorker)) as raised:
+        envs.step(np.zeros(2, np.int64))
+    envs.close()
+    error = crashed(TOY, "here", raised.value)
+    assert re.fullmatch(
+        rf"environment {TOY} crashed here: RuntimeError: the toy broke, in toy.py:\d+, step\(\)",
+        error.cause,
+    )
+    assert 'raise RuntimeError("the toy broke")' in error.trace
 
 
 def test_only_an_environment_without_a_limit_gets_another() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import subprocess
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -31,6 +33,20 @@ def test_figures_follow_what_the_process_does() -> None:
     assert before["pid"] == os.getpid()
     assert after["threads"] == before["threads"] + 1
     assert after["cpu_s"] - before["cpu_s"] >= 0.05
+
+
+def test_an_actors_cpu_is_its_environments_too() -> None:
+    burn = "import time\nwhile time.process_time() < 0.3: pass\nprint('x', flush=True); input()"
+    own = ["-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"]
+    before, alone = process_figures(with_children=True)["cpu_s"], process_figures()["cpu_s"]
+    with subprocess.Popen(
+        [sys.executable, *own], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None and child.stdout.readline() == b"x\n"
+        during = process_figures(with_children=True)["cpu_s"]
+    after = process_figures(with_children=True)["cpu_s"]
+    assert during - before >= 0.28  # the kernel counts in hundredths of a second
+    assert after >= during - 0.04 and process_figures()["cpu_s"] - alone < 0.28
 
 
 def test_memory_is_resident_once_it_is_written() -> None:

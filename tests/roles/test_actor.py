@@ -12,7 +12,7 @@ from toy import TOY
 from drlnet.algos import make_algorithm
 from drlnet.config import Config, load
 from drlnet.envs import find_spaces
-from drlnet.errors import BadPriority, CheckpointMismatch, ConfigError, ReplayTimeout
+from drlnet.errors import BadPriority, CheckpointMismatch, ReplayTimeout, UserCodeError
 from drlnet.launch.signals import Stop
 from drlnet.nets.params import pack
 from drlnet.roles.actor import Actor
@@ -119,12 +119,16 @@ def test_params_of_another_architecture() -> None:
             actor.tick()
 
 
-def test_a_crash_breaks_the_streams_and_goes_on() -> None:
+def test_a_crash_breaks_the_streams_and_goes_on(capfd: pytest.CaptureFixture[str]) -> None:
     # Episodes of 4 steps or more crash in their 4th step: sooner or later each start does.
     actor, client = started(config(longest=8, crash_at=4))
-    with pytest.raises(ConfigError, match="the toy broke"):
+    with pytest.raises(UserCodeError, match="4 times within 60 s: RuntimeError: the toy broke"):
         for _ in range(1000):
             actor.tick()
+    said = capfd.readouterr().err
+    assert said.count('raise RuntimeError("the toy broke")') == 3  # the last one is the error
+    for count in ("once", "2 times", "3 times"):
+        assert f"environment {TOY} crashed {count} within 60 s: RuntimeError" in said
     table = replay(client)
     assert len(table.streams) == 3 * 4  # the first start and three more
     for stream in table.streams:

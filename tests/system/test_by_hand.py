@@ -77,6 +77,18 @@ def test_one_learner_publishes_until_another_takes_over(tmp_path: Path) -> None:
     assert (folder / "learner.safetensors").exists()
 
 
+def test_a_learner_that_was_killed_has_a_successor_at_once(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        learn = ("learn", ENV, "--server", address, *SMALL)
+        with command(tmp_path, *learn) as first:
+            first.wait_for("waiting for actors")
+            first.end(signal.SIGKILL)
+        with command(tmp_path, *learn) as second:
+            second.wait_for("waiting for actors")
+            assert finished(tmp_path, *learn).popen.returncode == errors.AnotherPublisher.exit_code
+            assert second.end(signal.SIGINT) == 130, second.text()
+
+
 def test_a_learner_says_what_it_waits_for(tmp_path: Path) -> None:
     """So many items are wanted that the replay fills for minutes."""
     few = (*SMALL, "--set", "replay.min_size=2000000", "--set", "replay.capacity=2000000")

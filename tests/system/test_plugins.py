@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import finished
+from system.command import PROGRAM, SMALL, command, finished, lines_of_error, server
 
-from drlnet.errors import RoleFailed
+from drlnet.errors import UserCodeError
 
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 
@@ -118,8 +119,66 @@ class Boom(Dqn):
 def test_a_crash_of_the_users_code_leaves_its_traceback(tmp_path: Path) -> None:
     (tmp_path / "boom.py").write_text(CRASHING)
     ended = finished(tmp_path, "run", "CartPole-v1", "--algo", "boom:Boom")
-    assert ended.popen.returncode == RoleFailed.exit_code, ended.text()
+    assert ended.popen.returncode == UserCodeError.exit_code, ended.text()
     log = next(tmp_path.glob("runs/*/learner.log"))
-    assert "error: learner: KeyError: 'missing', in boom.py:6" in ended.err.decode()
+    assert "error: learner: KeyError: 'missing', in boom.py:6, step()" in ended.err.decode()
     assert f"it is in {log}" in ended.err.decode()
     assert 'return {}["missing"]' in log.read_text()
+
+
+CRASHING_ENV = """
+import sys
+import gymnasium as gym
+
+class Mine(gym.Wrapper):
+    def __init__(self, role, **kwargs):
+        super().__init__(gym.make("CartPole-v1", **kwargs))
+        self.left = 20 if sys.argv[1] == role else 10**9
+
+    def step(self, action):
+        self.left -= 1
+        if self.left < 0:
+            raise RuntimeError("100% broken")
+        return super().step(action)
+
+gym.register("Mine-v0", Mine)
+"""
+
+
+def crashing_in(role: str, vectorization: str) -> list[str]:
+    return [
+        *("mine:Mine-v0", *SMALL, "--set", f"env.kwargs.role={role}"),
+        *("--set", f"env.vectorization={vectorization}", "--set", "eval.period=20"),
+        *("--set", "eval.gate_episodes=20", "--set", "eval.num_envs=2"),
+    ]
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+@pytest.mark.parametrize(("role", "named"), [("actor", "actor-0"), ("learn", "evaluator")])
+def test_a_crash_of_the_users_environment_leaves_its_traceback(
+    tmp_path: Path, role: str, named: str, vectorization: str
+) -> None:
+    (tmp_path / "mine.py").write_text(CRASHING_ENV)
+    words = crashing_in(role, vectorization)
+    ended = finished(tmp_path, "run", *words, "--num-actors", "1")
+    assert ended.popen.returncode == UserCodeError.exit_code, ended.text()
+    log = next(tmp_path.glob(f"runs/*/{named}.log"))
+    first, second = lines_of_error(ended)[-2:]
+    assert "RuntimeError: 100% broken, in mine.py:13, step()" in first and named in first
+    assert str(log) in second
+    count = log.read_text().count('raise RuntimeError("100% broken")')
+    # Of an actor: three restarts and the end.
+    assert count >= (4 if role == "actor" else 1), log.read_text()
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+def test_by_hand_standard_error_has_the_traceback(tmp_path: Path, count: str) -> None:
+    (tmp_path / "mine.py").write_text(CRASHING_ENV)
+    words = crashing_in("actor", "sync")
+    with server(tmp_path) as address, command(tmp_path, "learn", *words, "--server", address):
+        play = [*PROGRAM, "actor", *words, "--server", address, "--num-actors", count]
+        ended = subprocess.run(play, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == UserCodeError.exit_code, ended.stderr
+    assert ended.stderr.count('raise RuntimeError("100% broken")') >= 4
+    errors = [line for line in ended.stderr.splitlines() if "error: " in line]
+    assert len(errors) == 1 and "in mine.py:13, step()" in errors[0]

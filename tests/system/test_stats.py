@@ -50,6 +50,8 @@ def test_keys_and_sizes_and_a_terminal_as_before(address: str, tmp_path: Path) -
         window.wait_for("clients · by steps/s")
         window.press("l")
         window.wait_for("histogram of")
+        window.press("\x1b")
+        window.wait_until(lambda shown: "histogram of" not in shown)
         window.press("p")
         window.wait_for("paused")
         window.press(" ")

@@ -230,7 +230,7 @@ void Client::update_priorities_async(uint32_t table, std::span<const uint64_t> k
                                      std::span<const float> priorities) {
   check_update(keys, priorities);
   const auto looked_at = [](Status status, auto reply) { throw_if_refused(status, reply); };
-  while (const auto id = take_update(false)) collect(*id, now_ns(), looked_at);
+  while (const auto id = take_update(false)) collect(*id, deadline_in(0), looked_at);
   for (size_t at = 0; at < keys.size(); at += kUpdateKeys) {
     const size_t n = std::min(kUpdateKeys, keys.size() - at);
     const Deadline deadline = deadline_in(timeout_ns_);

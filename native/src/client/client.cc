@@ -1,7 +1,9 @@
 #include "client/client.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <mutex>
 
 #include "base/world.h"
 #include "spec/wait.h"
@@ -10,6 +12,21 @@ namespace drlnet {
 namespace {
 
 constexpr uint64_t kInterruptNs = 50'000'000;
+
+// A call under way looks at the clock at least every kInterruptNs, unless its process is stopped.
+constexpr uint64_t kStoppedNs = 1'000'000'000;
+std::atomic<uint64_t> stopped_ns = 0;  // in all
+std::mutex stops_mutex;
+uint64_t stops_end_ns = 0;  // of the newest one
+
+void note_stop(uint64_t looked, uint64_t now) {
+  if (now - looked < kStoppedNs) return;
+  const std::lock_guard lock(stops_mutex);  // other threads find the same one
+  const uint64_t began = std::max(looked, stops_end_ns);
+  if (now <= began) return;
+  stopped_ns += now - began;
+  stops_end_ns = now;
+}
 // Each would have been answered, however long the request is held; fewer may be a stall.
 constexpr uint32_t kUnansweredAsks = 6;
 constexpr int kGlances = 16;  // of a spinning loop between two readings of the clock
@@ -38,7 +55,9 @@ void sleep_at(const WaitPoint& point, int other_fd, uint64_t until) {
 
 }  // namespace
 
-Deadline deadline_in(uint64_t ns) { return now_ns() + ns; }
+uint64_t waking_ns() { return now_ns() - stopped_ns; }
+
+Deadline deadline_in(uint64_t ns) { return waking_ns() + ns; }
 
 void throw_if_refused(Status status, std::span<const std::byte> reply) {
   if (status == Status::ok) return;
@@ -99,7 +118,8 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
     }
     if (connection_.state() == Connection::State::lost) throw *connection_.failure();
     // What still comes in may be the answer; but frames may come without end, of other calls.
-    if (now >= deadline && (!moved || now - deadline >= kInterruptNs)) {
+    const Deadline end = deadline + stopped_ns;
+    if (now >= end && (!moved || now - end >= kInterruptNs)) {
       hand_over_watch();
       const bool opening = connection_.state() == Connection::State::hello;
       const std::string trouble = connection_.transport().trouble();
@@ -122,7 +142,9 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
     if (run_server_) moved |= run_server_();
     // Most calls end here, without another look at the clock.
     if (moved && condition()) return hand_over_watch();
+    const uint64_t looked = now;
     now = now_ns();
+    if (looked != 0) note_stop(looked, now);
     if (started == 0) {
       started = now;
       spin_until = now + (options_.poll == Poll::block ? 0 : kSpinNs);
@@ -139,7 +161,7 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
       if (moved) tell_others();
       continue;
     }
-    sleep(lock, std::min({connection_.next_deadline_ns(), deadline, interrupt_at}), true);
+    sleep(lock, std::min({connection_.next_deadline_ns(), end, interrupt_at}), true);
   }
 }
 
@@ -287,7 +309,7 @@ bool Client::wait(CallId id, Deadline deadline, uint64_t patience_ns) {
   run_until(
       lock, deadline,
       [&] {
-        return connection_.done(id) || (now_ns() >= look && limiter_holds(connection_.call(id)));
+        return connection_.done(id) || (waking_ns() >= look && limiter_holds(connection_.call(id)));
       },
       [&] { return explain(connection_.call(id)); });
   return connection_.done(id);
@@ -335,7 +357,7 @@ void Client::call(Operation operation, Fill fill,
                   FunctionRef<void(std::span<const std::byte>)> visit) {
   Lock lock = take_lock();
   const uint64_t now = now_ns();  // once: 35 ns on a virtual machine
-  const Deadline deadline = now + timeout_ns_;
+  const Deadline deadline = now - stopped_ns + timeout_ns_;
   const CallId id = start(lock, now, operation, deadline, fill, {});
   collect(lock, id, deadline, [&](Status status, std::span<const std::byte> reply) {
     throw_if_refused(status, reply);

@@ -41,6 +41,9 @@ struct PriorityChanges {
 // Absolute, on base/world.h's clock.
 using Deadline = uint64_t;
 Deadline deadline_in(uint64_t ns);
+// The clock of deadlines: it stands still while the process is stopped (Ctrl-Z), as calls under way
+// find afterwards.
+uint64_t waking_ns();
 
 class Client {
  public:

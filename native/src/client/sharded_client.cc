@@ -46,9 +46,13 @@ ShardedTable& ShardedClient::table(uint32_t number) {
   return *tables_[number].table;
 }
 
+uint32_t ShardedClient::number(uint32_t table, uint32_t shard) {
+  return alone() ? table : this->table(table).number(shard);
+}
+
 void ShardedClient::empty_table(uint32_t table) {
   for (uint32_t shard = 0; shard < shards(); ++shard) {
-    sessions_[shard]->empty_table(alone() ? table : this->table(table).number(shard));
+    sessions_[shard]->empty_table(number(table, shard));
   }
 }
 
@@ -84,11 +88,10 @@ std::unique_ptr<ShardedWriter> ShardedClient::writer(uint32_t table, const Table
         names.push_back({held[end].ordinal / shards(), held[end].epoch, held[end].token});
       }
       Client& session = *sessions_[home];
-      const uint32_t number = alone() ? table : this->table(table).number(home);
-      auto leases =
-          held.empty() ? session.lease(number, end - begin) : session.resume(number, names);
+      const uint32_t there = number(table, home);
+      auto leases = held.empty() ? session.lease(there, end - begin) : session.resume(there, names);
       parts.push_back(
-          {std::make_unique<StreamWriter>(session, number, spec, std::move(leases), options), home,
+          {std::make_unique<StreamWriter>(session, there, spec, std::move(leases), options), home,
            begin, end - begin});
     }
   } catch (const Error&) {
@@ -129,24 +132,16 @@ void ShardedClient::update_priorities_async(uint32_t table, std::span<const uint
   first().update_priorities_async(table, keys, priorities);
 }
 
-void ShardedClient::refuse_shards(const char* call) const {
-  if (alone()) return;
-  throw Error(Status::config,
-              std::string(call) + " asks a server that is one alone; this one has " +
-                  std::to_string(shards()) + " shards",
-              "start it without --shards, or let it draw: table.sample()");
-}
-
-void ShardedClient::read_items(uint32_t table, const BatchLayout& batch,
+void ShardedClient::read_items(uint32_t table, uint32_t shard, const BatchLayout& batch,
                                std::span<const uint64_t> keys, std::span<std::byte> memory,
                                Deadline deadline) {
-  refuse_shards("read_items");
-  first().read_items(table, keys, batch.destination(memory), deadline);
+  DRLNET_ASSERT(shard < shards());
+  sessions_[shard]->read_items(number(table, shard), keys, batch.destination(memory), deadline);
 }
 
-bool ShardedClient::new_priorities(uint32_t table, PriorityChanges& changes) {
-  refuse_shards("new_priorities");
-  return first().new_priorities(table, changes);
+bool ShardedClient::new_priorities(uint32_t table, uint32_t shard, PriorityChanges& changes) {
+  DRLNET_ASSERT(shard < shards());
+  return sessions_[shard]->new_priorities(number(table, shard), changes);
 }
 
 void ShardedClient::set_timeout(uint64_t timeout_ns) {

@@ -50,10 +50,10 @@ class ShardedClient {
                                  std::span<const float> priorities);
   void update_priorities_async(uint32_t table, std::span<const uint64_t> keys,
                                std::span<const float> priorities);
-  // Client's. They throw Error(config) where there are several shards.
-  void read_items(uint32_t table, const BatchLayout& batch, std::span<const uint64_t> keys,
-                  std::span<std::byte> memory, Deadline deadline);
-  bool new_priorities(uint32_t table, PriorityChanges& changes);
+  // Client's, of one shard's items.
+  void read_items(uint32_t table, uint32_t shard, const BatchLayout& batch,
+                  std::span<const uint64_t> keys, std::span<std::byte> memory, Deadline deadline);
+  bool new_priorities(uint32_t table, uint32_t shard, PriorityChanges& changes);
 
   void set_timeout(uint64_t timeout_ns);
   void report(const Metrics& metrics);
@@ -68,8 +68,8 @@ class ShardedClient {
   };
   bool alone() const { return sessions_.size() == 1; }
   ShardedTable& table(uint32_t number);
+  uint32_t number(uint32_t table, uint32_t shard);  // of the table, there
   std::vector<uint32_t> homes(uint32_t table, uint32_t streams);
-  void refuse_shards(const char* call) const;
 
   std::vector<std::unique_ptr<Client>> sessions_;
   std::mutex mutex_;          // of what follows

@@ -162,9 +162,9 @@ void StreamWriter::finish_oldest() {
   constexpr uint64_t kPatienceNs = 1'000'000'000;
   const CallId id = under_way_.front();
   if (options_.held) {
-    const uint64_t began = now_ns();
+    const uint64_t began = waking_ns();
     while (!client_.wait(id, deadline_in(kPatienceNs + options_.timeout_ns), kPatienceNs)) {
-      options_.held(now_ns() - began);
+      options_.held(waking_ns() - began);
     }
   }
   const Deadline deadline = deadline_in(options_.timeout_ns);

@@ -41,6 +41,10 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
       header.offset + chunk.size() > header.total_bytes) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
+  if (publisher_ != 0 && publisher_ != peer.client && publisher_is_silent()) {
+    ++publishers_replaced_;
+    publisher_ = 0;
+  }
   if (publisher_ == 0) make_publisher(peer);
   if (publisher_ != peer.client) {
     ++publishes_refused_;
@@ -80,6 +84,15 @@ uint16_t Server::take_over(Peer& peer, Slot& slot, std::span<const std::byte> bo
   if (publisher_ != 0 && publisher_ != peer.client) ++publishers_replaced_;
   make_publisher(peer);
   return 0;
+}
+
+bool Server::publisher_is_silent() {
+  for (const Peer* peer : sessions_.peers()) {
+    if (peer->client == publisher_) {
+      return sessions_.clock_ns() > peer->last_heard_ns + kPublisherSilenceNs;
+    }
+  }
+  return true;
 }
 
 void Server::make_publisher(const Peer& peer) {

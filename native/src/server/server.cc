@@ -71,6 +71,7 @@ bool Server::poll_once() {
 
 void Server::keep_house(uint64_t now) {
   if (now < next_expiry_ns_) return;
+  if (now > next_expiry_ns_ + kHousekeepingNs) sessions_.stood_still(now - next_expiry_ns_, now);
   sessions_.expire(now);
   for (const auto& table : tables_) table->mark(now, params_version());
   next_expiry_ns_ = now + kHousekeepingNs;

@@ -93,6 +93,7 @@ class Server : private RequestHandler {
   static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
   uint64_t params_version() const;
   void make_publisher(const Peer& peer);
+  bool publisher_is_silent();
   void keep_house(uint64_t now_ns);
   void loop();
 
@@ -112,7 +113,9 @@ class Server : private RequestHandler {
   std::vector<uint64_t> changed_keys_;               // scratch of new_priorities
   std::vector<float> changed_priorities_;
   std::shared_ptr<const Params> params_;
-  // The client that publishes, until its session ends or another takes over. 0: none.
+  // The client that publishes, until its session ends, another takes over, or another publishes
+  // when this one has been silent, killed perhaps. 0: none.
+  static constexpr uint64_t kPublisherSilenceNs = 3'000'000'000;
   uint64_t publisher_ = 0;
   std::string publisher_name_;
   uint64_t publishes_refused_ = 0, publishers_replaced_ = 0;

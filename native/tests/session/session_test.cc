@@ -114,6 +114,17 @@ TEST_CASE("a forgotten session is opened anew and its requests are answered") {
   CHECK(bench.handler.appended == std::vector<uint64_t>{5});
 }
 
+TEST_CASE("a client has not been silent while its server was stopped") {
+  Bench bench("memory:", 0, 1);
+  bench.open();
+  const uint64_t stopped = 2 * Sessions::kSilenceNs, later = now_ns() + stopped;
+  bench.sessions.stood_still(stopped, later);
+  bench.sessions.expire(later + Sessions::kSilenceNs / 2);
+  CHECK(bench.handler.ended_count == 0);
+  bench.sessions.expire(later + 2 * Sessions::kSilenceNs);
+  CHECK(bench.handler.ended_count == 1);
+}
+
 TEST_CASE("a small request overtakes another client's 25 MB reply") {
   Bench bench("memory:", 0, 1);
   bench.add_client();

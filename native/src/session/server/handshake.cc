@@ -107,6 +107,12 @@ void Sessions::end(size_t index) {
   while (peers_end_ > 0 && !peers_[peers_end_ - 1]) --peers_end_;
 }
 
+void Sessions::stood_still(uint64_t ns, uint64_t now) {
+  for (const auto& peer : peers_) {
+    if (peer) peer->last_heard_ns = std::min(peer->last_heard_ns + ns, now);
+  }
+}
+
 void Sessions::expire(uint64_t now) {
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (peers_[i] && now > peers_[i]->last_heard_ns + kSilenceNs) end(i);

@@ -64,6 +64,8 @@ class Sessions {
   bool output_blocked() const;
   // Ends silent sessions. Call about once a second.
   void expire(uint64_t now_ns);
+  // No client could be heard for that long: this process was stopped, or its thread was busy.
+  void stood_still(uint64_t ns, uint64_t now_ns);
   uint64_t boot() const { return boot_; }
 
   std::vector<Peer*> peers();

@@ -1,0 +1,62 @@
+"""Deadlines of a client whose process is stopped, as Ctrl-Z does."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from drlnet import Client, native
+
+WAITS = """
+import sys
+from drlnet import Client, Column, Item, View
+with Client(sys.argv[1]) as client:
+    columns, item = {"x": Column("float32")}, Item({"x": View("x")})
+    table = client.table("t", columns=columns, item=item, capacity=100)
+    print(table.sample(1, timeout=3.0).views["x"])
+"""
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    server = native.Server(["udp://127.0.0.1:0"])
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    yield server.addresses[0]
+    server.stop()
+    thread.join()
+
+
+def ping_for(client: Client, seconds: float) -> None:
+    over_s = time.monotonic() + seconds
+    while time.monotonic() < over_s:
+        client.ping()
+
+
+@pytest.mark.slow  # one passes
+def test_they_wait_for_the_process(address: str) -> None:
+    waits = [sys.executable, "-c", WAITS, address]
+    with (
+        Client(address) as client,
+        subprocess.Popen(waits, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as waiting,
+    ):
+        while client.stats()["server.waiting_requests"] < 1:
+            assert waiting.poll() is None
+        waiting.send_signal(signal.SIGSTOP)
+        ping_for(client, 4)
+        waiting.send_signal(signal.SIGCONT)
+        ping_for(client, 0.5)  # it looks at the clock now
+        with client.attach("t").writer(1) as writer:
+            first, last = np.array([True]), np.array([False])
+            steps = writer.append({"x": np.array([7.0], np.float32)}, first, last)
+            writer.add_items(np.array([0]), steps)
+            writer.flush()
+        assert waiting.stdout is not None
+        assert (waiting.stdout.read(), waiting.wait()) == (b"[7.]\n", 0)
