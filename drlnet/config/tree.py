@@ -42,6 +42,11 @@ class AlgoSettings:
         """Steps behind its anchor that an item reads at most, 0 for none."""
         return 0
 
+    @property
+    def period(self) -> int:
+        """Steps between the anchors of a stream's items."""
+        return 1
+
 
 @dataclass(frozen=True)
 class NetSettings:

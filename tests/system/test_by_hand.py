@@ -79,7 +79,7 @@ def test_one_learner_publishes_until_another_takes_over(tmp_path: Path) -> None:
 
 def test_a_learner_says_what_it_waits_for(tmp_path: Path) -> None:
     """So many items are wanted that the replay fills for minutes."""
-    few = (*SMALL, "--set", "replay.min_size=2000000", "--set", "replay.capacity=2000000")
+    few = (*SMALL, "--set", "replay.min_size=2000000", "--set", "replay.capacity=2100000")
     with server(tmp_path) as address:
         at = ("--server", address)
         with command(tmp_path, "learn", ENV, *at, *few) as learning:
