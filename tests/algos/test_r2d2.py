@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,10 +13,12 @@ import pytest
 import torch
 from oracle import OracleBatch
 
+from drlnet.adders import tensors
 from drlnet.algos import TABLE, make_algorithm, r2d2
 from drlnet.config import load
 from drlnet.envs import EnvSpaces, Rows, Streams
 from drlnet.errors import ConfigError
+from drlnet.metrics.catalog import find
 
 SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 
@@ -83,6 +86,12 @@ def algorithm(**flags: Any) -> r2d2.R2d2:
     return made
 
 
+def test_its_defaults_begin_to_learn_after_some_thousand_steps() -> None:
+    config = load(flags={"algo.name": "r2d2"})
+    assert config.replay.min_size * config.algo.period == 8_000
+    assert config.replay.batch_size == 32 and config.replay.samples_per_insert == 8
+
+
 def episodes(streams: int, steps: int) -> Iterator[Rows]:
     """Rows of episodes of 1 to 30 steps; now and then a stream has none."""
     rng = np.random.default_rng(5)
@@ -136,6 +145,27 @@ def test_sequences_begin_in_every_period_and_end_with_their_episode() -> None:
             assert known == {a for s, a in items if s == stream and begin <= a < after}
 
 
+@pytest.mark.parametrize(
+    ("length", "period", "burn_in"),
+    [(8, 4, 3), (8, 4, 4), (9, 5, 4), (9, 5, 0), (8, 2, 6), (5, 1, 4), (1, 1, 0), (2, 1, 0)],
+)
+def test_every_step_counts_in_some_sequence_and_each_sequence_counts_steps(
+    length: int, period: int, burn_in: int
+) -> None:
+    shape = {"algo.length": length, "algo.period": period, "algo.burn_in": burn_in}
+    rows, items = played(algorithm(**shape))
+    for stream, own in enumerate(rows):
+        begins = [number for number, (_, first, _) in enumerate(own) if first]
+        for begin, end in itertools.pairwise(begins):
+            left = set(range(begin, end - 1))  # the last row is no step
+            for anchor in (a for s, a in items if s == stream and begin <= a < end):
+                skipped = 0 if anchor == begin else burn_in
+                counted = range(anchor + skipped, min(anchor + length, end - 1))
+                assert counted, (begin, anchor, end)
+                left -= set(counted)
+            assert not left, (begin, end)
+
+
 def batch_of(algo: r2d2.R2d2, rows: list[Any], items: list[Any]) -> OracleBatch:
     """The items' views, as a table gathers them: rows behind an episode's end are padding."""
     views: dict[str, list[np.ndarray]] = {}
@@ -166,7 +196,7 @@ def test_a_sequence_s_values_are_those_that_the_actor_saw(core: str) -> None:
     algo = algorithm(**{"algo.core": core})
     rows, items = played(algo)
     batch, learner = batch_of(algo, rows, items), algo.learner("cpu", 1)
-    view = r2d2.tensors(batch, learner.device, SPACES)  # type: ignore[arg-type]
+    view = tensors(batch, learner.device, SPACES)  # type: ignore[arg-type]
     start = view["previous_action"][:, 0] < 0
     assert start.any() and not start.all()
     found = learner.values(learner.online, view, start)
@@ -187,7 +217,7 @@ def test_burn_in_takes_no_gradient_and_first_sequences_have_none() -> None:
     algo = algorithm()
     rows, items = played(algo)
     learner = algo.learner("cpu", 1)
-    view = r2d2.tensors(batch_of(algo, rows, items), learner.device, SPACES)  # type: ignore[arg-type]
+    view = tensors(batch_of(algo, rows, items), learner.device, SPACES)  # type: ignore[arg-type]
     start = view["previous_action"][:, 0] < 0
     view["obs"].requires_grad_(True)
     learner.values(learner.online, view, start)[:, 3:].sum().backward()  # type: ignore[no-untyped-call]
@@ -203,7 +233,7 @@ def test_a_step_is_the_gradient_of_the_weighted_loss() -> None:
     batch, learner = batch_of(algo, rows, items[:12]), algo.learner("cpu", 1)
     rng = np.random.default_rng(0)
     batch.probabilities = rng.uniform(0.01, 0.2, 12).astype(np.float32)
-    view = r2d2.tensors(batch, learner.device, SPACES)  # type: ignore[arg-type]
+    view = tensors(batch, learner.device, SPACES)  # type: ignore[arg-type]
     start = view["previous_action"][:, 0] < 0
     q = learner.values(learner.online, view, start)
     terms, counts, known = [], 0, []
@@ -221,10 +251,11 @@ def test_a_step_is_the_gradient_of_the_weighted_loss() -> None:
         errors = [goals[t] - q[b, t, int(taken[t])] for t in steps]
         counts += len(errors)
         terms += [float(weights[b]) * error.square() / 2 for error in errors]
-        sizes = [abs(float(error)) for error in errors]
+        sizes = [abs(error.item()) for error in errors]
         known.append(0.9 * max(sizes) + 0.1 * sum(sizes) / len(sizes) if sizes else 0.0)
     loss = torch.stack(terms).sum() / counts
     learned = learner.step({TABLE: batch})  # type: ignore[dict-item]
+    assert all(find(f"client.learner.{name}") for name in learned.figures)
     torch.testing.assert_close(learned.figures["loss"], loss.detach(), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(learned.priorities[TABLE], known, rtol=1e-3, atol=1e-5)
     again = algo.learner("cpu", 1)
@@ -252,7 +283,9 @@ def test_the_greedy_player_remembers_by_environment() -> None:
     [
         ({"net.frame_stack": 4}, "stacks no frames"),
         ({"algo.burn_in": 8}, "leaves nothing to learn"),
-        ({"algo.period": 9}, "leaves nothing to learn"),
+        ({"algo.period": 9}, "may begin 4 steps apart at most"),  # the tails of episodes
+        ({"algo.burn_in": 5}, "may begin 3 steps apart at most"),  # between two sequences
+        ({"algo.length": 9, "algo.period": 6}, "may begin 5 steps apart at most"),
     ],
 )
 def test_what_cannot_work(flags: dict[str, Any], words: str) -> None:
