@@ -21,7 +21,8 @@ row costs 1 / period of it. An anchor with fewer steps left, or with none behind
 no item: the sequence before it counts these steps, as period <= length - burn_in and period <=
 (length + 1) / 2.
 
-The paper leaves open the first priorities; here items begin with the largest one seen so far.
+The paper leaves open by which target the first priorities are found: here they are the actor's own,
+of the Q values that it acted on, with its params as the target.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 if TYPE_CHECKING:
     from drlnet.config import Config
     from drlnet.envs import EnvSpaces, Rows, Streams
+
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -224,6 +227,10 @@ class R2d2Agent(RecurrentGreedy):
         self._step = np.full(streams.count, -1)  # of the newest row in its episode
         size = (streams.count, algo.settings.period, algo.settings.state_part)
         self._anchored = np.zeros(size, np.float32)  # the states at the newest anchors
+        # What was seen last: row t of an episode at t % (length + 1).
+        self._width = algo.settings.length + 1
+        seen = ("reward", "discount", "value", "taken")
+        self._seen = {name: np.zeros((streams.count, self._width), np.float32) for name in seen}
 
     def act(  # type: ignore[override]
         self, rows: Rows
@@ -246,26 +253,52 @@ class R2d2Agent(RecurrentGreedy):
         }
         if rows.action_mask is not None:
             columns["action_mask"] = rows.action_mask
-        action = self._policy.choose(self.values(rows), rows.action_mask)
+        values = self.values(rows)
+        action = self._policy.choose(values, rows.action_mask)
         self.took(rows, action)
+        streams = np.flatnonzero(moved)
+        place = streams, self._step[streams] % self._width
+        self._seen["reward"][place] = rows.reward[streams]
+        self._seen["discount"][place] = columns["discount"][streams]
+        self._seen["value"][place] = values[streams].max(1)
+        self._seen["taken"][place] = values[streams, action[streams]]
         return action, {TABLE: columns}
 
     def items(self, steps: Mapping[str, npt.NDArray[np.int64]]) -> Mapping[str, Items]:
         """The sequences whose steps, or whose episode, the newest rows end."""
         length, period = self._settings.length, self._settings.period
         least = max(period, self._settings.burn_in + 1)  # steps of an episode's later sequences
-        streams, anchors = [], []
-        for stream, (newest, step) in enumerate(zip(steps[TABLE], self._step, strict=True)):
-            if newest < 0:
-                continue
+        ready: list[tuple[int, int]] = []  # streams, and anchors as steps of their episodes
+        for stream in np.flatnonzero(steps[TABLE] >= 0).tolist():
+            step = int(self._step[stream])
             low = step - length
-            ready = [low] if low >= 0 and low % period == 0 else []
+            if low >= 0 and low % period == 0:
+                ready.append((stream, low))
             if self._rows.last[stream]:
                 begin = max(0, low // period + 1) * period
-                ready += [a for a in range(begin, step, period) if a == 0 or step - a >= least]
-            streams += [stream] * len(ready)
-            anchors += [newest - step + anchor for anchor in ready]
-        return {TABLE: Items(np.array(streams, np.int64), np.array(anchors, np.int64))}
+                anchors = range(begin, step, period)
+                ready += [(stream, a) for a in anchors if a == 0 or step - a >= least]
+        if not ready:
+            return {TABLE: Items(np.empty(0, np.int64), np.empty(0, np.int64))}
+        streams, anchors_at = np.array(ready, np.int64).T
+        lengths = np.minimum(length, self._step[streams] - anchors_at)
+        numbers = steps[TABLE][streams] - self._step[streams] + anchors_at
+        return {TABLE: Items(streams, numbers, self._priorities(streams, anchors_at, lengths))}
+
+    def _priorities(
+        self, streams: Integers, anchors: Integers, lengths: Integers
+    ) -> npt.NDArray[np.float32]:
+        """First priorities of sequences, by the values that this agent acted on."""
+        settings = self._settings
+        rows = anchors[:, None] + np.minimum(np.arange(self._width), lengths[:, None])
+        reward, discount, value, taken = (
+            torch.from_numpy(seen[streams[:, None], rows % self._width])
+            for seen in self._seen.values()
+        )
+        length = torch.from_numpy(lengths)
+        goal = targets(value, reward[:, 1:], discount[:, 1:], length, settings)
+        counted = counted_steps(length, torch.from_numpy(anchors == 0), settings)
+        return priorities(goal - taken[:, :-1], counted, settings.priority_max_share).numpy()
 
     def figures(self) -> Mapping[str, float]:
         """The exploration of the greediest environment."""
@@ -300,6 +333,14 @@ def targets(
         factor = torch.where(inside, factor * settings.gamma * discount.gather(1, index), factor)
     end = torch.minimum(at + settings.n_step, length[:, None])
     return rescale(total + factor * ahead.gather(1, end), settings.rescale_epsilon)
+
+
+def counted_steps(
+    length: torch.Tensor, start: torch.Tensor, settings: R2d2Settings
+) -> torch.Tensor:
+    """Which steps the loss counts, [B, L]. length: [B]; start [B]: whose state needs no burn-in."""
+    at = torch.arange(settings.length, device=length.device)
+    return (at < length[:, None]) & (start[:, None] | (at >= settings.burn_in))
 
 
 def priorities(error: torch.Tensor, counted: torch.Tensor, share: float) -> torch.Tensor:
@@ -343,8 +384,7 @@ class R2d2Learner(TargetNetLearner[R2d2Settings]):
             goal = targets(value, reward, discount, view["length"], settings)
         action = view["previous_action"][:, 1:].long().clamp(min=0).unsqueeze(2)
         error = goal - q[:, :-1].gather(2, action).squeeze(2)
-        at = torch.arange(settings.length, device=self.device)
-        counted = (at < view["length"][:, None]) & (start[:, None] | (at >= settings.burn_in))
+        counted = counted_steps(view["length"], start, settings)
         losses = torch.where(counted, error.square() / 2, 0.0).sum(1)
         loss = (weights.to(self.device) * losses).sum() / counted.sum().clamp(min=1)
         self.descend(loss, batch.env_steps)
