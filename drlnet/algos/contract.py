@@ -191,7 +191,7 @@ QUEUE_DEFAULTS: Mapping[str, Any] = {
     "replay.batch_size": 32,
     "replay.min_size": 1,
     "replay.prefetch": 0,
-    "replay.capacity": 2_560,
+    "replay.capacity": 0,  # two unrolls of each environment: one waits, one is under way
     "actor.envs_per_actor": 32,
     "actor.fetch_period_steps": 8,
     "learner.publish_period": 1,

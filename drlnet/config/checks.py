@@ -31,6 +31,28 @@ def least_error_buffer(config: Config) -> float:
     )
 
 
+def least_capacity(config: Config) -> int:
+    """The fewest rows in which items come to be drawn.
+
+    A queue holds two unrolls of each stream, one that waits and one that is under way: its actors
+    play no further ahead of the learner. It holds a whole batch beside what all streams have begun,
+    and in each shard, as the server wants it, all that is asked for ahead and an append.
+    """
+    replay, algo, shards = config.replay, config.algo, config.server.shards
+    streams = config.actor.num_actors * config.actor.envs_per_actor
+    window = config.net.frame_stack + algo.horizon
+    if not replay.max_times_sampled:  # views that count from an episode's end reach further back
+        window += max(0, algo.horizon - 1)
+    leased = 2 * window * shards * math.ceil(streams / shards)  # the server has that for each
+    if not replay.max_times_sampled:
+        return leased
+    begun = (streams + replay.batch_size) * (algo.horizon + 1)
+    draws = replay.batch_size * (replay.prefetch + 1)
+    items = max(math.ceil(draws / replay.max_times_sampled), replay.min_size)
+    asked_for = _rows_of(config, items) + config.append_burst + window
+    return max(leased, begun, shards * asked_for)
+
+
 def derived(config: Config) -> Config:
     """The same config with every default that follows from other settings filled in."""
     if config.run.serial:
@@ -46,6 +68,9 @@ def derived(config: Config) -> Config:
         # Twice the least: room to work in, not only to survive.
         buffer = float(math.ceil(2 * least_error_buffer(config))) if limited else 0.0
         config = replace(config, replay=replace(config.replay, error_buffer=buffer))
+    if config.replay.capacity == 0 and config.replay.max_times_sampled:
+        rows = least_capacity(config)
+        config = replace(config, replay=replace(config.replay, capacity=rows))
     return config
 
 
@@ -77,9 +102,7 @@ def _check_replay(config: Config) -> None:
             f"set replay.error_buffer to {math.ceil(least)} or more, or leave it out",
         )
     streams = config.actor.num_actors * config.actor.envs_per_actor
-    # A queue holds a batch that is complete beside what every stream has begun.
-    queue = (streams + replay.batch_size) * (config.algo.horizon + 1)
-    least_rows = queue if replay.max_times_sampled else 4 * streams * config.algo.horizon
+    least_rows = least_capacity(config)
     if replay.capacity < least_rows:
         raise Deadlock(
             f"replay.capacity = {replay.capacity} is too small for {streams} environments and "
