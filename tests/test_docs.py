@@ -5,6 +5,7 @@ DRLNET_WRITE_DOCS=1 rewrites the tables that come from the code, instead of comp
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import os
 import re
@@ -170,3 +171,18 @@ def test_paths_and_links_exist(path: Path) -> None:
     for place in re.findall(r"`((?:drlnet|native|tests|runs)/[\w/.\-]+)`", text):
         made_by_runs = place.startswith(("runs/bench", "runs/CartPole"))
         assert made_by_runs or (ROOT / place).exists(), place
+
+
+def test_what_a_user_s_algorithm_imports_is_documented() -> None:
+    text = re.sub(r"```.*?```", "", page("algorithms"), flags=re.DOTALL)
+    known = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+    for path in (ROOT / "tests" / "plugins").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("drlnet"):
+                assert str(node.module).count(".") <= 1, f"{path.name} imports {node.module}"
+                assert {name.name for name in node.names} <= known, path.name
+
+
+def test_the_example_of_an_algorithm_is_short() -> None:
+    example = ROOT / "tests" / "plugins" / "qr_dqn.py"
+    assert len(example.read_text().splitlines()) < 120

@@ -1,25 +1,31 @@
 """Adders: which columns and items a kind of experience has, and which rows become items."""
 
+from drlnet.adders.batches import Tensors, tensors
 from drlnet.adders.items import Items
 from drlnet.adders.n_step import (
     NStepErrors,
+    n_step_targets,
     transition_columns,
     transition_item,
     transition_row,
 )
 from drlnet.adders.observations import observation_columns, observation_views, observed
 from drlnet.adders.stacks import Stacks, stack_rows, stack_view
-from drlnet.adders.unrolls import unroll_frames, unroll_item, unroll_items
+from drlnet.adders.unrolls import UnrollSettings, unroll_frames, unroll_item, unroll_items
 
 __all__ = [
     "Items",
     "NStepErrors",
     "Stacks",
+    "Tensors",
+    "UnrollSettings",
+    "n_step_targets",
     "observation_columns",
     "observation_views",
     "observed",
     "stack_rows",
     "stack_view",
+    "tensors",
     "transition_columns",
     "transition_item",
     "transition_row",

@@ -1,4 +1,4 @@
-"""n-step transitions: the columns of a row, the item that reads them, and items' first priorities.
+"""n-step transitions: a row's columns, the item that reads them, returns, and first priorities.
 
 An item anchored at step t shows o_t, the action taken at it, and of the m = min(n, steps left)
 rows behind it the rewards, the discounts (0 where terminated) and the last observation.
@@ -17,6 +17,7 @@ from drlnet.adders.items import Items
 from drlnet.adders.observations import observation_columns, observation_views
 from drlnet.adders.stacks import stack_view
 from drlnet.client.specs import Column, Item, View
+from drlnet.lazy import torch
 
 if TYPE_CHECKING:
     from drlnet.envs import EnvSpaces, Rows
@@ -68,6 +69,21 @@ def transition_row(rows: Rows, action: npt.NDArray[np.int64]) -> dict[str, npt.N
     if rows.action_mask is not None:
         columns["action_mask"] = rows.action_mask
     return columns
+
+
+def n_step_targets(
+    reward: torch.Tensor, discount: torch.Tensor, length: torch.Tensor, gamma: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """R and the bootstrap's factor gamma^m (d_1 ... d_m), of drlnet.algos.dqn's equations.
+
+    reward, discount: [B, n] float32 (r_1 .. r_n); what stands behind m = length [B] is ignored.
+    """
+    steps = torch.arange(1, reward.shape[1] + 1, device=reward.device)
+    inside = steps <= length[:, None]
+    factor = torch.where(inside, gamma * discount, 1.0).cumprod(1)  # 1 behind m: the product stays
+    before = torch.cat([torch.ones_like(factor[:, :1]), factor[:, :-1]], 1)
+    returns = torch.where(inside, before * reward, 0.0).sum(1)
+    return returns, factor[:, -1]
 
 
 class NStepErrors:

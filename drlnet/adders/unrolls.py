@@ -8,6 +8,7 @@ LAST row in it took no action and is not a step.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +18,27 @@ from drlnet.adders.items import Items
 from drlnet.adders.observations import observation_views
 from drlnet.adders.stacks import stack_rows
 from drlnet.client.specs import Item, View
+from drlnet.config import AlgoSettings, setting
 
 if TYPE_CHECKING:
     from drlnet.envs import EnvSpaces
+
+
+@dataclass(frozen=True)
+class UnrollSettings(AlgoSettings):
+    """What an algorithm that learns from unrolls adds to its own settings."""
+
+    unroll: int = setting(32, "steps of an unroll", low=2, high=4096)  # one could be a LAST row
+
+    @property
+    def horizon(self) -> int:
+        """The steps of an unroll."""
+        return self.unroll
+
+    @property
+    def period(self) -> int:
+        """Unrolls follow each other."""
+        return self.unroll
 
 
 def unroll_item(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from drlnet.adders import Items
 from drlnet.algos.contract import (
+    QUEUE_DEFAULTS,
     TABLE,
     Agent,
     Algorithm,
@@ -16,6 +17,8 @@ from drlnet.algos.contract import (
     Player,
     TableSettings,
 )
+from drlnet.algos.learners import NetLearner, TargetNetLearner
+from drlnet.algos.players import GreedyQ, NetPlayer
 from drlnet.config import AlgoSettings, Config, PolicySettings, plugins, setting, setting_from
 
 if TYPE_CHECKING:
@@ -37,18 +40,23 @@ def make_algorithm(config: Config, spaces: EnvSpaces) -> Algorithm[Any]:
 
 __all__ = [
     "NAMES",
+    "QUEUE_DEFAULTS",
     "TABLE",
     "Agent",
     "AlgoSettings",
     "Algorithm",
     "Columns",
+    "GreedyQ",
     "Items",
     "Learned",
     "Learner",
+    "NetLearner",
+    "NetPlayer",
     "Params",
     "Player",
     "PolicySettings",
     "TableSettings",
+    "TargetNetLearner",
     "make_algorithm",
     "setting",
     "setting_from",

@@ -188,6 +188,20 @@ class Algorithm(ABC, Generic[S]):
         )
 
 
+QUEUE_DEFAULTS: Mapping[str, Any] = {
+    "replay.sampler": "fifo",
+    "replay.max_times_sampled": 1,
+    "replay.batch_size": 32,
+    "replay.min_size": 1,
+    "replay.prefetch": 0,
+    "replay.capacity": 0,  # two unrolls of each environment: one waits, one is under way
+    "actor.envs_per_actor": 32,
+    "actor.fetch_period_steps": 8,
+    "learner.publish_period": 1,
+}
+"""Defaults of an algorithm that learns from each unroll once, while it is fresh."""
+
+
 def needs_queue(config: Config) -> None:
     """Raises ConfigError where the table keeps what was drawn."""
     if config.replay.max_times_sampled == 0:

@@ -18,10 +18,9 @@ gamma.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +29,9 @@ from drlnet.adders import (
     Items,
     NStepErrors,
     Stacks,
-    observed,
+    Tensors,
+    n_step_targets,
+    tensors,
     transition_columns,
     transition_item,
     transition_row,
@@ -40,9 +41,10 @@ from drlnet.algos.contract import (
     Algorithm,
     Columns,
     Learned,
-    Params,
     TableSettings,
 )
+from drlnet.algos.learners import TargetNetLearner
+from drlnet.algos.players import GreedyQ
 from drlnet.client import Batch, importance_weights
 from drlnet.config import setting
 from drlnet.lazy import torch
@@ -50,9 +52,7 @@ from drlnet.nets import OptimizerSettings, make_net
 from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 
 if TYPE_CHECKING:
-    from drlnet.envs import EnvSpaces, Rows, Streams
-
-Tensors = dict[str, "torch.Tensor"]
+    from drlnet.envs import Rows, Streams
 
 
 @dataclass(frozen=True)
@@ -121,33 +121,6 @@ class Dqn(Algorithm[DqnSettings]):
         return GreedyQ(self.q_net(), Stacks(num_envs, self.config.net.frame_stack))
 
 
-class GreedyQ:
-    """Plays the action of the largest Q value. Not thread-safe."""
-
-    def __init__(self, net: torch.nn.Module, stacks: Stacks | None = None):
-        self._net, self._stacks = net, stacks
-
-    def load(self, params: Params) -> None:
-        """Plays with these params from now on."""
-        self._net.load_state_dict(params)
-
-    def values(self, rows: Rows) -> npt.NDArray[np.float32]:
-        """Q values [M, num_actions], -inf of actions that are not valid."""
-        if self._stacks is not None:
-            rows = self._stacks.push(rows)
-        obs = torch.from_numpy(rows.obs)
-        with torch.inference_mode():
-            values: npt.NDArray[np.float32] = self._net(obs).numpy()
-        if rows.action_mask is not None:
-            values = np.where(rows.action_mask, values, np.float32(-np.inf))
-        return values
-
-    def act(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """Actions [M]."""
-        action: npt.NDArray[np.int64] = self.values(rows).argmax(1)
-        return action
-
-
 class DqnAgent(GreedyQ):
     """Explores, records transitions' rows, and gives items their first priorities."""
 
@@ -182,40 +155,12 @@ class DqnAgent(GreedyQ):
         return {"epsilon_min": float(self._policy.current.min())}
 
 
-def n_step_targets(
-    reward: torch.Tensor, discount: torch.Tensor, length: torch.Tensor, gamma: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """R and the bootstrap's factor gamma^m (d_1 ... d_m).
-
-    reward, discount: [B, n] float32 (r_1 .. r_n); what stands behind m = length [B] is ignored.
-    """
-    steps = torch.arange(1, reward.shape[1] + 1, device=reward.device)
-    inside = steps <= length[:, None]
-    factor = torch.where(inside, gamma * discount, 1.0).cumprod(1)  # 1 behind m: the product stays
-    before = torch.cat([torch.ones_like(factor[:, :1]), factor[:, :-1]], 1)
-    returns = torch.where(inside, before * reward, 0.0).sum(1)
-    return returns, factor[:, -1]
-
-
-class DqnLearner:
-    """Online and target networks and an optimizer. Not thread-safe."""
+class DqnLearner(TargetNetLearner[DqnSettings]):
+    """One step: the module's loss on a batch. Not thread-safe."""
 
     def __init__(self, algo: Dqn, device: str, seed: int):
-        from drlnet.nets.device import usable_device
-        from drlnet.nets.optimizers import Optimizer
-
-        torch.manual_seed(seed)
-        self.settings, self._spaces = algo.settings, algo.spaces
+        super().__init__(algo, algo.q_net, device, seed)
         self._budget = algo.config.run.max_learner_steps
-        self.device = usable_device(device)
-        self.online = algo.q_net().to(self.device)
-        self.target = copy.deepcopy(self.online).requires_grad_(False)
-        self.optimizer = Optimizer(
-            self.settings,
-            self.online.parameters(),
-            decay_env_steps=algo.config.run.max_env_steps,
-        )
-        self.steps = 0
 
     @property
     def importance_exponent(self) -> float:
@@ -253,47 +198,13 @@ class DqnLearner:
         batch = batches[TABLE]
         exponent = self.importance_exponent
         weights = torch.from_numpy(importance_weights(batch, exponent)).to(self.device)
-        taken, target = self.errors(tensors(batch, self.device, self._spaces))
+        taken, target = self.errors(tensors(batch, self.device, self.spaces))
         losses = torch.nn.functional.smooth_l1_loss(taken, target, reduction="none")
         loss = (weights * losses).mean()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(batch.env_steps)
-        self.steps += 1
-        if self.steps % self.settings.target_period == 0:
-            self.target.load_state_dict(self.online.state_dict())
+        self.descend(loss, batch.env_steps)
+        self.end_step(self.settings.target_period)
         taken = taken.detach()
         return Learned(
             {"loss": loss.detach(), "q_mean": taken.mean(), "importance_exponent": exponent},
             {TABLE: (target - taken).abs().cpu().numpy()},
         )
-
-    def params(self) -> Params:
-        """The online network's."""
-        return self.online.state_dict()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Both networks, the optimizer and the steps taken."""
-        return {
-            "online": self.online.state_dict(),
-            "target": self.target.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "steps": self.steps,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state_dict of the same settings."""
-        self.online.load_state_dict(state["online"])
-        self.target.load_state_dict(state["target"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.steps = int(state["steps"])
-
-
-def tensors(batch: Batch, device: torch.device, spaces: EnvSpaces | None = None) -> Tensors:
-    """The views of a batch and its `length` [B] int64 as tensors on that device.
-
-    spaces: None for observations of one column; Dict observations come as a network sees them.
-    """
-    arrays = observed(spaces, batch.views)
-    views = {name: torch.from_numpy(view) for name, view in arrays.items()}
-    views["length"] = torch.from_numpy(batch.length.astype(np.int64))
-    return {name: view.to(device) for name, view in views.items()}

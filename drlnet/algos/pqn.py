@@ -30,6 +30,7 @@ import numpy.typing as npt
 from drlnet.adders import (
     Items,
     Stacks,
+    UnrollSettings,
     observed,
     transition_columns,
     transition_row,
@@ -38,15 +39,16 @@ from drlnet.adders import (
     unroll_items,
 )
 from drlnet.algos.contract import (
+    QUEUE_DEFAULTS,
     TABLE,
     Algorithm,
     Columns,
     Learned,
-    Params,
     TableSettings,
     needs_queue,
 )
-from drlnet.algos.dqn import GreedyQ
+from drlnet.algos.learners import NetLearner
+from drlnet.algos.players import GreedyQ
 from drlnet.client import Batch
 from drlnet.client.specs import Column, View
 from drlnet.config import setting
@@ -63,10 +65,9 @@ Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class PqnSettings(OptimizerSettings):
+class PqnSettings(UnrollSettings, OptimizerSettings):
     """Q(lambda) on fresh unrolls: no replay, no target network."""
 
-    unroll: int = setting(32, "steps of an unroll", low=1, high=4096)
     trace: float = setting(0.65, "lambda of the returns", low=0, high=1)
     gamma: float = setting(0.99, "discount per step", low=0, high=1)
     epochs: int = setting(2, "passes over a batch of unrolls", low=1)
@@ -75,11 +76,6 @@ class PqnSettings(OptimizerSettings):
         None, "rewards are clipped to this size, for learning only", above=0
     )
     optimizer: OptimizerName = setting("radam", "the optimizer")
-
-    @property
-    def horizon(self) -> int:
-        """The steps of an unroll."""
-        return self.unroll
 
 
 class Pqn(Algorithm[PqnSettings]):
@@ -92,15 +88,7 @@ class Pqn(Algorithm[PqnSettings]):
         "policy.epsilon_base": 0.01,
         "policy.epsilon_exponent": 0.0,
         "policy.epsilon_decay_env_steps": 50_000,
-        "replay.sampler": "fifo",
-        "replay.max_times_sampled": 1,
-        "replay.batch_size": 32,
-        "replay.min_size": 1,
-        "replay.prefetch": 0,
-        "replay.capacity": 2_560,
-        "actor.envs_per_actor": 32,
-        "actor.fetch_period_steps": 8,
-        "learner.publish_period": 1,
+        **QUEUE_DEFAULTS,
         "eval.period": 20,
     }
 
@@ -190,30 +178,18 @@ def lambda_returns(
     return returns
 
 
-class PqnLearner:
-    """A network, an optimizer, and the order of minibatches. Not thread-safe."""
+class PqnLearner(NetLearner[PqnSettings]):
+    """One step: all epochs over a batch, in an order of its own. Not thread-safe."""
 
     def __init__(self, algo: Pqn, device: str, seed: int):
-        from drlnet.nets.device import usable_device
-        from drlnet.nets.optimizers import Optimizer
-
-        torch.manual_seed(seed)
-        self.settings, self._stack = algo.settings, algo.config.net.frame_stack
-        self._spaces = algo.spaces
-        self.device = usable_device(device)
-        self.online = algo.q_net().to(self.device)
-        self.optimizer = Optimizer(
-            self.settings,
-            self.online.parameters(),
-            decay_env_steps=algo.config.run.max_env_steps,
-        )
-        self._rng = np.random.default_rng(seed)
-        self.steps = self.updates = 0
+        super().__init__(algo, algo.q_net, device, seed)
+        self._stack, self._rng = algo.config.net.frame_stack, np.random.default_rng(seed)
+        self.updates = 0
 
     def step(self, batches: Mapping[str, Batch]) -> Learned:
         """All epochs over a batch of unrolls."""
         batch, settings, stack = batches[TABLE], self.settings, self._stack
-        views = observed(self._spaces, batch.views)
+        views = observed(self.spaces, batch.views)
         reward, clip = views["reward"], settings.reward_clip
         last = views["last"]
         returns = lambda_returns(
@@ -233,8 +209,7 @@ class PqnLearner:
                 seen = obs[frames[chosen] if stack > 1 else frames[chosen, 0]]
                 q = self.online(seen).gather(1, taken[chosen, None]).squeeze(1)
                 loss = 0.5 * (q - targets[chosen]).square().mean()
-                loss.backward()
-                self.optimizer.step(batch.env_steps)
+                self.descend(loss, batch.env_steps)
                 losses.append(loss.detach())
                 self.updates += 1
         self.steps += 1
@@ -247,23 +222,15 @@ class PqnLearner:
             }
         )
 
-    def params(self) -> Params:
-        """The network's."""
-        return self.online.state_dict()
-
     def state_dict(self) -> dict[str, Any]:
         """The network, the optimizer, the counters, and where the generator stands."""
         return {
-            "online": self.online.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "steps": self.steps,
+            **super().state_dict(),
             "updates": self.updates,
             "rng": self._rng.bit_generator.state,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state_dict of the same settings."""
-        self.online.load_state_dict(state["online"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.steps, self.updates = int(state["steps"]), int(state["updates"])
-        self._rng.bit_generator.state = state["rng"]
+        super().load_state_dict(state)
+        self.updates, self._rng.bit_generator.state = int(state["updates"]), state["rng"]

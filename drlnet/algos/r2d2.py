@@ -17,26 +17,27 @@ burn-in, so that episodes shorter than it are learned from. Elsewhere the burn-i
 state and take no gradient.
 
 The state at an anchor is stored in `period` parts, one in each of the rows from the anchor on: a
-row costs 1 / period of it. An anchor with fewer steps left makes no item; the sequence before it
-shows these steps where length >= 2 period.
+row costs 1 / period of it. An anchor with fewer steps left, or with none behind its burn-in, makes
+no item: the sequence before it counts these steps, as period <= length - burn_in and period <=
+(length + 1) / 2.
 
-The paper leaves open the first priorities; here items begin with the largest one seen so far.
+The paper leaves open by which target the first priorities are found: here they are the actor's own,
+of the Q values that it acted on, with its params as the target.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from drlnet.adders import Items
-from drlnet.adders.observations import observation_columns, observation_views
-from drlnet.algos.contract import TABLE, Algorithm, Columns, Learned, Params, TableSettings
-from drlnet.algos.dqn import Tensors, tensors
+from drlnet.adders import Items, Tensors, observation_columns, observation_views, tensors
+from drlnet.algos.contract import TABLE, Algorithm, Columns, Learned, TableSettings
+from drlnet.algos.learners import TargetNetLearner
+from drlnet.algos.players import NetPlayer
 from drlnet.client import Batch, importance_weights
 from drlnet.client.specs import Column, Item, View
 from drlnet.config import setting
@@ -48,6 +49,8 @@ from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 if TYPE_CHECKING:
     from drlnet.config import Config
     from drlnet.envs import EnvSpaces, Rows, Streams
+
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,12 @@ class R2d2(Algorithm[R2d2Settings]):
 
     Settings = R2d2Settings
     Policy = EpsilonGreedySettings
+    defaults = {  # noqa: RUF012
+        "replay.capacity": 100_000,
+        "replay.min_size": 200,  # 8,000 steps
+        "replay.samples_per_insert": 8.0,
+        "replay.batch_size": 32,
+    }
 
     def __init__(self, config: Config, spaces: EnvSpaces):
         super().__init__(config, spaces)
@@ -97,11 +106,19 @@ class R2d2(Algorithm[R2d2Settings]):
         if config.net.frame_stack != 1:
             raise ConfigError("r2d2 remembers by its state: it stacks no frames",
                               "set net.frame_stack to 1")  # fmt: skip
-        if settings.burn_in >= settings.length or settings.period > settings.length:
+        most = min(settings.length - settings.burn_in, (settings.length + 1) // 2)
+        if most < 1:
             raise ConfigError(
-                f"algo.burn_in {settings.burn_in} or algo.period {settings.period} leaves nothing "
-                f"to learn of sequences of {settings.length} steps",
-                "set algo.burn_in below algo.length, and algo.period to it at most",
+                f"algo.burn_in = {settings.burn_in} leaves nothing to learn of sequences of "
+                f"algo.length = {settings.length} steps",
+                "set algo.burn_in below algo.length",
+            )
+        if settings.period > most:
+            raise ConfigError(
+                f"algo.period = {settings.period} leaves out steps: sequences of {settings.length} "
+                f"steps with a burn-in of {settings.burn_in} may begin {most} steps apart at most",
+                f"set algo.period to {most} or less: algo.length - algo.burn_in, and half of "
+                "algo.length for the tails of episodes",
             )
 
     @property
@@ -151,26 +168,22 @@ class R2d2(Algorithm[R2d2Settings]):
 
     def learner(self, device: str, seed: int) -> R2d2Learner:
         """A learner on that device."""
-        return R2d2Learner(self, device, seed)
+        return R2d2Learner(self, self.q_net, device, seed)
 
     def greedy(self, num_envs: int) -> RecurrentGreedy:
         """The action of the largest Q value."""
         return RecurrentGreedy(self, num_envs)
 
 
-class RecurrentGreedy:
+class RecurrentGreedy(NetPlayer):
     """Plays the action of the largest Q value, with a state by environment. Not thread-safe."""
 
     reads_reward = True
 
     def __init__(self, algo: R2d2, num_envs: int):
-        self._net = algo.q_net()
+        super().__init__(algo.q_net())
         self._state = np.zeros((num_envs, algo.settings.state_size), np.float32)
         self._action = np.full(num_envs, -1, np.int32)  # the one before the next row
-
-    def load(self, params: Params) -> None:
-        """Plays with these params from now on."""
-        self._net.load_state_dict(params)
 
     def begin(self, rows: Rows) -> None:
         """Forgets what was before FIRST rows."""
@@ -180,7 +193,7 @@ class RecurrentGreedy:
     def values(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Q values [M, num_actions], -inf of actions that are not valid; moves the states on."""
         with torch.inference_mode():
-            q, state = self._net(
+            q, state = self.net(
                 torch.from_numpy(rows.obs).unsqueeze(1),
                 torch.from_numpy(self._action).unsqueeze(1),
                 torch.from_numpy(rows.reward).unsqueeze(1),
@@ -216,6 +229,10 @@ class R2d2Agent(RecurrentGreedy):
         self._step = np.full(streams.count, -1)  # of the newest row in its episode
         size = (streams.count, algo.settings.period, algo.settings.state_part)
         self._anchored = np.zeros(size, np.float32)  # the states at the newest anchors
+        # What was seen last: row t of an episode at t % (length + 1).
+        self._width = algo.settings.length + 1
+        seen = ("reward", "discount", "value", "taken")
+        self._seen = {name: np.zeros((streams.count, self._width), np.float32) for name in seen}
 
     def act(  # type: ignore[override]
         self, rows: Rows
@@ -238,25 +255,52 @@ class R2d2Agent(RecurrentGreedy):
         }
         if rows.action_mask is not None:
             columns["action_mask"] = rows.action_mask
-        action = self._policy.choose(self.values(rows), rows.action_mask)
+        values = self.values(rows)
+        action = self._policy.choose(values, rows.action_mask)
         self.took(rows, action)
+        streams = np.flatnonzero(moved)
+        place = streams, self._step[streams] % self._width
+        self._seen["reward"][place] = rows.reward[streams]
+        self._seen["discount"][place] = columns["discount"][streams]
+        self._seen["value"][place] = values[streams].max(1)
+        self._seen["taken"][place] = values[streams, action[streams]]
         return action, {TABLE: columns}
 
     def items(self, steps: Mapping[str, npt.NDArray[np.int64]]) -> Mapping[str, Items]:
         """The sequences whose steps, or whose episode, the newest rows end."""
         length, period = self._settings.length, self._settings.period
-        streams, anchors = [], []
-        for stream, (newest, step) in enumerate(zip(steps[TABLE], self._step, strict=True)):
-            if newest < 0:
-                continue
+        least = max(period, self._settings.burn_in + 1)  # steps of an episode's later sequences
+        ready: list[tuple[int, int]] = []  # streams, and anchors as steps of their episodes
+        for stream in np.flatnonzero(steps[TABLE] >= 0).tolist():
+            step = int(self._step[stream])
             low = step - length
-            ready = [low] if low >= 0 and low % period == 0 else []
+            if low >= 0 and low % period == 0:
+                ready.append((stream, low))
             if self._rows.last[stream]:
                 begin = max(0, low // period + 1) * period
-                ready += [a for a in range(begin, step, period) if a == 0 or step - a >= period]
-            streams += [stream] * len(ready)
-            anchors += [newest - step + anchor for anchor in ready]
-        return {TABLE: Items(np.array(streams, np.int64), np.array(anchors, np.int64))}
+                anchors = range(begin, step, period)
+                ready += [(stream, a) for a in anchors if a == 0 or step - a >= least]
+        if not ready:
+            return {TABLE: Items(np.empty(0, np.int64), np.empty(0, np.int64))}
+        streams, anchors_at = np.array(ready, np.int64).T
+        lengths = np.minimum(length, self._step[streams] - anchors_at)
+        numbers = steps[TABLE][streams] - self._step[streams] + anchors_at
+        return {TABLE: Items(streams, numbers, self._priorities(streams, anchors_at, lengths))}
+
+    def _priorities(
+        self, streams: Integers, anchors: Integers, lengths: Integers
+    ) -> npt.NDArray[np.float32]:
+        """First priorities of sequences, by the values that this agent acted on."""
+        settings = self._settings
+        rows = anchors[:, None] + np.minimum(np.arange(self._width), lengths[:, None])
+        reward, discount, value, taken = (
+            torch.from_numpy(seen[streams[:, None], rows % self._width])
+            for seen in self._seen.values()
+        )
+        length = torch.from_numpy(lengths)
+        goal = targets(value, reward[:, 1:], discount[:, 1:], length, settings)
+        counted = counted_steps(length, torch.from_numpy(anchors == 0), settings)
+        return priorities(goal - taken[:, :-1], counted, settings.priority_max_share).numpy()
 
     def figures(self) -> Mapping[str, float]:
         """The exploration of the greediest environment."""
@@ -293,28 +337,22 @@ def targets(
     return rescale(total + factor * ahead.gather(1, end), settings.rescale_epsilon)
 
 
+def counted_steps(
+    length: torch.Tensor, start: torch.Tensor, settings: R2d2Settings
+) -> torch.Tensor:
+    """Which steps the loss counts, [B, L]. length: [B]; start [B]: whose state needs no burn-in."""
+    at = torch.arange(settings.length, device=length.device)
+    return (at < length[:, None]) & (start[:, None] | (at >= settings.burn_in))
+
+
 def priorities(error: torch.Tensor, counted: torch.Tensor, share: float) -> torch.Tensor:
     """Priorities [B] of errors [B, L], of the steps that count; 0 where none does."""
     size = torch.where(counted, error.abs(), 0.0)
     return share * size.amax(1) + (1 - share) * size.sum(1) / counted.sum(1).clamp(min=1)
 
 
-class R2d2Learner:
-    """Online and target networks and an optimizer. Not thread-safe."""
-
-    def __init__(self, algo: R2d2, device: str, seed: int):
-        from drlnet.nets.device import usable_device
-        from drlnet.nets.optimizers import Optimizer
-
-        torch.manual_seed(seed)
-        self.settings, self._spaces = algo.settings, algo.spaces
-        self.device = usable_device(device)
-        self.online = algo.q_net().to(self.device)
-        self.target = copy.deepcopy(self.online).requires_grad_(False)
-        self.optimizer = Optimizer(
-            self.settings, self.online.parameters(), decay_env_steps=algo.config.run.max_env_steps
-        )
-        self.steps = 0
+class R2d2Learner(TargetNetLearner[R2d2Settings]):
+    """One step: the module's loss on a batch of sequences. Not thread-safe."""
 
     def values(self, net: torch.nn.Module, view: Tensors, start: torch.Tensor) -> torch.Tensor:
         """Q values [B, L + 1, num_actions]; start [B]: whose state needs no burn-in."""
@@ -335,7 +373,7 @@ class R2d2Learner:
         """One gradient step on a batch."""
         batch, settings = batches[TABLE], self.settings
         weights = torch.from_numpy(importance_weights(batch, settings.importance_exponent))
-        view = tensors(batch, self.device, self._spaces)
+        view = tensors(batch, self.device, self.spaces)
         start = view["previous_action"][:, 0] < 0
         q = self.values(self.online, view, start)
         with torch.no_grad():
@@ -348,37 +386,13 @@ class R2d2Learner:
             goal = targets(value, reward, discount, view["length"], settings)
         action = view["previous_action"][:, 1:].long().clamp(min=0).unsqueeze(2)
         error = goal - q[:, :-1].gather(2, action).squeeze(2)
-        at = torch.arange(settings.length, device=self.device)
-        counted = (at < view["length"][:, None]) & (start[:, None] | (at >= settings.burn_in))
+        counted = counted_steps(view["length"], start, settings)
         losses = torch.where(counted, error.square() / 2, 0.0).sum(1)
         loss = (weights.to(self.device) * losses).sum() / counted.sum().clamp(min=1)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(batch.env_steps)
-        self.steps += 1
-        if self.steps % settings.target_period == 0:
-            self.target.load_state_dict(self.online.state_dict())
+        self.descend(loss, batch.env_steps)
+        self.end_step(settings.target_period)
         new = priorities(error.detach(), counted, settings.priority_max_share)
         return Learned(
             {"loss": loss.detach(), "q_mean": unscale(value, settings.rescale_epsilon).mean()},
             {TABLE: new.cpu().numpy()},
         )
-
-    def params(self) -> Params:
-        """The online network's."""
-        return self.online.state_dict()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Both networks, the optimizer and the steps taken."""
-        return {
-            "online": self.online.state_dict(),
-            "target": self.target.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "steps": self.steps,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state_dict of the same settings."""
-        self.online.load_state_dict(state["online"])
-        self.target.load_state_dict(state["target"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.steps = int(state["steps"])

@@ -18,15 +18,16 @@ no step, and no mean counts it. v and A are constants to the gradient.
 
 The paper sums the loss over the rows of a batch and leaves open how an unroll meets an episode's
 end: its environments reset within a step, and have no final observation. Here the loss is a mean,
-so that the learning rate does not depend on the batch. corrected = false takes w_t = 1: what is
-lost without the correction.
+so that the learning rate does not depend on the batch. corrected = false learns with w_t = 1: what
+is lost without the correction. Rows carry the learner steps that made mu, so that the learner knows
+how far it has gone since: `batch_policy_lag`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,8 @@ import numpy.typing as npt
 from drlnet.adders import (
     Items,
     Stacks,
+    UnrollSettings,
+    tensors,
     transition_columns,
     transition_row,
     unroll_frames,
@@ -41,6 +44,7 @@ from drlnet.adders import (
     unroll_items,
 )
 from drlnet.algos.contract import (
+    QUEUE_DEFAULTS,
     TABLE,
     Algorithm,
     Columns,
@@ -49,10 +53,12 @@ from drlnet.algos.contract import (
     TableSettings,
     needs_queue,
 )
-from drlnet.algos.dqn import tensors
+from drlnet.algos.learners import NetLearner
+from drlnet.algos.players import NetPlayer
 from drlnet.client import Batch
 from drlnet.client.specs import Column, View
 from drlnet.config import setting
+from drlnet.errors import ConfigError
 from drlnet.lazy import torch
 from drlnet.nets import OptimizerSettings, make_net
 from drlnet.policies import Softmax
@@ -62,18 +68,21 @@ if TYPE_CHECKING:
     from drlnet.envs import EnvSpaces, Rows, Streams
 
 _INVALID = -1e9  # the logit of an action that is not valid; -inf would make its entropy NaN
+_MADE_BY = "made_by"  # among the params: the learner steps that made them
 
 
 @dataclass(frozen=True)
-class VtraceSettings(OptimizerSettings):
+class VtraceSettings(UnrollSettings, OptimizerSettings):
     """An actor-critic on unrolls, corrected for the actors' lag."""
 
     learning_rate: float = setting(1e-3, "the optimizer's learning rate", above=0)
-    unroll: int = setting(20, "steps of an unroll", low=1, high=4096)
+    unroll: int = setting(20, "steps of an unroll", low=2, high=4096)
     gamma: float = setting(0.99, "discount per step", low=0, high=1)
     trace: float = setting(1.0, "lambda of the targets", low=0, high=1)
     rho_clip: float = setting(1.0, "ratios count up to this in the targets' errors", above=0)
-    c_clip: float = setting(1.0, "ratios count up to this in what is carried back", above=0)
+    c_clip: float = setting(
+        1.0, "ratios count up to this in what is carried back; at most rho_clip", above=0
+    )
     corrected: bool = setting(True, "false: all ratios are 1, as if actors did not lag")
     entropy: float = setting(0.01, "the weight of the policy's entropy", low=0)
     value_weight: float = setting(0.5, "the weight of the values' errors", low=0)
@@ -81,32 +90,25 @@ class VtraceSettings(OptimizerSettings):
         None, "rewards are clipped to this size, for learning only", above=0
     )
 
-    @property
-    def horizon(self) -> int:
-        """The steps of an unroll."""
-        return self.unroll
-
 
 class Vtrace(Algorithm[VtraceSettings]):
     """An actor-critic on unrolls from a queue, with actors that draw from their policy."""
 
     Settings = VtraceSettings
     defaults = {  # noqa: RUF012
-        "replay.sampler": "fifo",
-        "replay.max_times_sampled": 1,
-        "replay.batch_size": 32,
-        "replay.min_size": 1,
-        "replay.prefetch": 0,
-        "replay.capacity": 2_560,
-        "actor.envs_per_actor": 32,
-        "actor.fetch_period_steps": 8,
-        "learner.publish_period": 1,
+        **QUEUE_DEFAULTS,
         "eval.period": 50,
     }
 
     def __init__(self, config: Config, spaces: EnvSpaces):
         super().__init__(config, spaces)
         needs_queue(config)
+        if self.settings.c_clip > self.settings.rho_clip:
+            raise ConfigError(
+                f"algo.c_clip = {self.settings.c_clip:g} exceeds algo.rho_clip = "
+                f"{self.settings.rho_clip:g}: what is carried back would outweigh its errors",
+                "lower algo.c_clip to it, or raise algo.rho_clip",
+            )
 
     def tables(self) -> Mapping[str, TableSettings]:
         """A queue of unrolls that neither overlap nor leave gaps."""
@@ -115,8 +117,10 @@ class Vtrace(Algorithm[VtraceSettings]):
             **transition_columns(self.spaces),
             "last": Column("bool"),
             "log_probability": Column("float32"),
+            "made_by": Column("int32"),
         }
-        names = ["log_probability", *(["action_mask"] if self.spaces.action_mask else [])]
+        masks = ["action_mask"] if self.spaces.action_mask else []
+        names = ["log_probability", "made_by", *masks]
         extras = {name: View(name, (0, length - 1)) for name in names}
         item = unroll_item(self.spaces, length, stack, extras, final_obs=True)
         return {TABLE: self.replay(columns, item)}
@@ -140,21 +144,24 @@ class Vtrace(Algorithm[VtraceSettings]):
         return GreedyPolicy(self, num_envs)
 
 
-class GreedyPolicy:
+class GreedyPolicy(NetPlayer):
     """Plays the most probable action. Not thread-safe."""
 
     def __init__(self, algo: Vtrace, num_envs: int):
-        self._net = algo.net()
+        super().__init__(algo.net())
         self._stacks = Stacks(num_envs, algo.config.net.frame_stack)
+        self._made_by = 0
 
     def load(self, params: Params) -> None:
         """Plays with these params from now on."""
-        self._net.load_state_dict(params)
+        own = dict(params)
+        self._made_by = int(own.pop(_MADE_BY, 0))
+        super().load(own)
 
     def log_probabilities(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Returns those of all actions, [M, num_actions]."""
         with torch.inference_mode():
-            logits, _ = self._net(torch.from_numpy(self._stacks.push(rows).obs))
+            logits, _ = self.net(torch.from_numpy(self._stacks.push(rows).obs))
             if rows.action_mask is not None:
                 logits = logits.masked_fill(~torch.from_numpy(rows.action_mask), _INVALID)
             known: npt.NDArray[np.float32] = logits.log_softmax(1).numpy()
@@ -183,6 +190,7 @@ class VtraceAgent(GreedyPolicy):
             **transition_row(rows, action),
             "last": rows.last,
             "log_probability": taken,
+            "made_by": np.full(len(action), self._made_by, np.int32),
         }
         return action, {TABLE: columns}
 
@@ -218,30 +226,20 @@ def targets(
     return value[:, :-1] + error + carried * ahead, error + rho * onward * ahead
 
 
-class VtraceLearner:
-    """A network and an optimizer. Not thread-safe."""
+class VtraceLearner(NetLearner[VtraceSettings]):
+    """One step: the module's loss on a batch of unrolls. Not thread-safe."""
 
     def __init__(self, algo: Vtrace, device: str, seed: int):
-        from drlnet.nets.device import usable_device
-        from drlnet.nets.optimizers import Optimizer
-
-        torch.manual_seed(seed)
-        self.settings, self._stack = algo.settings, algo.config.net.frame_stack
-        self._spaces = algo.spaces
-        self.device = usable_device(device)
-        self.net = algo.net().to(self.device)
-        self.optimizer = Optimizer(
-            self.settings, self.net.parameters(), decay_env_steps=algo.config.run.max_env_steps
-        )
-        self.steps = 0
+        super().__init__(algo, algo.net, device, seed)
+        self._stack = algo.config.net.frame_stack
 
     def step(self, batches: Mapping[str, Batch]) -> Learned:
         """One step on a batch of unrolls."""
         batch, settings, stack = batches[TABLE], self.settings, self._stack
-        view = tensors(batch, self.device, self._spaces)
+        view = tensors(batch, self.device, self.spaces)
         frames = torch.from_numpy(unroll_frames(batch.views["last"], stack)).to(self.device)
         obs = view["obs"].flatten(0, 1)
-        logits, value = self.net(obs[frames] if stack > 1 else obs)
+        logits, value = self.online(obs[frames] if stack > 1 else obs)
         shape = (len(batch.keys), settings.unroll + 1)
         logits = logits.view(*shape, -1)[:, :-1]
         if "action_mask" in view:
@@ -253,20 +251,18 @@ class VtraceLearner:
         if settings.reward_clip is not None:
             reward = reward.clamp(-settings.reward_clip, settings.reward_clip)
         ratio = (taken.detach() - view["log_probability"]).exp()
-        if not settings.corrected:
-            ratio = torch.ones_like(ratio)
         goal, advantage = targets(
-            ratio, reward, view["discount"], last[:, 1:], value.detach(), settings
-        )
+            ratio if settings.corrected else torch.ones_like(ratio),
+            reward, view["discount"], last[:, 1:], value.detach(), settings,
+        )  # fmt: skip
         acted = ~last[:, :-1]  # LAST rows take no action
         entropy = -(log_pi.exp() * log_pi).sum(2)[acted].mean()
         error = (goal - value[:, :-1])[acted].square().mean()
         gain = (advantage * taken)[acted].mean()
         loss = settings.value_weight * 0.5 * error - gain - settings.entropy * entropy
-        loss.backward()
-        self.optimizer.step(batch.env_steps)
+        self.descend(loss, batch.env_steps)
+        ratio, lag = ratio[acted], self.steps - view["made_by"][acted]
         self.steps += 1
-        ratio = ratio[acted]
         return Learned(
             {
                 "loss": loss.detach(),
@@ -274,24 +270,11 @@ class VtraceLearner:
                 "entropy": entropy.detach(),
                 "ratio_mean": ratio.mean(),
                 "ratio_clipped_share": (ratio > settings.rho_clip).float().mean(),
+                "batch_policy_lag": lag.float().mean(),
                 "learning_rate": self.optimizer.learning_rate(batch.env_steps),
             }
         )
 
     def params(self) -> Params:
-        """The network's."""
-        return self.net.state_dict()
-
-    def state_dict(self) -> dict[str, Any]:
-        """The network, the optimizer and the counter."""
-        return {
-            "net": self.net.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "steps": self.steps,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state_dict of the same settings."""
-        self.net.load_state_dict(state["net"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.steps = int(state["steps"])
+        """The network's, and the steps that made them."""
+        return {**super().params(), _MADE_BY: torch.tensor(self.steps)}

@@ -31,6 +31,28 @@ def least_error_buffer(config: Config) -> float:
     )
 
 
+def least_capacity(config: Config) -> int:
+    """The fewest rows in which items come to be drawn.
+
+    A queue holds two unrolls of each stream, one that waits and one that is under way: its actors
+    play no further ahead of the learner. It holds a whole batch beside what all streams have begun,
+    and in each shard, as the server wants it, all that is asked for ahead and an append.
+    """
+    replay, algo, shards = config.replay, config.algo, config.server.shards
+    streams = config.actor.num_actors * config.actor.envs_per_actor
+    window = config.net.frame_stack + algo.horizon
+    if not replay.max_times_sampled:  # views that count from an episode's end reach further back
+        window += max(0, algo.horizon - 1)
+    leased = 2 * window * shards * math.ceil(streams / shards)  # the server has that for each
+    if not replay.max_times_sampled:
+        return leased
+    begun = (streams + replay.batch_size) * (algo.horizon + 1)
+    draws = replay.batch_size * (replay.prefetch + 1)
+    items = max(math.ceil(draws / replay.max_times_sampled), replay.min_size)
+    asked_for = _rows_of(config, items) + config.append_burst + window
+    return max(leased, begun, shards * asked_for)
+
+
 def derived(config: Config) -> Config:
     """The same config with every default that follows from other settings filled in."""
     if config.run.serial:
@@ -46,6 +68,9 @@ def derived(config: Config) -> Config:
         # Twice the least: room to work in, not only to survive.
         buffer = float(math.ceil(2 * least_error_buffer(config))) if limited else 0.0
         config = replace(config, replay=replace(config.replay, error_buffer=buffer))
+    if config.replay.capacity == 0 and config.replay.max_times_sampled:
+        rows = least_capacity(config)
+        config = replace(config, replay=replace(config.replay, capacity=rows))
     return config
 
 
@@ -59,7 +84,7 @@ def repeatable(config: Config) -> Config:
 def check(config: Config) -> None:
     """Raises ConfigError (Deadlock) for settings that contradict each other."""
     _check_replay(config)
-    _check_shards(config)
+    _check_min_size(config)
     _check_run(config)
     _check_evaluation(config)
     _check_listen(config)
@@ -68,12 +93,6 @@ def check(config: Config) -> None:
 
 def _check_replay(config: Config) -> None:
     replay = config.replay
-    if replay.min_size > replay.capacity:
-        raise Deadlock(
-            f"replay.min_size = {replay.min_size} exceeds replay.capacity = {replay.capacity}: "
-            "the learner would never start",
-            "lower replay.min_size or raise replay.capacity",
-        )
     least = least_error_buffer(config)
     buffer = replay.error_buffer
     if replay.samples_per_insert > 0 and buffer is not None and buffer < least:
@@ -83,9 +102,7 @@ def _check_replay(config: Config) -> None:
             f"set replay.error_buffer to {math.ceil(least)} or more, or leave it out",
         )
     streams = config.actor.num_actors * config.actor.envs_per_actor
-    # A queue holds a batch that is complete beside what every stream has begun.
-    queue = (streams + replay.batch_size) * (config.algo.horizon + 1)
-    least_rows = queue if replay.max_times_sampled else 4 * streams * config.algo.horizon
+    least_rows = least_capacity(config)
     if replay.capacity < least_rows:
         raise Deadlock(
             f"replay.capacity = {replay.capacity} is too small for {streams} environments and "
@@ -94,33 +111,53 @@ def _check_replay(config: Config) -> None:
         )
 
 
-def _check_shards(config: Config) -> None:
-    shards, replay = config.server.shards, config.replay
-    if shards > 1 and config.run.serial:
-        raise ConfigError(
-            f"server.shards = {shards} with run.serial: one thread is one shard",
-            "leave one of them out",
-        )
+def _check_min_size(config: Config) -> None:
+    """Raises Deadlock where the rows that are held make fewer items than the first draw waits for.
+
+    An item stands at every `period`-th step of a long episode, and needs `horizon` rows behind it.
+    """
+    replay, shards = config.replay, config.server.shards
     streams = config.actor.num_actors * config.actor.envs_per_actor
-    reached = replay.capacity // shards * min(shards, streams)
-    if replay.min_size > reached:
+    held = replay.capacity // shards * min(shards, streams)  # with fewer streams than shards
+    begun = streams * config.algo.horizon
+    needed = _rows_of(config, replay.min_size) + begun
+    if needed > held:
         raise Deadlock(
-            f"replay.min_size = {replay.min_size}: {streams} environments fill {reached} rows of "
-            f"server.shards = {shards}, and the learner would never start",
-            "lower replay.min_size or server.shards, or use more environments",
+            f"{_min_size(config)} need {needed} rows, and {streams} environments fill {held} rows: "
+            "the learner would never start",
+            f"lower replay.min_size to {max(1, (held - begun) // config.algo.period)}, or raise "
+            "replay.capacity" + (" or use fewer server.shards" if shards > 1 else ""),
         )
+
+
+def _rows_of(config: Config, items: int) -> int:
+    """The rows that so many items stand on in long episodes."""
+    return items * config.algo.period
+
+
+def _min_size(config: Config) -> str:
+    """How many items the first draw waits for, in words."""
+    period = config.algo.period
+    every = f", one every {period} steps," if period > 1 else ""
+    return f"replay.min_size = {config.replay.min_size} items{every}"
 
 
 def _check_run(config: Config) -> None:
     run = config.run
+    if run.serial and config.server.shards > 1:
+        raise ConfigError(
+            f"server.shards = {config.server.shards} with run.serial: one thread is one shard",
+            "leave one of them out",
+        )
     if run.folder == "":  # of a shell's variable that is not set: it would be the working directory
         raise ConfigError(
             "run.folder is empty", "name a folder, or leave it out: runs/<env>-<time>-<seed>"
         )
-    if run.max_env_steps is not None and run.max_env_steps < config.replay.min_size:
+    needed = _rows_of(config, config.replay.min_size)
+    if run.max_env_steps is not None and run.max_env_steps < needed:
         raise Deadlock(
-            f"run.max_env_steps = {run.max_env_steps} ends before replay.min_size = "
-            f"{config.replay.min_size} items exist: the learner would never start",
+            f"run.max_env_steps = {run.max_env_steps} ends before there are "
+            f"{_min_size(config)}: the learner would never start",
             "raise run.max_env_steps or lower replay.min_size",
         )
     if run.serial and run.max_env_steps is None and run.max_learner_steps is None:

@@ -42,6 +42,11 @@ class AlgoSettings:
         """Steps behind its anchor that an item reads at most, 0 for none."""
         return 0
 
+    @property
+    def period(self) -> int:
+        """Steps between the anchors of a stream's items."""
+        return 1
+
 
 @dataclass(frozen=True)
 class NetSettings:
@@ -64,7 +69,12 @@ class PolicySettings:
 class ReplayConfig:
     """The replay table at the server."""
 
-    capacity: int = setting(50_000, "rows (steps) that the table holds", low=1, high=2**30)
+    capacity: int = setting(
+        50_000,
+        "rows (steps) that the table holds; 0: in a queue, two unrolls of each environment",
+        low=0,
+        high=2**30,
+    )
     sampler: str = setting("prioritized", f"how items are drawn: {SAMPLERS}")
     sampler_options: dict[str, float] = setting_from(
         dict, "the sampler's own settings; amper-*: {groups = 20, scale = 0.5}"

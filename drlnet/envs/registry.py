@@ -13,7 +13,7 @@ from drlnet.errors import UnknownEnvironment
 
 # Ids that need no "module:" in front, by what they begin with: (module, its package, our extra).
 _PACKAGES = {
-    "drlnet/": ("drlnet.envs.cartpole", "gymnasium", "video"),
+    "drlnet/": ("drlnet.envs.memory", "gymnasium", "video"),
     "ALE/": ("ale_py", "ale-py", "atari"),
     "MinAtar/": ("minatar.gym", "minatar", "minatar"),
 }

@@ -23,6 +23,8 @@ from drlnet.nets.settings import (
 )
 
 if TYPE_CHECKING:
+    import torch
+
     from drlnet.config import Config
     from drlnet.envs import EnvSpaces
 
@@ -66,6 +68,14 @@ def require_fit(config: Config, spaces: EnvSpaces) -> None:
         )
 
 
+def frozen(net: torch.nn.Module) -> torch.nn.Module:
+    """The network as one that acts or is a target: in evaluation mode, without gradients.
+
+    What adapts as it computes, as a spectral norm does, is left as the params brought it.
+    """
+    return net.eval().requires_grad_(False)
+
+
 def stacked_shape(shape: tuple[int, ...], frames: int) -> tuple[int, ...]:
     """The shape of a stack of `frames` observations; one alone has no axis for it."""
     return shape if frames == 1 else (frames, *shape)
@@ -77,6 +87,7 @@ __all__ = [
     "MlpSettings",
     "OptimizerName",
     "OptimizerSettings",
+    "frozen",
     "make_net",
     "require_fit",
     "stacked_shape",

@@ -9,8 +9,13 @@ from gymnasium.vector import AutoresetMode
 from oracle import OracleTable
 from toy import TOY
 
-from drlnet.adders import NStepErrors, transition_columns, transition_item, transition_row
-from drlnet.algos import dqn
+from drlnet.adders import (
+    NStepErrors,
+    n_step_targets,
+    transition_columns,
+    transition_item,
+    transition_row,
+)
 from drlnet.config import EnvConfig
 from drlnet.envs import make_envs, ticks
 
@@ -52,7 +57,7 @@ def test_every_item_once_with_its_own_error(n: int, longest: int, mode: Autorese
             if not known:
                 continue
             views, length = table.read(stream, row.step)
-            returns, factor = dqn.n_step_targets(
+            returns, factor = n_step_targets(
                 torch.from_numpy(views["reward"])[None],
                 torch.from_numpy(views["discount"])[None],
                 torch.tensor([length]),

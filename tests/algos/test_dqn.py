@@ -11,6 +11,7 @@ import torch
 from oracle import OracleBatch
 from torch.nn import functional
 
+from drlnet.adders import n_step_targets, tensors
 from drlnet.algos import TABLE, dqn, make_algorithm
 from drlnet.client import importance_weights
 from drlnet.config import load
@@ -98,7 +99,7 @@ def test_loss_and_priorities_follow_the_equation(n: int, dueling: bool, double: 
 
 
 def one(reward: list[float], discount: list[float], length: int) -> tuple[float, float]:
-    returns, factor = dqn.n_step_targets(
+    returns, factor = n_step_targets(
         torch.tensor([reward]), torch.tensor([discount]), torch.tensor([length]), 0.5
     )
     return float(returns), float(factor)
@@ -201,11 +202,11 @@ def test_targets_choose_among_the_valid_actions() -> None:
         q = {net: getattr(made, net)(following).detach().numpy() for net in ("online", "target")}
         chosen = np.where(valid, q["online" if double else "target"], -np.inf).argmax(1)
         assert (chosen != q["online" if double else "target"].argmax(1)).sum() > 10
-        returns, factor = dqn.n_step_targets(
+        returns, factor = n_step_targets(
             *(torch.from_numpy(batch.views[name]) for name in ("reward", "discount")),
             torch.from_numpy(batch.length.astype(np.int64)), 0.9,
         )  # fmt: skip
         expected = returns.numpy() + factor.numpy() * q["target"][np.arange(64), chosen]
         batch.views["next_action_mask"] = valid
-        _, targets = made.errors(dqn.tensors(batch, torch.device("cpu"), spaces))  # type: ignore[arg-type]
+        _, targets = made.errors(tensors(batch, torch.device("cpu"), spaces))  # type: ignore[arg-type]
         np.testing.assert_allclose(targets.numpy(), expected, rtol=1e-4, atol=1e-5)

@@ -15,6 +15,7 @@ from drlnet.algos import TABLE, make_algorithm, pqn
 from drlnet.config import load
 from drlnet.envs import EnvSpaces
 from drlnet.errors import ConfigError, Deadlock, UnknownKey
+from drlnet.metrics.catalog import find
 
 SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 
@@ -104,6 +105,7 @@ def test_a_step_takes_each_acted_row_once_an_epoch(stack: int) -> None:
     for epoch in np.split(rows, 3):
         assert sorted(map(bytes, epoch)) == sorted(map(bytes, known))
     assert learned.priorities == {} and learner.steps == 1
+    assert all(find(f"client.learner.{name}") for name in learned.figures)
     assert learned.figures["updates"] == len(seen) == 3 * max(1, len(known) // 8)
 
 
@@ -125,6 +127,8 @@ def test_a_state_goes_on() -> None:
         ({"algo.minibatch_size": 25}, ConfigError, "exceeds the 24 steps of a batch"),
         ({"replay.max_times_sampled": 0}, ConfigError, "its table is a queue"),
         ({"algo.trace": 1.5}, ConfigError, "algo.trace"),
+        # A batch of LAST rows would have no step.
+        ({"algo.unroll": 1, "algo.minibatch_size": 1}, ConfigError, "algo.unroll"),
         ({"algo.unroll": 500}, Deadlock, "items of 500 steps"),
     ],
 )

@@ -14,6 +14,7 @@ from drlnet.algos import TABLE, make_algorithm, vtrace
 from drlnet.config import load
 from drlnet.envs import EnvSpaces, Rows, Streams
 from drlnet.errors import ConfigError
+from drlnet.metrics.catalog import find
 
 SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 
@@ -89,9 +90,10 @@ def test_a_step_follows_the_gradient_of_the_loss(stack: int, corrected: bool) ->
     learner, batch = algo.learner("cpu", 1), random_batch(algo)
     views, settings = batch.views, learner.settings
     net = algo.net()
-    net.load_state_dict(learner.params())
+    net.load_state_dict(learner.online.state_dict())
+    learner.steps, views["made_by"] = 9, np.arange(24, dtype=np.int32).reshape(4, 6) % 9
     last = views["last"]
-    terms = []
+    terms, ratios, lags = [], [], []
     for b in range(4):
         seen = []
         for t in range(7):
@@ -112,13 +114,22 @@ def test_a_step_follows_the_gradient_of_the_loss(stack: int, corrected: bool) ->
             entropy = -(log_pi[t].exp() * log_pi[t]).sum()
             error = 0.5 * settings.value_weight * (goals[t] - value[t]).square()
             terms.append(error - gains[t] * taken[t] - settings.entropy * entropy)
+            ratios.append(ratio[t])
+            lags.append(9 - views["made_by"][b, t])
     loss = torch.stack(terms).mean()
     loss.backward()
-    before = [one.detach().clone() for one in learner.net.parameters()]
+    before = [one.detach().clone() for one in learner.online.parameters()]
     learned = learner.step({TABLE: batch})  # type: ignore[dict-item]
-    assert learned.priorities == {} and learner.steps == 1
+    assert learned.priorities == {} and learner.steps == 10
     torch.testing.assert_close(learned.figures["loss"], loss.detach(), rtol=1e-4, atol=1e-5)
-    moved = zip(net.parameters(), before, learner.net.parameters(), strict=True)
+    figures = {name: float(value) for name, value in learned.figures.items()}
+    # What is measured is the true ratio, whether it corrects or not.
+    assert figures["ratio_mean"] == pytest.approx(np.mean(ratios), rel=1e-4)
+    assert figures["ratio_clipped_share"] == pytest.approx(np.mean(np.array(ratios) > 1), abs=1e-6)
+    assert 0 < figures["ratio_clipped_share"] < 1
+    assert figures["batch_policy_lag"] == pytest.approx(np.mean(lags), rel=1e-6)
+    assert all(find(f"client.learner.{name}") for name in figures)
+    moved = zip(net.parameters(), before, learner.online.parameters(), strict=True)
     for known, old, new in moved:
         assert known.grad is not None
         # rmsprop's first step: the gradient over its size, but for what is nearly 0.
@@ -126,27 +137,42 @@ def test_a_step_follows_the_gradient_of_the_loss(stack: int, corrected: bool) ->
         assert torch.equal(torch.sign(old - new)[large], torch.sign(known.grad)[large])
 
 
+def agent_of(algo: vtrace.Vtrace) -> vtrace.VtraceAgent:
+    rng = np.random.default_rng(1)
+    return algo.agent(Streams(np.arange(64), first=0, total=64, rng=rng, env_steps=0))
+
+
+def first_rows(action_mask: np.ndarray | None = None) -> Rows:
+    off, on = np.zeros(64, bool), np.ones(64, bool)
+    return Rows(
+        obs=np.zeros((64, 3), np.float32), reward=np.zeros(64, np.float32), terminated=off,
+        truncated=off, first=on, last=off, action_mask=action_mask,
+    )  # fmt: skip
+
+
+def test_rows_tell_which_params_they_were_played_with() -> None:
+    algo = algorithm()
+    learner, agent = algo.learner("cpu", 1), agent_of(algo)
+    for steps in (0, 7):
+        learner.steps = steps
+        agent.load(learner.params())
+        _, columns = agent.act(first_rows())
+        assert columns[TABLE]["made_by"].tolist() == [steps] * 64
+    assert "made_by" in learner.params()  # loading takes nothing from what it is given
+
+
 def test_actions_that_are_not_valid_are_neither_drawn_nor_learned() -> None:
     valid = np.array([True, False, True, False])
     algo = algorithm(spaces=replace(SPACES, action_mask=True))
-    streams = Streams(
-        ordinals=np.arange(64), first=0, total=64, rng=np.random.default_rng(1), env_steps=0
-    )
-    agent = algo.agent(streams)
-    off, on = np.zeros(64, bool), np.ones(64, bool)
-    rows = Rows(
-        obs=np.zeros((64, 3), np.float32), reward=np.zeros(64, np.float32), terminated=off,
-        truncated=off, first=on, last=off, action_mask=np.tile(valid, (64, 1)),
-    )  # fmt: skip
-    action, columns = agent.act(rows)
+    action, columns = agent_of(algo).act(first_rows(np.tile(valid, (64, 1))))
     assert set(action) == {0, 2}
     np.testing.assert_allclose(columns[TABLE]["log_probability"], np.log(0.5), atol=0.05)
     learner, batch = algo.learner("cpu", 1), random_batch(algo)
     batch.views["action_mask"] = np.broadcast_to(valid, (4, 6, 4)).copy()
     batch.views["action"] = 2 * (batch.views["action"] // 2)
-    before = learner.net.head.weight.detach().clone()
+    before = learner.online.head.weight.detach().clone()
     learned = learner.step({TABLE: batch})  # type: ignore[dict-item]
-    changed = (learner.net.head.weight != before).any(1)
+    changed = (learner.online.head.weight != before).any(1)
     assert changed.tolist() == [True, False, True, False, True]  # the last one is the value's
     assert np.isfinite(float(learned.figures["entropy"]))
 
@@ -169,6 +195,8 @@ def test_a_state_goes_on() -> None:
         ({"replay.max_times_sampled": 0}, "'vtrace' draws each unroll once"),
         ({"algo.rho_clip": 0}, "algo.rho_clip"),
         ({"algo.trace": 1.5}, "algo.trace"),
+        ({"algo.rho_clip": 0.9}, "algo.c_clip = 1 exceeds algo.rho_clip = 0.9"),
+        ({"algo.unroll": 1}, "algo.unroll"),  # a batch of LAST rows would have no step
     ],
 )
 def test_what_cannot_work_is_refused(flags: dict[str, Any], cause: str) -> None:

@@ -12,7 +12,6 @@ from drlnet.config import Config, dump, find_recipe, known_keys, load, load_file
 from drlnet.config.fields import walk
 from drlnet.errors import (
     ConfigError,
-    Deadlock,
     DrlnetError,
     Insecure,
     UnknownKey,
@@ -176,20 +175,6 @@ def test_options_that_a_sampler_does_not_take(sampler: str, options: str, expect
     assert sampler in caught.value.cause
     assert expected in caught.value.cause
     assert caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    "sets",
-    [
-        ["replay.samples_per_insert=8", "replay.error_buffer=10"],
-        ["replay.capacity=100", "replay.min_size=101"],
-        ["run.max_env_steps=10"],
-        ["replay.capacity=80", "replay.min_size=1", "actor.envs_per_actor=8"],
-    ],
-)
-def test_settings_that_would_hang_are_refused(sets: list[str]) -> None:
-    with pytest.raises(Deadlock):
-        load(ID, sets=sets)
 
 
 MODULE = """

@@ -19,24 +19,19 @@ import torch
 from torch import nn
 
 from drlnet import Column, Item, View
-from drlnet.algos import TABLE, Algorithm, AlgoSettings, Items, Learned, setting
-from drlnet.algos.dqn import tensors
+from drlnet.adders import UnrollSettings, tensors, unroll_items
+from drlnet.algos import QUEUE_DEFAULTS, TABLE, Algorithm, Learned, setting
 from drlnet.nets import make_net
 
 
 @dataclass(frozen=True)
-class ActorCriticSettings(AlgoSettings):
-    unroll: int = setting(32, "steps of an unroll", low=1)
+class ActorCriticSettings(UnrollSettings):
     epochs: int = setting(4, "gradient steps on a batch", low=1)
     gamma: float = setting(0.99, "discount per step", low=0, high=1)
     trace: float = setting(0.95, "lambda of the returns", low=0, high=1)
     clip: float = setting(0.2, "how far the ratio of probabilities counts", above=0)
     learning_rate: float = setting(7e-4, "Adam's learning rate", above=0)
     entropy: float = setting(0.01, "weight of the entropy", low=0)
-
-    @property
-    def horizon(self):
-        return self.unroll
 
 
 class PolicyNet(nn.Module):
@@ -56,16 +51,13 @@ class PolicyNet(nn.Module):
 class ActorCritic(Algorithm[ActorCriticSettings]):
     Settings = ActorCriticSettings
     defaults = {  # noqa: RUF012
-        "replay.sampler": "fifo",
-        "replay.max_times_sampled": 1,
+        **QUEUE_DEFAULTS,
         "replay.batch_size": 16,
-        "replay.min_size": 1,
         "replay.prefetch": 1,
         "replay.capacity": 2048,
         "actor.envs_per_actor": 16,
         "actor.flush_rows": 32,
         "actor.fetch_period_steps": 32,
-        "learner.publish_period": 1,
         "eval.period": 50,
         "net.hidden_sizes": (64, 64),
     }
@@ -132,10 +124,7 @@ class Agent(Player):
         return action, {TABLE: columns}
 
     def items(self, steps):
-        """An unroll is complete with its T-th following row: anchored then, at its first."""
-        newest = steps[TABLE]
-        streams = np.flatnonzero((newest > 0) & (newest % self.unroll == 0))
-        return {TABLE: Items(streams, newest[streams] - self.unroll)}
+        return {TABLE: unroll_items(self.unroll, steps[TABLE])}
 
     def figures(self):
         return {}

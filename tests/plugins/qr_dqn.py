@@ -7,25 +7,30 @@ With N quantiles theta_i(s, a), tau_i = (i + 1/2) / N, targets T_j = R + factor 
     loss = mean over j of the sum over i of |tau_i - 1(T_j < theta_i)| Huber(T_j - theta_i)
 """
 
-import copy
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from drlnet.adders import NStepErrors, transition_columns, transition_item, transition_row
-from drlnet.algos import TABLE, Algorithm, AlgoSettings, Learned, setting
-from drlnet.algos.dqn import n_step_targets, tensors
-from drlnet.nets import make_net
+from drlnet.adders import (
+    NStepErrors,
+    n_step_targets,
+    tensors,
+    transition_columns,
+    transition_item,
+    transition_row,
+)
+from drlnet.algos import TABLE, Algorithm, GreedyQ, Learned, TargetNetLearner, setting
+from drlnet.nets import OptimizerSettings, make_net
 from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 
 
 @dataclass(frozen=True)
-class QrDqnSettings(AlgoSettings):
+class QrDqnSettings(OptimizerSettings):
     quantiles: int = setting(32, "quantiles of each action's return", low=1)
     n_step: int = setting(5, "steps of reward before the bootstrap", low=1)
     gamma: float = setting(0.99, "discount per step", low=0, high=1)
-    learning_rate: float = setting(1e-3, "Adam's learning rate", above=0)
+    learning_rate: float = setting(1e-3, "the optimizer's learning rate", above=0)
     target_period: int = setting(100, "learner steps between copies to the target net", low=1)
 
 
@@ -58,30 +63,21 @@ class QrDqn(Algorithm[QrDqnSettings]):
         return Agent(self, streams)
 
     def learner(self, device, seed):
-        return Learner(self, device, seed)
+        return Learner(self, self.net, device, seed)
 
     def greedy(self, num_envs):
-        return Player(self)
+        return Player(self.net())
 
 
-class Player:
-    def __init__(self, algo):
-        self.net = algo.net()
-
-    def load(self, params):
-        self.net.load_state_dict(params)
-
+class Player(GreedyQ):
     def values(self, rows):
         with torch.inference_mode():
             return self.net(torch.from_numpy(rows.obs)).mean(2).numpy()
 
-    def act(self, rows):
-        return self.values(rows).argmax(1)
-
 
 class Agent(Player):
     def __init__(self, algo, streams):
-        super().__init__(algo)
+        super().__init__(algo.net())
         self.policy = EpsilonGreedy(algo.config.policy, streams)
         self.errors = NStepErrors(streams.count, algo.settings.n_step, algo.settings.gamma)
 
@@ -96,49 +92,26 @@ class Agent(Player):
         return {TABLE: self.errors.push(self.columns, rows.last, steps[TABLE], self.q, rows.mask)}
 
     def figures(self):
-        return {"epsilon_min": float(self.policy.epsilons.min())}
+        return {"epsilon_min": float(self.policy.current.min())}
 
 
-class Learner:
-    def __init__(self, algo, device, seed):
-        torch.manual_seed(seed)
-        self.settings, self.device, self.steps = algo.settings, torch.device(device), 0
-        self.net = algo.net().to(self.device)
-        self.target = copy.deepcopy(self.net).requires_grad_(False)
-        self.adam = torch.optim.Adam(self.net.parameters(), self.settings.learning_rate)
-
+class Learner(TargetNetLearner):
     def step(self, batches):
         view, settings = tensors(batches[TABLE], self.device), self.settings
         rows = torch.arange(len(view["length"]), device=self.device)
         with torch.no_grad():
-            best = self.net(view["next_obs"]).mean(2).argmax(1)
+            best = self.online(view["next_obs"]).mean(2).argmax(1)
             returns, factor = n_step_targets(
                 view["reward"], view["discount"], view["length"], settings.gamma
             )
             quantiles = self.target(view["next_obs"])[rows, best]
             targets = returns[:, None] + factor[:, None] * quantiles
-        theta = self.net(view["obs"])[rows, view["action"].long()]
+        theta = self.online(view["obs"])[rows, view["action"].long()]
         errors = targets[:, None, :] - theta[:, :, None]  # [B, i, j]
         tau = (torch.arange(settings.quantiles, device=self.device) + 0.5) / settings.quantiles
         huber = nn.functional.smooth_l1_loss(errors, torch.zeros_like(errors), reduction="none")
         loss = ((tau[:, None] - (errors < 0).float()).abs() * huber).mean(2).sum(1).mean()
-        self.adam.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.net.parameters(), 10.0)
-        self.adam.step()
-        self.steps += 1
-        if self.steps % settings.target_period == 0:
-            self.target.load_state_dict(self.net.state_dict())
+        self.descend(loss, batches[TABLE].env_steps)
+        self.end_step(settings.target_period)
         priorities = (targets.mean(1) - theta.detach().mean(1)).abs().cpu().numpy()
         return Learned({"loss": loss.detach()}, {TABLE: priorities})
-
-    def params(self):
-        return self.net.state_dict()
-
-    def state_dict(self):
-        return {"net": self.net.state_dict(), "adam": self.adam.state_dict(), "steps": self.steps}
-
-    def load_state_dict(self, state):
-        self.net.load_state_dict(state["net"])
-        self.adam.load_state_dict(state["adam"])
-        self.steps = state["steps"]

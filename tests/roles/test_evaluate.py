@@ -15,7 +15,7 @@ from torch import nn
 from toy import TOY, Toy
 
 from drlnet.algos import Algorithm, make_algorithm
-from drlnet.algos.dqn import GreedyQ
+from drlnet.algos.players import GreedyQ
 from drlnet.config import Config, EnvConfig, load
 from drlnet.envs import find_spaces, make_envs
 from drlnet.errors import CheckpointMismatch, ConfigError

@@ -91,7 +91,7 @@ def test_a_learner_that_was_killed_has_a_successor_at_once(tmp_path: Path) -> No
 
 def test_a_learner_says_what_it_waits_for(tmp_path: Path) -> None:
     """So many items are wanted that the replay fills for minutes."""
-    few = (*SMALL, "--set", "replay.min_size=2000000", "--set", "replay.capacity=2000000")
+    few = (*SMALL, "--set", "replay.min_size=2000000", "--set", "replay.capacity=2100000")
     with server(tmp_path) as address:
         at = ("--server", address)
         with command(tmp_path, "learn", ENV, *at, *few) as learning:

@@ -18,6 +18,12 @@ _WIDE = 120
 _NOTABLE = 0.2  # a share of waiting that is worth a colour
 _STATES = {LIVE: "", "slow": "yellow", GONE: "bold red"}
 
+# For a learner that corrects for its actors' lag.
+_CORRECTION: list[Column[ClientFigures]] = [
+    Column("ratio", 5, lambda c: short(c.latest("ratio_mean"), 2), 2),
+    Column("clipped", 7, lambda c: percent(c.latest("ratio_clipped_share")), 2),
+]
+
 # What the rows may be sorted by: largest first, except for names.
 SORTS: dict[str, Callable[[ClientFigures], float]] = {
     "name": lambda client: 0.0,
@@ -39,7 +45,7 @@ def draw(scene: Scene, width: int, height: int) -> list[Text]:
     everyone = ordered(scene)
     room = height - 1
     shown = everyone if len(everyone) <= room else everyone[: room - 1]
-    lines = table(fitting(_columns(width), width), shown)
+    lines = table(fitting(_columns(width, everyone), width), shown)
     if not everyone:
         lines.append(Text("no client", "dim"))
     elif len(shown) < len(everyone):
@@ -69,8 +75,9 @@ def _rank(client: ClientFigures) -> int:
     return {"learner": 2, "actor": 1}.get(client.role, 0)
 
 
-def _columns(width: int) -> list[Column[ClientFigures]]:
+def _columns(width: int, everyone: list[ClientFigures]) -> list[Column[ClientFigures]]:
     wide = width >= _WIDE
+    corrects = any(not math.isnan(c.latest("ratio_mean")) for c in everyone)
     return [
         Column("client", 20 if wide else 14, lambda c: c.name, left=True),
         Column("role", 7, lambda c: c.role or "-", 3, left=True),
@@ -79,7 +86,8 @@ def _columns(width: int) -> list[Column[ClientFigures]]:
         Column("steps/s", 7, lambda c: compact(c.steps_per_s)),
         Column("steps", 6, lambda c: compact(_steps(c)), 9),
         Column("return", 7, lambda c: short(c.returns), 1),
-        Column("lag", 4, lambda c: short(c.latest("policy_lag"), 0), 2),
+        Column("lag", 4, lambda c: short(_lag(c), 0), 2),
+        *(_CORRECTION if corrects else []),
         Column("params", 7, lambda c: count(c.latest("params_version")), 9),
         Column("waits", 5, _waits),
         Column("window", 6, lambda c: percent(c.window_wait), 8),
@@ -96,6 +104,10 @@ def _columns(width: int) -> list[Column[ClientFigures]]:
 
 def _steps(client: ClientFigures) -> float:
     return client.latest("learner_steps" if client.role == "learner" else "env_steps")
+
+
+def _lag(client: ClientFigures) -> float:
+    return client.latest("batch_policy_lag" if client.role == "learner" else "policy_lag")
 
 
 def _state(client: ClientFigures) -> Text:

@@ -106,10 +106,13 @@ void check_limiter(const TableSpec& spec, uint32_t shards) {
     refuse("table '" + spec.name + "': samples_per_insert and error_buffer must lie in [0, 1e15]",
            "correct the limiter's settings");
   }
-  if (limiter.min_size > spec.capacity) {
+  // One long episode holds the fewest.
+  const uint64_t held = (spec.capacity - spec.item.window()) / spec.item.period + 1;
+  if (limiter.min_size > held) {
     refuse("table '" + spec.name + "': min_size " + std::to_string(limiter.min_size) +
-               " exceeds the capacity of " + std::to_string(spec.capacity) +
-               ": no sample could ever be drawn",
+               " exceeds the " + std::to_string(held) + " items, one every " +
+               std::to_string(spec.item.period) + " steps, that a capacity of " +
+               std::to_string(spec.capacity) + " rows holds: no sample could ever be drawn",
            "lower min_size or raise the capacity");
   }
   check_queue(spec, shards);

@@ -104,7 +104,13 @@ TEST_CASE("check refuses what cannot work, and says what to change") {
       {"period", [](TableSpec& s) { s.item.period = 0; }},
       {"priority_exponent", [](TableSpec& s) { s.sampler.priority_exponent = -1; }},
       {"priority_floor", [](TableSpec& s) { s.sampler.priority_floor = 0; }},
-      {"could ever be drawn", [](TableSpec& s) { s.limiter.min_size = 1001; }},
+      // Items of 7 rows in 1,000.
+      {"could ever be drawn", [](TableSpec& s) { s.limiter.min_size = 995; }},
+      {"exceeds the 25 items, one every 40 steps, that a capacity of 1000 rows holds",
+       [](TableSpec& s) {
+         s.item.period = 40;
+         s.limiter.min_size = 26;
+       }},
       {"samples_per_insert", [](TableSpec& s) { s.limiter.samples_per_insert = -1; }},
       {"must lie in [0, 1e15]", [](TableSpec& s) { s.limiter.error_buffer = std::nan(""); }},
       {"must lie in [0, 1e15]", [](TableSpec& s) { s.limiter.samples_per_insert = 1e300; }},
@@ -126,6 +132,10 @@ TEST_CASE("check refuses what cannot work, and says what to change") {
   }
   TableSpec spec = good();
   spec.limiter.error_buffer = 88;
+  spec.limiter.min_size = 994;
+  CHECK_NOTHROW(check(spec));
+  spec.item.period = 40;
+  spec.limiter.min_size = 25;
   CHECK_NOTHROW(check(spec));
 }
 

@@ -1,0 +1,27 @@
+"""A batch as tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from drlnet.adders.observations import observed
+from drlnet.client import Batch
+from drlnet.lazy import torch
+
+if TYPE_CHECKING:
+    from drlnet.envs import EnvSpaces
+
+Tensors = dict[str, "torch.Tensor"]
+
+
+def tensors(batch: Batch, device: torch.device, spaces: EnvSpaces | None = None) -> Tensors:
+    """The views of a batch and its `length` [B] int64 as tensors on that device.
+
+    spaces: None for observations of one column; Dict observations come as a network sees them.
+    """
+    arrays = observed(spaces, batch.views)
+    views = {name: torch.from_numpy(view) for name, view in arrays.items()}
+    views["length"] = torch.from_numpy(batch.length.astype(np.int64))
+    return {name: view.to(device) for name, view in views.items()}

@@ -1,0 +1,80 @@
+"""Settings that contradict each other are refused, with a remedy that works."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlnet import native
+from drlnet.algos import TABLE, make_algorithm
+from drlnet.client import Client
+from drlnet.config import load
+from drlnet.config.checks import least_capacity
+from drlnet.envs import EnvSpaces
+from drlnet.errors import Deadlock
+from drlnet.roles.tables import open_tables
+
+ID = "Unregistered-v0"  # has no recipe
+SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ["replay.samples_per_insert=8", "replay.error_buffer=10"],
+        ["replay.capacity=100", "replay.min_size=101"],
+        ["run.max_env_steps=10"],
+        # Items at every 40th step: 2,000 need 80,000 rows.
+        ["algo.name=r2d2", "replay.capacity=50_000", "replay.min_size=2_000"],
+        ["algo.name=r2d2", "replay.min_size=100", "run.max_env_steps=3_999"],
+        # 100 whole unrolls beside those that 8 environments have begun.
+        ["algo.name=pqn", "algo.unroll=16", "replay.min_size=100", "replay.capacity=1_700"],
+        # The newest rows of each of 64 environments are no whole items of 80 steps yet.
+        ["algo.name=r2d2", "replay.capacity=24_000", "replay.min_size=500", "actor.num_actors=8"],
+        ["replay.capacity=80", "replay.min_size=1", "actor.envs_per_actor=8"],
+    ],
+)
+def test_settings_that_would_hang_are_refused(sets: list[str]) -> None:
+    with pytest.raises(Deadlock):
+        load(ID, sets=sets)
+
+
+def test_a_remedy_for_too_many_items_works() -> None:
+    sets = ["algo.name=r2d2", "replay.capacity=50_000", "replay.min_size"]
+    with pytest.raises(Deadlock, match="2000 items, one every 40 steps, need 80640 rows") as caught:
+        load(ID, sets=[*sets[:2], f"{sets[2]}=2_000"])
+    assert "lower replay.min_size to 1234," in caught.value.remedy
+    assert load(ID, sets=[*sets[:2], f"{sets[2]}=1_234"]).replay.min_size == 1234
+
+
+@pytest.mark.parametrize(
+    ("sets", "rows"),
+    [
+        (["algo.name=pqn"], 2 * 32 * 33),
+        (["algo.name=vtrace", "net.frame_stack=4"], 2 * 32 * 24),
+        # A batch beside what all environments have begun.
+        (["algo.name=pqn", "replay.batch_size=96"], (32 + 96) * 33),
+        # What is asked for ahead, an append of 512 rows and a window, in each shard.
+        (["algo.name=vtrace", "actor.envs_per_actor=1"], 32 * 20 + 512 + 21),
+        (["algo.name=vtrace", "server.shards=2", "net.frame_stack=4"], 2 * (32 * 20 + 512 + 24)),
+        (["algo.name=vtrace", "replay.prefetch=2"], 3 * 32 * 20 + 512 + 21),
+    ],
+)
+def test_a_queue_holds_two_unrolls_of_each_environment(sets: list[str], rows: int) -> None:
+    config = load(ID, sets=sets)
+    assert config.replay.capacity == rows
+    with pytest.raises(Deadlock, match="too small"):
+        load(ID, sets=[*sets, f"replay.capacity={rows - 1}"])
+    assert load(ID, sets=[*sets, "replay.capacity=9_000"]).replay.capacity == 9_000
+
+
+@pytest.mark.parametrize("name", ["dqn", "pqn", "r2d2", "vtrace"])
+@pytest.mark.parametrize("more", [[], ["replay.prefetch=2", "replay.batch_size=16"]])
+def test_the_server_takes_the_least_capacity(name: str, more: list[str]) -> None:
+    """What the settings allow is no row less than the server wants for its table and streams."""
+    stack = 1 if name == "r2d2" else 4
+    sets = [f"algo.name={name}", f"net.frame_stack={stack}", "replay.min_size=1", *more]
+    least = least_capacity(load(ID, sets=sets))
+    config = load(ID, sets=[*sets, f"replay.capacity={least}"])
+    with Client.in_process(native.Server(["memory:"])) as client:
+        table = open_tables(client, make_algorithm(config, SPACES))[TABLE]
+        assert len(table.writer(config.actor.envs_per_actor).leases) == config.actor.envs_per_actor
