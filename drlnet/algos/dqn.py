@@ -210,11 +210,7 @@ class DqnLearner:
         self.device = usable_device(device)
         self.online = algo.q_net().to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
-        self.optimizer = Optimizer(
-            self.settings,
-            self.online.parameters(),
-            decay_env_steps=algo.config.run.max_env_steps,
-        )
+        self.optimizer = Optimizer(self.settings, self.online.parameters())
         self.steps = 0
 
     @property
@@ -257,7 +253,7 @@ class DqnLearner:
         losses = torch.nn.functional.smooth_l1_loss(taken, target, reduction="none")
         loss = (weights * losses).mean()
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(batch.env_steps)
+        self.optimizer.step(batch.env_steps, batch.spent)
         self.steps += 1
         if self.steps % self.settings.target_period == 0:
             self.target.load_state_dict(self.online.state_dict())

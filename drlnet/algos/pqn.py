@@ -202,11 +202,7 @@ class PqnLearner:
         self._spaces = algo.spaces
         self.device = usable_device(device)
         self.online = algo.q_net().to(self.device)
-        self.optimizer = Optimizer(
-            self.settings,
-            self.online.parameters(),
-            decay_env_steps=algo.config.run.max_env_steps,
-        )
+        self.optimizer = Optimizer(self.settings, self.online.parameters())
         self._rng = np.random.default_rng(seed)
         self.steps = self.updates = 0
 
@@ -234,7 +230,7 @@ class PqnLearner:
                 q = self.online(seen).gather(1, taken[chosen, None]).squeeze(1)
                 loss = 0.5 * (q - targets[chosen]).square().mean()
                 loss.backward()
-                self.optimizer.step(batch.env_steps)
+                self.optimizer.step(batch.env_steps, batch.spent)
                 losses.append(loss.detach())
                 self.updates += 1
         self.steps += 1
@@ -243,7 +239,7 @@ class PqnLearner:
                 "loss": torch.stack(losses).mean(),
                 "q_mean": q.detach().mean(),
                 "updates": self.updates,
-                "learning_rate": self.optimizer.learning_rate(batch.env_steps),
+                "learning_rate": self.optimizer.learning_rate(batch.env_steps, batch.spent),
             }
         )
 

@@ -309,9 +309,7 @@ class R2d2Learner:
         self.device = usable_device(device)
         self.online = algo.q_net().to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
-        self.optimizer = Optimizer(
-            self.settings, self.online.parameters(), decay_env_steps=algo.config.run.max_env_steps
-        )
+        self.optimizer = Optimizer(self.settings, self.online.parameters())
         self.steps = 0
 
     def values(self, net: torch.nn.Module, view: Tensors, start: torch.Tensor) -> torch.Tensor:
@@ -351,7 +349,7 @@ class R2d2Learner:
         losses = torch.where(counted, error.square() / 2, 0.0).sum(1)
         loss = (weights.to(self.device) * losses).sum() / counted.sum().clamp(min=1)
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(batch.env_steps)
+        self.optimizer.step(batch.env_steps, batch.spent)
         self.steps += 1
         if self.steps % settings.target_period == 0:
             self.target.load_state_dict(self.online.state_dict())

@@ -230,9 +230,7 @@ class VtraceLearner:
         self._spaces = algo.spaces
         self.device = usable_device(device)
         self.net = algo.net().to(self.device)
-        self.optimizer = Optimizer(
-            self.settings, self.net.parameters(), decay_env_steps=algo.config.run.max_env_steps
-        )
+        self.optimizer = Optimizer(self.settings, self.net.parameters())
         self.steps = 0
 
     def step(self, batches: Mapping[str, Batch]) -> Learned:
@@ -264,7 +262,7 @@ class VtraceLearner:
         gain = (advantage * taken)[acted].mean()
         loss = settings.value_weight * 0.5 * error - gain - settings.entropy * entropy
         loss.backward()
-        self.optimizer.step(batch.env_steps)
+        self.optimizer.step(batch.env_steps, batch.spent)
         self.steps += 1
         ratio = ratio[acted]
         return Learned(
@@ -274,7 +272,7 @@ class VtraceLearner:
                 "entropy": entropy.detach(),
                 "ratio_mean": ratio.mean(),
                 "ratio_clipped_share": (ratio > settings.rho_clip).float().mean(),
-                "learning_rate": self.optimizer.learning_rate(batch.env_steps),
+                "learning_rate": self.optimizer.learning_rate(batch.env_steps, batch.spent),
             }
         )
 

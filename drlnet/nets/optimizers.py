@@ -32,13 +32,10 @@ class Optimizer:
         settings: OptimizerSettings,
         params: Iterable[torch.Tensor],
         *,
-        decay_env_steps: int | None = None,
         fused: bool = True,
     ) -> None:
-        """decay_env_steps: where learning_rate_env_steps is not set."""
         self._settings = settings
         self._params = list(params)
-        self._decay_env_steps = settings.learning_rate_env_steps or decay_env_steps
         self._fused = fused and settings.optimizer in ("adam", "adamw")
         self._means = [torch.zeros_like(one) for one in self._params]
         self._squares = [torch.zeros_like(one) for one in self._params]
@@ -47,23 +44,32 @@ class Optimizer:
             torch.zeros((), device=one.device if self._fused else "cpu") for one in self._params
         ]
 
-    def learning_rate(self, env_steps: int) -> float:
-        """The rate after that many env_steps: linear from its start to its end."""
-        start, end = self._settings.learning_rate, self._settings.learning_rate_end
-        if end is None or not self._decay_env_steps:
+    def learning_rate(self, env_steps: int, spent: float) -> float:
+        """The rate after that many env_steps, with that share of the run's budget spent.
+
+        Linear from its start to its end, by whichever of the two has come further.
+        """
+        settings = self._settings
+        start, end = settings.learning_rate, settings.learning_rate_end
+        if end is None:
             return start
-        return start + min(1.0, env_steps / self._decay_env_steps) * (end - start)
+        steps = settings.learning_rate_env_steps
+        share = max(spent, env_steps / steps if steps else 0.0)
+        return start + min(1.0, share) * (end - start)
 
     @torch.no_grad()
-    def step(self, env_steps: int = 0) -> None:
-        """Steps along the gradients, and clears them."""
+    def step(self, env_steps: int = 0, spent: float = 0.0) -> None:
+        """Steps along the gradients, and clears them. Arguments: as learning_rate's."""
         settings, params = self._settings, self._params
         if settings.max_grad_norm is not None:
             torch.nn.utils.clip_grad_norm_(params, settings.max_grad_norm)
         grads = [one.grad for one in params if one.grad is not None]
         assert len(grads) == len(params)
         means, squares, steps = self._means, self._squares, self._steps
-        common: dict[str, Any] = {"lr": self.learning_rate(env_steps), "eps": settings.adam_epsilon}
+        common: dict[str, Any] = {
+            "lr": self.learning_rate(env_steps, spent),
+            "eps": settings.adam_epsilon,
+        }
         if settings.optimizer == "adam":
             adam(
                 params, grads, means, squares, [], steps, fused=self._fused, amsgrad=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,12 +65,16 @@ def test_gradients_are_clipped_and_a_state_goes_on() -> None:
     assert all(map(torch.equal, ours.parameters(), theirs.parameters()))
 
 
-def test_the_rate_decays_over_env_steps() -> None:
+def test_the_rate_decays_over_env_steps_or_the_budget() -> None:
     ours, _ = nets()
     settings = OptimizerSettings(learning_rate=1e-3, learning_rate_end=1e-4)
-    rates = Optimizer(settings, ours.parameters(), decay_env_steps=1000)
-    assert [rates.learning_rate(n) for n in (0, 500, 1000, 5000)] == pytest.approx(
+    rates = Optimizer(settings, ours.parameters())
+    assert [rates.learning_rate(5000, spent) for spent in (0, 0.5, 1, 1.1)] == pytest.approx(
         [1e-3, 5.5e-4, 1e-4, 1e-4]
     )
-    without = Optimizer(settings, ours.parameters())
-    assert without.learning_rate(5000) == 1e-3  # there is no budget to say when
+    sooner = Optimizer(replace(settings, learning_rate_env_steps=1000), ours.parameters())
+    assert [sooner.learning_rate(n, 0.5) for n in (0, 500, 900, 5000)] == pytest.approx(
+        [5.5e-4, 5.5e-4, 1.9e-4, 1e-4]
+    )
+    constant = Optimizer(replace(settings, learning_rate_end=None), ours.parameters())
+    assert constant.learning_rate(5000, 1.0) == 1e-3
