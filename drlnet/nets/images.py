@@ -82,9 +82,11 @@ _known: dict[str, _Form] = {}  # measured once in a process
 
 def _pass(layers: nn.Module, images: torch.Tensor, form: _Form) -> torch.Tensor:
     dtype = torch.bfloat16 if form.bfloat16 else torch.float32
-    pixels = images.to(dtype, memory_format=form.memory)
+    pixels = images.to(dtype)
     if images.dtype == torch.uint8:
         pixels = pixels * (1.0 / 255.0)
+    # Last, and not as they are converted: torch is three times as fast at one after the other.
+    pixels = pixels.contiguous(memory_format=form.memory)
     with torch.autocast(images.device.type, torch.bfloat16, enabled=form.bfloat16):
         features: torch.Tensor = layers(pixels)
     return features.float()
