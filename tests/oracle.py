@@ -58,6 +58,7 @@ class OracleBatch:
     env_steps: int
     items_created: int
     items_drawn: int
+    spent: float = 0.0
 
 
 def random_unrolls(

@@ -201,7 +201,7 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
         taken, target = self.errors(tensors(batch, self.device, self.spaces))
         losses = torch.nn.functional.smooth_l1_loss(taken, target, reduction="none")
         loss = (weights * losses).mean()
-        self.descend(loss, batch.env_steps)
+        self.descend(loss, batch)
         self.end_step(self.settings.target_period)
         taken = taken.detach()
         return Learned(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from drlnet.algos.contract import Algorithm, Params
 from drlnet.lazy import torch
 from drlnet.nets import OptimizerSettings, frozen
+
+if TYPE_CHECKING:
+    from drlnet.client import Batch
 
 S = TypeVar("S", bound=OptimizerSettings)
 
@@ -27,15 +30,13 @@ class NetLearner(Generic[S]):
         self.settings, self.spaces = cast(S, algo.settings), algo.spaces
         self.device = usable_device(device)
         self.online = net().to(self.device)
-        self.optimizer = Optimizer(
-            self.settings, self.online.parameters(), decay_env_steps=algo.config.run.max_env_steps
-        )
+        self.optimizer = Optimizer(self.settings, self.online.parameters())
         self.steps = 0
 
-    def descend(self, loss: torch.Tensor, env_steps: int) -> None:
-        """Steps along the loss's gradient. env_steps: of all actors, for the learning rate."""
+    def descend(self, loss: torch.Tensor, batch: Batch) -> None:
+        """Steps along the gradient of a batch's loss, at the learning rate of its time."""
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(env_steps)
+        self.optimizer.step(batch.env_steps, batch.spent)
 
     def params(self) -> Params:
         """The online network's."""

@@ -206,10 +206,12 @@ class PqnLearner(NetLearner[PqnSettings]):
             order = torch.from_numpy(self._rng.permutation(acted)).to(self.device)
             # Nearly equal in size, and nothing is left over.
             for chosen in order.chunk(max(1, len(order) // settings.minibatch_size)):
-                seen = obs[frames[chosen] if stack > 1 else frames[chosen, 0]]
+                seen = obs.index_select(0, frames[chosen].flatten())
+                if stack > 1:
+                    seen = seen.view(-1, stack, *seen.shape[1:])
                 q = self.online(seen).gather(1, taken[chosen, None]).squeeze(1)
                 loss = 0.5 * (q - targets[chosen]).square().mean()
-                self.descend(loss, batch.env_steps)
+                self.descend(loss, batch)
                 losses.append(loss.detach())
                 self.updates += 1
         self.steps += 1
@@ -218,7 +220,7 @@ class PqnLearner(NetLearner[PqnSettings]):
                 "loss": torch.stack(losses).mean(),
                 "q_mean": q.detach().mean(),
                 "updates": self.updates,
-                "learning_rate": self.optimizer.learning_rate(batch.env_steps),
+                "learning_rate": self.optimizer.learning_rate(batch.env_steps, batch.spent),
             }
         )
 

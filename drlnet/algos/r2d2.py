@@ -389,7 +389,7 @@ class R2d2Learner(TargetNetLearner[R2d2Settings]):
         counted = counted_steps(view["length"], start, settings)
         losses = torch.where(counted, error.square() / 2, 0.0).sum(1)
         loss = (weights.to(self.device) * losses).sum() / counted.sum().clamp(min=1)
-        self.descend(loss, batch.env_steps)
+        self.descend(loss, batch)
         self.end_step(settings.target_period)
         new = priorities(error.detach(), counted, settings.priority_max_share)
         return Learned(

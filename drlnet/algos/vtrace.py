@@ -260,7 +260,7 @@ class VtraceLearner(NetLearner[VtraceSettings]):
         error = (goal - value[:, :-1])[acted].square().mean()
         gain = (advantage * taken)[acted].mean()
         loss = settings.value_weight * 0.5 * error - gain - settings.entropy * entropy
-        self.descend(loss, batch.env_steps)
+        self.descend(loss, batch)
         ratio, lag = ratio[acted], self.steps - view["made_by"][acted]
         self.steps += 1
         return Learned(
@@ -271,7 +271,7 @@ class VtraceLearner(NetLearner[VtraceSettings]):
                 "ratio_mean": ratio.mean(),
                 "ratio_clipped_share": (ratio > settings.rho_clip).float().mean(),
                 "batch_policy_lag": lag.float().mean(),
-                "learning_rate": self.optimizer.learning_rate(batch.env_steps),
+                "learning_rate": self.optimizer.learning_rate(batch.env_steps, batch.spent),
             }
         )
 

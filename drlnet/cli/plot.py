@@ -14,6 +14,7 @@ from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
     from drlnet.plots import Figure
+    from drlnet.plots.learning import Over
     from drlnet.plots.runs import Run
 
 RunsArgument = Annotated[
@@ -38,8 +39,8 @@ WhatOption = Annotated[
     typer.Option("--what", help="which pictures; all: those that the runs hold enough for"),
 ]
 OverOption = Annotated[
-    Literal["steps", "seconds", "both"],
-    typer.Option("--over", help="what learning curves are drawn over"),
+    Literal["steps", "frames", "seconds", "minutes", "both"],
+    typer.Option("--over", help="what learning curves are drawn over; both: steps and seconds"),
 ]
 
 
@@ -125,7 +126,7 @@ def _read(paths: list[Path], output: Output) -> tuple[list[Run], list[dict[str, 
     return found, skipped
 
 
-def _draw(kind: str, runs: list[Run], over: Literal["steps", "seconds", "both"]) -> Figure:
+def _draw(kind: str, runs: list[Run], over: Over) -> Figure:
     from drlnet.plots.latency import latency
     from drlnet.plots.learning import learning
     from drlnet.plots.throughput import throughput

@@ -132,6 +132,7 @@ class Batch:
     item_count: live items in the table when the batch was drawn.
     age: int64 [n], rows that were stored since the item's own (at its shard).
     env_steps, items_created, items_drawn: the table's totals; priority_mass: its sum of priorities.
+    spent: the share of the run's budget that was spent when it came; a learner role says.
     """
 
     item_count: int
@@ -139,6 +140,7 @@ class Batch:
     items_created: int
     items_drawn: int
     priority_mass: float
+    spent: float = 0.0
 
     def __init__(self, memory: BatchMemory) -> None:
         """Lays arrays over what has come into that memory."""

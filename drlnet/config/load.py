@@ -214,20 +214,29 @@ def recipe(env_id: str, algo: str | None = None, net: str | None = None) -> dict
     if path is None:
         return {}
     values = _read_recipe(path)
-    sections = {field.name for field in dataclasses.fields(Config)}
-    if not own and algo not in (None, values.get("algo.name", plugins.names("algos")[0])):
-        sections = _SHARED_SECTIONS
+    if not own:
+        values = _for_algorithm(values, algo)
     if net not in (None, values.get("net.name", plugins.names("nets")[0])):
-        sections = sections - {"net"}
-    return {key: values[key] for key in values if key.partition(".")[0] in sections}
+        values = {key: values[key] for key in values if not key.startswith("net.")}
+    return values
+
+
+def _for_algorithm(values: Mapping[str, Any], algo: str | None) -> dict[str, Any]:
+    """What of a recipe counts for that algorithm (None: the recipe's own)."""
+    if algo in (None, values.get("algo.name", plugins.names("algos")[0])):
+        return dict(values)
+    return {key: values[key] for key in values if key.partition(".")[0] in _SHARED_SECTIONS}
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:
     """A recipe's values over those of the recipe that its `base` names, in the same folder."""
     tree = toml.read(path)
     base = tree.pop("base", None)
-    below = {} if base is None else _read_recipe(path.with_name(f"{base}.toml"))
-    return {**below, **_flattened(tree)}
+    own = _flattened(tree)
+    if base is None:
+        return own
+    below = _read_recipe(path.with_name(f"{base}.toml"))
+    return {**_for_algorithm(below, own.get("algo.name")), **own}
 
 
 def find_recipe(env_id: str, algo: str = "") -> Path | None:

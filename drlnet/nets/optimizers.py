@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,18 +14,20 @@ from torch.optim.rmsprop import rmsprop
 
 from drlnet.nets.settings import OptimizerSettings
 
-_BETAS: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999}
+_BETA2 = 0.999
+_BETAS: dict[str, Any] = {"beta1": 0.9, "beta2": _BETA2}
 
 
 class Optimizer:
-    """The optimizer that the settings name, bit by bit as torch's class of that name computes.
+    """The optimizer that the settings name, bit by bit as torch's class of that name computes; but
+    fused radam is rounded otherwise, by 1e-6 at most.
 
     adam (Kingma and Ba, 2015), adamw with weight decay 0.01 (Loshchilov and Hutter, 2019), radam
     (Liu et al., 2020), rmsprop (Hinton; decay 0.99): the functions that torch's classes call. The
     classes import torch's compiler when they are made: as much processor time as torch itself.
 
-    fused: adam by one kernel for all params and not a dozen for each. Every param has a gradient at
-    each step, and none before the first backward pass. Not thread-safe.
+    fused: adam and radam by one kernel for all params and not a dozen for each. Every param has a
+    gradient at each step, and none before the first backward pass. Not thread-safe.
     """
 
     def __init__(
@@ -32,14 +35,12 @@ class Optimizer:
         settings: OptimizerSettings,
         params: Iterable[torch.Tensor],
         *,
-        decay_env_steps: int | None = None,
         fused: bool = True,
     ) -> None:
-        """decay_env_steps: where learning_rate_env_steps is not set."""
         self._settings = settings
         self._params = list(params)
-        self._decay_env_steps = settings.learning_rate_env_steps or decay_env_steps
-        self._fused = fused and settings.optimizer in ("adam", "adamw")
+        self._fused = fused and settings.optimizer != "rmsprop"
+        self._taken = 0
         self._means = [torch.zeros_like(one) for one in self._params]
         self._squares = [torch.zeros_like(one) for one in self._params]
         # Where its kernels look for them.
@@ -47,34 +48,47 @@ class Optimizer:
             torch.zeros((), device=one.device if self._fused else "cpu") for one in self._params
         ]
 
-    def learning_rate(self, env_steps: int) -> float:
-        """The rate after that many env_steps: linear from its start to its end."""
-        start, end = self._settings.learning_rate, self._settings.learning_rate_end
-        if end is None or not self._decay_env_steps:
+    def learning_rate(self, env_steps: int, spent: float) -> float:
+        """The rate after that many env_steps, with that share of the run's budget spent.
+
+        Linear from its start to its end, by whichever of the two has come further.
+        """
+        settings = self._settings
+        start, end = settings.learning_rate, settings.learning_rate_end
+        if end is None:
             return start
-        return start + min(1.0, env_steps / self._decay_env_steps) * (end - start)
+        steps = settings.learning_rate_env_steps
+        share = max(spent, env_steps / steps if steps else 0.0)
+        return start + min(1.0, share) * (end - start)
 
     @torch.no_grad()
-    def step(self, env_steps: int = 0) -> None:
-        """Steps along the gradients, and clears them."""
+    def step(self, env_steps: int = 0, spent: float = 0.0) -> None:
+        """Steps along the gradients, and clears them. Arguments: as learning_rate's."""
         settings, params = self._settings, self._params
         if settings.max_grad_norm is not None:
             torch.nn.utils.clip_grad_norm_(params, settings.max_grad_norm)
         grads = [one.grad for one in params if one.grad is not None]
         assert len(grads) == len(params)
         means, squares, steps = self._means, self._squares, self._steps
-        common: dict[str, Any] = {"lr": self.learning_rate(env_steps), "eps": settings.adam_epsilon}
-        if settings.optimizer == "adam":
+        self._taken += 1
+        name, rate = settings.optimizer, self.learning_rate(env_steps, spent)
+        epsilon = settings.adam_epsilon
+        if name == "radam" and self._fused and (factor := _rectified(self._taken)):
+            # That is Adam with this rate; what corrects the squares' bias leaves epsilon out.
+            name, rate = "adam", factor * rate
+            epsilon /= math.sqrt(1 - _BETA2**self._taken)
+        common: dict[str, Any] = {"lr": rate, "eps": epsilon}
+        if name == "adam":
             adam(
                 params, grads, means, squares, [], steps, fused=self._fused, amsgrad=False,
                 weight_decay=0.0, maximize=False, **_BETAS, **common,
             )  # fmt: skip
-        elif settings.optimizer == "adamw":
+        elif name == "adamw":
             adamw(
                 params, grads, means, squares, [], steps, fused=self._fused, amsgrad=False,
                 weight_decay=0.01, maximize=False, **_BETAS, **common,
             )  # fmt: skip
-        elif settings.optimizer == "radam":
+        elif name == "radam":
             radam(
                 params, grads, means, squares, steps, foreach=True, weight_decay=0.0,
                 **_BETAS, **common,
@@ -97,3 +111,16 @@ class Optimizer:
         for own, given in zip(self.state_dict().values(), state.values(), strict=True):
             for tensor, value in zip(own, given, strict=True):
                 tensor.copy_(value)
+        self._taken = int(self._steps[0])
+
+
+def _rectified(step: int) -> float:
+    """RAdam's factor of Adam's rate at its n-th step; 0 in its first, which follow the means alone.
+
+    rho: the length of the approximated average (Liu et al., 2020, algorithm 2).
+    """
+    most = 2 / (1 - _BETA2) - 1
+    rho = most - 2 * step * _BETA2**step / (1 - _BETA2**step)
+    if rho <= 5:  # as torch has it; the paper has 4
+        return 0.0
+    return math.sqrt((rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho))

@@ -20,7 +20,7 @@ class OptimizerSettings(AlgoSettings):
         None, "where the learning rate goes, linearly; none: it stays", low=0
     )
     learning_rate_env_steps: int | None = setting(
-        None, "env_steps over which it goes there; none: run.max_env_steps", low=1
+        None, "env_steps after which it is there; at the latest as the run's budget ends", low=1
     )
     optimizer: OptimizerName = setting("adam", "the optimizer")
     adam_epsilon: float = setting(1e-8, "the optimizer's epsilon", above=0)

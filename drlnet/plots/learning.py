@@ -1,8 +1,8 @@
-"""Learning curves: greedy return over environment steps and over seconds."""
+"""Learning curves: greedy return over environment steps or frames, over seconds or minutes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -13,14 +13,33 @@ from drlnet.plots.figure import Figure
 from drlnet.plots.panel import Axis, Mark
 from drlnet.plots.runs import Numbers, Run, grouped, series
 
-Over = Literal["steps", "seconds", "both"]
+Over = Literal["steps", "frames", "seconds", "minutes", "both"]
 
-_PANELS = {
-    "steps": {"steps": "over environment steps"},
-    "seconds": {"seconds": "over seconds since the start"},
+
+def _steps(run: Run) -> Numbers:
+    return series(run.learner, "env_steps")
+
+
+def _frames(run: Run) -> Numbers:
+    """Steps times the frames that an action is held for."""
+    return getattr(run.config.env, "frame_skip", 1) * _steps(run)
+
+
+def _seconds(run: Run) -> Numbers:
+    return series(run.learner, "time") - run.started_s
+
+
+def _minutes(run: Run) -> Numbers:
+    return _seconds(run) / 60
+
+
+# What an axis is called, and where on it each reading lies.
+_AXES: dict[str, tuple[str, Callable[[Run], Numbers]]] = {
+    "steps": ("environment steps", _steps),
+    "frames": ("frames", _frames),
+    "seconds": ("seconds", _seconds),
+    "minutes": ("minutes", _minutes),
 }
-_PANELS["both"] = _PANELS["steps"] | _PANELS["seconds"]
-_AXES = {"steps": "environment steps", "seconds": "seconds"}
 
 
 def learning(runs: Sequence[Run], over: Over = "both") -> Figure:
@@ -35,9 +54,11 @@ def learning(runs: Sequence[Run], over: Over = "both") -> Figure:
     title = f"Greedy return of {' and '.join(envs)}"
     if any(len(members) > 1 for members in groups.values()):
         title += ": median of the seeds, least to most"
-    figure = Figure(title, panels=list(_PANELS[over].values()), share_y=True, panel_inches=3.0)
+    kinds = ["steps", "seconds"] if over == "both" else [over]
+    panels = [f"over {_AXES[kind][0]}" for kind in kinds]
+    figure = Figure(title, panels=panels, share_y=True, panel_inches=3.0)
     marks = [Mark(goal, f"goal {goal:g}", axis="y") for goal in goals if goal is not None]
-    for kind, panel in _PANELS[over].items():
+    for kind, panel in zip(kinds, panels, strict=True):
         lines = {}
         for label, members in groups.items():
             curves = [curve for run in members if len((curve := _curve(run, kind))[0])]
@@ -51,8 +72,8 @@ def learning(runs: Sequence[Run], over: Over = "both") -> Figure:
         figure.lines(
             panel,
             lines,
-            x=Axis(_AXES[kind], low=0),
-            y=Axis("return" if panel == next(iter(_PANELS[over].values())) else ""),
+            x=Axis(_AXES[kind][0], low=0),
+            y=Axis("return" if panel == panels[0] else ""),
             marks=marks,
         )
     return figure
@@ -60,12 +81,7 @@ def learning(runs: Sequence[Run], over: Over = "both") -> Figure:
 
 def _curve(run: Run, kind: str) -> tuple[Numbers, Numbers]:
     """(x, return) of each evaluation that a reading tells of."""
-    returns = series(run.learner, "eval_return")
-    x = (
-        series(run.learner, "env_steps")
-        if kind == "steps"
-        else series(run.learner, "time") - run.started_s
-    )
+    returns, x = series(run.learner, "eval_return"), _AXES[kind][1](run)
     # The newest evaluation stands in all readings until the next one.
     evaluated = series(run.learner, "eval_learner_steps")
     changed = np.concatenate([[True], evaluated[1:] != evaluated[:-1]])

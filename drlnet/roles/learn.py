@@ -133,8 +133,10 @@ class Learning:
         """Learns from one batch of each table; publishes and reports when it is time to."""
         config, stages = self._config, self._stages
         stages.ended("sample")
+        spent = self._spent()
         for batch in batches.values():
             batch.env_steps += self._env_steps_before
+            batch.spent = spent
         learned = self._learner.step(batches)
         self._figures = learned.figures
         stages.ended("learn")
@@ -163,15 +165,17 @@ class Learning:
 
     def finished(self, interrupted: bool) -> bool:
         """Whether the goal or a budget is reached, or the stop flag was set."""
-        run = self._config.run
-        spent = (
-            (run.max_seconds is not None and self._run.age_s() >= run.max_seconds)
-            or (run.max_env_steps is not None and self._env_steps >= run.max_env_steps)
-            or (run.max_learner_steps is not None and self._learner.steps >= run.max_learner_steps)
-        )
-        if self._stopped is None and (interrupted or spent):
+        if self._stopped is None and (interrupted or self._spent() >= 1):
             self._stopped = "interrupted" if interrupted else "budget"
         return self._stopped is not None
+
+    def _spent(self) -> float:
+        """The share of the run's budget that is spent: of seconds or of steps, the larger."""
+        run = self._config.run
+        seconds = run.max_seconds and self._run.age_s() / run.max_seconds
+        env_steps = run.max_env_steps and self._env_steps / run.max_env_steps
+        learner_steps = run.max_learner_steps and self._learner.steps / run.max_learner_steps
+        return max(seconds or 0.0, env_steps or 0.0, learner_steps or 0.0)
 
     def close(self) -> LearnResult:
         """Evaluates the newest params where a budget ended the run; saves the best; sums up."""

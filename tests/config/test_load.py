@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drlnet.config import Config, dump, find_recipe, known_keys, load, load_file, load_server
+from drlnet.config import Config, dump, known_keys, load, load_file, load_server
 from drlnet.config.fields import walk
 from drlnet.errors import (
     ConfigError,
@@ -355,10 +355,6 @@ def test_config_is_frozen() -> None:
         Config().run.seed = 1  # type: ignore[misc]
 
 
-def test_no_recipe_for_an_unknown_environment() -> None:
-    assert find_recipe(ID) is None
-
-
 def test_exit_codes_are_distinct() -> None:
     codes = [error.exit_code for error in all_errors()]
     assert len(set(codes)) == len(codes)
@@ -371,15 +367,3 @@ def test_status_numbers_become_errors() -> None:
     assert isinstance(error, ConfigError)
     assert str(error) == "column 'obs' differs\nuse the same columns"
     assert type(from_status(9999, "?")) is DrlnetError
-
-
-def test_a_namespace_has_a_recipe() -> None:
-    """ale.toml is that of every ALE/... without one of its own."""
-    breakout, pong = load("ALE/Breakout-v5"), load("ALE/Pong-v5")
-    assert breakout.env.id == "ALE/Breakout-v5" and breakout.run.goal is None
-    assert pong.run.goal is not None
-    for made in (breakout, pong):
-        assert (made.algo.name, made.net.name, made.net.frame_stack) == ("pqn", "compact", 4)
-    assert load("ALE/Breakout-v5", flags={"algo.name": "dqn"}).net.name == "mlp"
-    assert load("MinAtar/Freeway-v1").net.name == "minatar"
-    assert load("Own/Breakout-v5").net.name == "mlp"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,23 +20,25 @@ def nets() -> tuple[Mlp, Mlp]:
     return ours, copy.deepcopy(ours)
 
 
-@pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize(
-    ("name", "torchs", "options"),
+    ("name", "torchs", "fused"),
     [
-        ("adam", torch.optim.Adam, {"fused": True}),
-        ("adamw", torch.optim.AdamW, {"fused": True}),
-        ("radam", torch.optim.RAdam, {}),
-        ("rmsprop", torch.optim.RMSprop, {}),
+        ("adam", torch.optim.Adam, False),
+        ("adam", torch.optim.Adam, True),
+        ("adamw", torch.optim.AdamW, False),
+        ("adamw", torch.optim.AdamW, True),
+        ("radam", torch.optim.RAdam, False),
+        ("rmsprop", torch.optim.RMSprop, False),
+        ("rmsprop", torch.optim.RMSprop, True),
     ],
 )
-def test_it_is_torchs(name: Any, torchs: Any, options: dict[str, Any], fused: bool) -> None:
+def test_it_is_torchs(name: Any, torchs: Any, fused: bool) -> None:
     ours, theirs = nets()
     settings = OptimizerSettings(
         optimizer=name, learning_rate=5e-4, adam_epsilon=1e-6, max_grad_norm=None
     )
     own = Optimizer(settings, ours.parameters(), fused=fused)
-    options = {**options, "fused": fused} if options else {"foreach": True}
+    options = {"fused": fused} if name.startswith("adam") else {"foreach": True}
     known = torchs(theirs.parameters(), lr=5e-4, eps=1e-6, **options)
     for _ in range(100):
         obs = torch.randn(32, 4)
@@ -46,6 +49,24 @@ def test_it_is_torchs(name: Any, torchs: Any, options: dict[str, Any], fused: bo
         known.zero_grad()
         assert all(map(torch.equal, ours.parameters(), theirs.parameters()))
         assert all(one.grad is None for one in ours.parameters())
+
+
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-3])
+def test_fused_radam_is_torchs_but_for_its_rounding(epsilon: float) -> None:
+    ours, theirs = nets()
+    settings = OptimizerSettings(
+        optimizer="radam", learning_rate=5e-4, adam_epsilon=epsilon, max_grad_norm=None
+    )
+    own = Optimizer(settings, ours.parameters())
+    known = torch.optim.RAdam(theirs.parameters(), lr=5e-4, eps=epsilon)
+    for _ in range(200):
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            one.grad = torch.randn_like(one)
+            other.grad = one.grad.clone()
+        own.step()
+        known.step()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
 
 
 def test_gradients_are_clipped_and_a_state_goes_on() -> None:
@@ -64,12 +85,16 @@ def test_gradients_are_clipped_and_a_state_goes_on() -> None:
     assert all(map(torch.equal, ours.parameters(), theirs.parameters()))
 
 
-def test_the_rate_decays_over_env_steps() -> None:
+def test_the_rate_decays_over_env_steps_or_the_budget() -> None:
     ours, _ = nets()
     settings = OptimizerSettings(learning_rate=1e-3, learning_rate_end=1e-4)
-    rates = Optimizer(settings, ours.parameters(), decay_env_steps=1000)
-    assert [rates.learning_rate(n) for n in (0, 500, 1000, 5000)] == pytest.approx(
+    rates = Optimizer(settings, ours.parameters())
+    assert [rates.learning_rate(5000, spent) for spent in (0, 0.5, 1, 1.1)] == pytest.approx(
         [1e-3, 5.5e-4, 1e-4, 1e-4]
     )
-    without = Optimizer(settings, ours.parameters())
-    assert without.learning_rate(5000) == 1e-3  # there is no budget to say when
+    sooner = Optimizer(replace(settings, learning_rate_env_steps=1000), ours.parameters())
+    assert [sooner.learning_rate(n, 0.5) for n in (0, 500, 900, 5000)] == pytest.approx(
+        [5.5e-4, 5.5e-4, 1.9e-4, 1e-4]
+    )
+    constant = Optimizer(replace(settings, learning_rate_end=None), ours.parameters())
+    assert constant.learning_rate(5000, 1.0) == 1e-3

@@ -112,6 +112,18 @@ def test_learning_of_seeds_is_a_median_and_a_band(tmp_path: Path) -> None:
     assert "3 seeds" in words_of(learning(read))
 
 
+def test_learning_over_frames_and_minutes(tmp_path: Path) -> None:
+    from drlnet.plots.learning import _curve
+
+    pong = read_run(made(tmp_path / "a", env="ALE/Pong-v5"))
+    assert _curve(pong, "frames")[0].tolist() == [400, 800, 1200, 1600]  # frame_skip 4
+    assert _curve(pong, "minutes")[0].tolist() == pytest.approx([1 / 60, 2 / 60, 3 / 60, 4 / 60])
+    assert {"frames", "over frames"} <= words_of(learning([pong], "frames"))
+    assert {"minutes", "over minutes"} <= words_of(learning([pong], "minutes"))
+    cartpole = read_run(made(tmp_path / "b"))
+    assert _curve(cartpole, "frames")[0].tolist() == _curve(cartpole, "steps")[0].tolist()
+
+
 def test_latency_has_a_panel_for_each_operation(tmp_path: Path) -> None:
     words = words_of(latency(runs(tmp_path, (), ("server.transport=dpdk:local",))))
     assert {"append", "transport udp", "transport dpdk:local, udp"} <= words

@@ -111,7 +111,7 @@ class Learner(TargetNetLearner):
         tau = (torch.arange(settings.quantiles, device=self.device) + 0.5) / settings.quantiles
         huber = nn.functional.smooth_l1_loss(errors, torch.zeros_like(errors), reduction="none")
         loss = ((tau[:, None] - (errors < 0).float()).abs() * huber).mean(2).sum(1).mean()
-        self.descend(loss, batches[TABLE].env_steps)
+        self.descend(loss, batches[TABLE])
         self.end_step(settings.target_period)
         priorities = (targets.mean(1) - theta.detach().mean(1)).abs().cpu().numpy()
         return Learned({"loss": loss.detach()}, {TABLE: priorities})

@@ -256,6 +256,34 @@ def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert second.close().gate_return_mean >= best.gate_return_mean
 
 
+@pytest.mark.parametrize(
+    ("sets", "spent"),
+    [
+        (["run.max_learner_steps=20"], [0.0, 0.05, 0.1]),
+        (["run.max_learner_steps=20", "run.max_env_steps=1600"], [0.0, 0.05, 0.1]),
+        (["run.max_learner_steps=200", "run.max_env_steps=1600"], [0.0, 0.025, 0.025]),
+    ],
+)
+def test_a_batch_tells_how_much_of_the_budget_is_spent(
+    tmp_path: Path, sets: list[str], spent: list[float]
+) -> None:
+    begun, _ = learning(config(tmp_path, *sets))
+    told = []
+    for _ in spent:
+        batch = begun.tables[TABLE].sample(16)
+        begun.step({TABLE: batch})
+        told.append(batch.spent)
+    assert told == pytest.approx(spent)
+
+
+def test_a_clock_spends_the_budget_too(tmp_path: Path) -> None:
+    begun, _ = learning(config(tmp_path, "run.max_seconds=0.01", serial=False))
+    begun._run._began_s = time.time() - 1  # type: ignore[attr-defined]
+    batch = begun.tables[TABLE].sample(16)
+    begun.step({TABLE: batch})
+    assert batch.spent > 1 and begun.finished(False)
+
+
 def test_a_state_that_does_not_fit_is_told(tmp_path: Path) -> None:
     first, _ = learning(config(tmp_path, "run.max_learner_steps=1"))
     steps(first, 1)

@@ -1,0 +1,33 @@
+"""The recipes that drlnet ships: which environment and algorithm gets what."""
+
+from __future__ import annotations
+
+from drlnet.config import find_recipe, load
+
+
+def test_no_recipe_for_an_unknown_environment() -> None:
+    assert find_recipe("Unregistered-v0") is None
+
+
+def test_a_namespace_has_a_recipe() -> None:
+    """ale.toml is that of every ALE/... without one of its own."""
+    breakout, pong = load("ALE/Breakout-v5"), load("ALE/Pong-v5")
+    assert breakout.env.id == "ALE/Breakout-v5" and breakout.run.goal is None
+    assert pong.run.goal is not None
+    for made in (breakout, pong):
+        assert (made.algo.name, made.net.name, made.net.frame_stack) == ("pqn", "compact", 4)
+    assert load("ALE/Breakout-v5", flags={"algo.name": "vtrace"}).net.name == "mlp"
+    assert load("MinAtar/Freeway-v1").net.name == "minatar"
+    assert load("Own/Breakout-v5").net.name == "mlp"
+
+
+def test_a_base_of_another_algorithm_tells_of_the_environment() -> None:
+    """ale.dqn.toml takes ale.toml's frames and evaluation; the rest of that is PQN's."""
+    pong, dqn = load("ALE/Pong-v5"), load("ALE/Pong-v5", flags={"algo.name": "dqn"})
+    assert (dqn.env, dqn.run) == (pong.env, pong.run)
+    assert dqn.net.frame_stack == 4 and dqn.net.name == "compact"
+    assert dqn.eval.report_episodes == pong.eval.report_episodes
+    assert (dqn.replay.sampler, dqn.replay.max_times_sampled) == ("uniform", 0)
+    freeway = load("MinAtar/Freeway-v1", flags={"algo.name": "dqn"})
+    assert (freeway.net.name, freeway.env.id) == ("minatar", "MinAtar/Freeway-v1")
+    assert freeway.run.max_seconds == load("MinAtar/Freeway-v1").run.max_seconds
