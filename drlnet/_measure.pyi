@@ -49,8 +49,14 @@ class Session:
 
 class Appender:
     def __init__(self, session: Session, table: int, spec: TableSpec) -> None: ...
-    def appends(
-        self, row: _Bytes, latencies_ns: _Latencies, budget_s: float, interval_s: float = 0.0
+    def appends(self, row: _Bytes, latencies_ns: _Latencies, budget_s: float) -> int: ...
+    def paced_appends(
+        self,
+        row: _Bytes,
+        interval_s: float,
+        since_due_ns: _Latencies,
+        latencies_ns: _Latencies,
+        budget_s: float,
     ) -> int: ...
 
 class Replay:
@@ -105,15 +111,6 @@ class UdpSender:
 
 class UdpReceiver:
     def __init__(self, port: int, poll: str) -> None: ...
-    def transfers(self, size: int, latencies_ns: _Latencies, budget_s: float) -> int: ...
-
-class FrameSender:
-    address: str
-    def __init__(self, address: str, poll: str) -> None: ...
-    def serve(self, for_s: float) -> int: ...
-
-class FrameReceiver:
-    def __init__(self, address: str, poll: str) -> None: ...
     def transfers(self, size: int, latencies_ns: _Latencies, budget_s: float) -> int: ...
 
 def copies(

@@ -5,7 +5,6 @@
 #include "bindings.h"
 #include "measure/calls.h"
 #include "measure/core_distance.h"
-#include "measure/frame_transfer.h"
 #include "measure/ring.h"
 #include "measure/samplers.h"
 #include "measure/table.h"
@@ -42,21 +41,6 @@ void bind_floors(nb::module_& module) {
       .def("__init__", [](UdpReceiver* self, uint16_t port,
                           const std::string& poll) { new (self) UdpReceiver(port, poll_of(poll)); })
       .def("transfers", loop_of(&UdpReceiver::transfers));
-  nb::class_<FrameSender>(module, "FrameSender")
-      .def("__init__",
-           [](FrameSender* self, const std::string& address, const std::string& poll) {
-             nb::gil_scoped_release release;
-             new (self) FrameSender(address, poll_of(poll));
-           })
-      .def_prop_ro("address", &FrameSender::address)
-      .def("serve", serving(&FrameSender::serve));
-  nb::class_<FrameReceiver>(module, "FrameReceiver")
-      .def("__init__",
-           [](FrameReceiver* self, const std::string& address, const std::string& poll) {
-             nb::gil_scoped_release release;
-             new (self) FrameReceiver(address, poll_of(poll));
-           })
-      .def("transfers", loop_of(&FrameReceiver::transfers));
 }
 
 void bind_samplers(nb::module_& module) {
