@@ -20,8 +20,18 @@ from drlnet.bench.engine import Effort
 from drlnet.bench.machine import Cores
 from drlnet.bench.paper.netns import through_server
 from drlnet.bench.paper.report import COMPARISONS, caption, comparison_of, plot, reductions, show
-from drlnet.bench.paper.roles import CHUNK_S, Actor, Appends, Learner, Phase, thinned
+from drlnet.bench.paper.roles import (
+    CHUNK_S,
+    SINCE_DUE,
+    STORE,
+    Actor,
+    Appends,
+    Learner,
+    Phase,
+    thinned,
+)
 from drlnet.bench.paper.suite import (
+    OPS,
     Group,
     Heard,
     Results,
@@ -61,7 +71,9 @@ def heard_of_all() -> Heard:
         phase("store", Layout.MEMORY, [], 0, 110),
         phase("fetch", Layout.MEMORY, [6.0], 0, 120),
     ]
-    heard.appends = [Appends(at + 0.1, at + 0.2, [7.0, 9.0]) for at in (0, 10, 20, 110, 130)]
+    heard.appends = [
+        Appends(at + 0.1, at + 0.2, [7.0, 9.0], [8.0, 90.0]) for at in (0, 10, 20, 110, 130)
+    ]
     return heard
 
 
@@ -110,8 +122,22 @@ def test_an_actor_at_a_fixed_rate_does_not_sleep_past_a_chunk() -> None:
     chunks = actor.act()
     # Fewer where the machine lets it wake late.
     assert max(len(one.us) for one in chunks) == round(CHUNK_S * SMALL.rate)
-    # One interval for each append, however late the machine lets it wake.
-    assert all(one.end_s - one.start_s >= len(one.us) / SMALL.rate for one in chunks)
+    # One interval for each append: what was late is made up for, and no more than that.
+    count = sum(len(one.us) for one in chunks)
+    assert chunks[-1].end_s - chunks[0].start_s >= (count - 1) / SMALL.rate
+    # From when it was due: what it took, and what it waited for before.
+    for one in chunks:
+        pairs = zip(one.since_due_us, one.us, strict=True)
+        assert all(since_due > us for since_due, us in pairs)
+
+
+def test_at_full_rate_nothing_is_due() -> None:
+    learner, actor = Learner("block", "cartpole"), Actor()
+    actor.open(learner.serve("udp://127.0.0.1:0", None), "block", "cartpole", 0.0)
+    asked = iter([False, True])
+    actor.hear(lambda: next(asked))
+    (chunk,) = actor.act()
+    assert chunk.us and not chunk.since_due_us
 
 
 def test_polling_threads_are_counted() -> None:
@@ -124,11 +150,8 @@ def test_polling_threads_are_counted() -> None:
 
 def test_appends_belong_to_the_phase_that_they_fell_into() -> None:
     one = phase("batch", Layout.STORE, [1.0], start_s=5)
-    appends = [
-        Appends(4.9, 5.1, [1]), Appends(5.1, 5.2, [2, 3]), Appends(5.9, 6.1, [4]),
-        Appends(6.1, 6.2, [5]),
-    ]  # fmt: skip
-    assert during(appends, one) == [2, 3, 4]
+    appends = [Appends(start_s, start_s + 0.1, [1.0], [2.0]) for start_s in (4.9, 5.1, 5.9, 6.1)]
+    assert during(appends, one) == appends[1:3]
     assert len(thinned(np.arange(10_000.0))) == 2000
     assert thinned(np.array([1.25])) == [1.25]
 
@@ -155,6 +178,8 @@ def test_what_is_lower_than_what() -> None:
     assert found[2, c, "batch", b] == pytest.approx(0.5)
     assert found[3, c, "batch + update", a] == pytest.approx(-19)
     assert found[2, c, "store", b] == pytest.approx(0)
+    stored = {r.op: (r.p50_us, r.rounds) for r in records if r.subject == c if r.op in OPS[1:3]}
+    assert stored == {STORE: (pytest.approx(8), 1), SINCE_DUE: (pytest.approx(49), 1)}
 
 
 def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:

@@ -137,12 +137,16 @@ def caption(
 ) -> list[str]:
     """What a reader has to know beside the figures."""
     low, high = 100 * comparison.low, 100 * comparison.high
+    since_due = (
+        "Since due: from when an actor's schedule has an append due, its own waking up included; "
+        "a late append puts off none behind it."
+    )
     what = {
         1: '"Than block" and "than busy": than kernel UDP whose server and client sleep, and spin, '
         "until something arrives. Store: an actor's append of one step, acknowledged, the learner "
-        "at rest; fetch: the learner's read of one item by its key. No sampling.",
+        f"at rest; fetch: the learner's read of one item by its key. No sampling. {since_due}",
         2: "Store: an actor's append while the learner samples; batch: the learner's prioritized "
-        "batch, no update.",
+        f"batch, no update. {since_due}",
         3: "The learner's wait for a prioritized batch and for its priority update.",
     }[comparison.number]
     if comparison.number > 1:

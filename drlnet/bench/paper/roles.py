@@ -22,7 +22,7 @@ from drlnet.bench.paper.workloads import SHAPES, Layout
 from drlnet.errors import ConfigError, TableMismatch
 from drlnet.roles.reach import TIMEOUT_S, awaited
 
-STORE, FETCH, PING = "store", "fetch", "ping"
+STORE, SINCE_DUE, FETCH, PING = "store", "store since due", "fetch", "ping"
 BATCH, CYCLE = "batch", "batch + update"
 CHUNK_S = 0.01  # of appends that are kept together: slices of 0.04 s and more hold several
 _FETCHED_KEYS = 1000
@@ -48,11 +48,15 @@ class Phase:
 
 @dataclass(frozen=True)
 class Appends:
-    """What one actor stored within a short time: a latency each."""
+    """What one actor stored within a short time: a latency each.
+
+    since_due_us: at a fixed rate, from when each was due: what kept it waiting counts, too.
+    """
 
     start_s: float
     end_s: float
     us: list[float]
+    since_due_us: list[float]
 
 
 def thinned(latencies_us: NDArray[np.float64], most: int = _MOST) -> list[float]:
@@ -172,12 +176,19 @@ class Actor:
     def act(self) -> list[Appends]:
         """Appends until asked for something else."""
         latencies = np.empty(self._most, np.uint64)
+        since_due = np.empty(self._most if self._interval_s else 0, np.uint64)
+        timed: Timed = partial(self._appender.appends, self._row)
+        if self._interval_s:
+            paced = self._appender.paced_appends
+            timed = partial(paced, self._row, self._interval_s, since_due)
         longest_s = CHUNK_S + self._most * self._interval_s
         chunks: list[Appends] = []
         with suppress(KeyboardInterrupt):
             while not self._asked():
                 start_s = time.monotonic()
-                count = self._appender.appends(self._row, latencies, longest_s, self._interval_s)
-                us = thinned(latencies[:count] / 1e3, _MOST_OF_CHUNK)
-                chunks.append(Appends(start_s, time.monotonic(), us))
+                count = timed(latencies, longest_s)
+                both = (
+                    thinned(times[:count] / 1e3, _MOST_OF_CHUNK) for times in (latencies, since_due)
+                )
+                chunks.append(Appends(start_s, time.monotonic(), *both))
         return chunks

@@ -17,6 +17,7 @@ from drlnet.bench.paper.roles import (
     CYCLE,
     FETCH,
     PING,
+    SINCE_DUE,
     STORE,
     Actor,
     Appends,
@@ -31,7 +32,7 @@ from drlnet.launch.process import DRLNET
 from drlnet.launch.signals import Stop
 
 SUITE = "paper"
-OPS = (PING, STORE, FETCH, BATCH, CYCLE)
+OPS = (PING, STORE, SINCE_DUE, FETCH, BATCH, CYCLE)
 # So many calls that all but pings take the time: actors append a few times meanwhile.
 FULL = Effort(calls=20_000, budget_s=0.25, warm_up=50)
 QUICK = Effort(calls=20_000, budget_s=0.12, warm_up=20)
@@ -210,13 +211,13 @@ class Results(Rounds):
         for phase in heard.phases:
             subject = f"{phase.layout.value}, {group.transport.name}"
             workload = group.workload.with_batch(phase.batch)
-            stored = during(heard.appends, phase)
-            found[subject, phase.op, workload] += stored if phase.op == STORE else phase.us
-            if phase.op == BATCH:
-                found[subject, STORE, workload] += stored
+            found[subject, phase.op, workload] += phase.us
             resting = phase.op == STORE and polling > 0  # the learner, which does not poll then
             self.threads[subject, phase.op, workload] = polling - resting
-            self.threads.setdefault((subject, STORE, workload), polling)
+            for one in during(heard.appends, phase) if phase.op in {STORE, BATCH} else ():
+                for op, us in ((STORE, one.us), (SINCE_DUE, one.since_due_us)):
+                    found[subject, op, workload] += us
+                    self.threads.setdefault((subject, op, workload), polling - resting)
         for key, latencies in found.items():
             self.keep(*key, latencies)
 
@@ -232,13 +233,12 @@ class Results(Rounds):
         return self.records_of(SUITE, sorted(self.rounds, key=place))
 
 
-def during(appends: Sequence[Appends], phase: Phase) -> list[float]:
-    """The latencies of appends that were begun within the phase.
+def during(appends: Sequence[Appends], phase: Phase) -> list[Appends]:
+    """Those that were begun within the phase.
 
     However long they took, or short phases would have only short ones.
     """
-    begun = (one for one in appends if phase.start_s <= one.start_s <= phase.end_s)
-    return [latency for one in begun for latency in one.us]
+    return [one for one in appends if phase.start_s <= one.start_s <= phase.end_s]
 
 
 def measure_paper(
