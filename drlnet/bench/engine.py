@@ -80,8 +80,8 @@ class Results:
     distance: CoreDistance = field(default_factory=CoreDistance)
     unavailable: dict[str, str] = field(default_factory=dict)  # subject: cause
     includes: dict[str, str] = field(default_factory=dict)  # what a peer's calls do, by subject
-    operation_bytes: dict[Key, int] = field(default_factory=dict)  # payload, of what moves bytes
-    threads: dict[Key, int] = field(default_factory=dict)  # that poll
+    operation_bytes: dict[Key, int] = field(default_factory=dict)
+    threads: dict[Key, int] = field(default_factory=dict)
     interrupted: bool = False
 
     def take_turns(
@@ -128,44 +128,67 @@ class Results:
         except (Stopped, KeyboardInterrupt):
             self.interrupted = True
 
-    def keep(self, subject: str, op: str, workload: str, latencies_us: Iterable[float]) -> None:
-        """Adds one round of one operation, unless nothing was measured."""
-        latencies = list(latencies_us)
-        if latencies:
-            self.rounds.setdefault((subject, op, workload), {})[self.number] = latencies
+    def keep(
+        self,
+        subject: str,
+        op: str,
+        workload: str,
+        latencies_us: Iterable[float],
+        *,
+        operation_bytes: int | None = None,
+        threads: int = 0,
+    ) -> None:
+        """Adds one round of one operation, unless nothing was measured.
 
-    def records_of(self, suite: str, keys: Iterable[Key]) -> list[Record]:
-        """A record of each of these, in their order."""
+        operation_bytes: the payload, of what moves bytes. threads: that poll meanwhile.
+        """
+        key, latencies = (subject, op, workload), list(latencies_us)
+        if latencies:
+            self.rounds.setdefault(key, {})[self.number] = latencies
+            self.threads[key] = threads
+            if operation_bytes is not None:
+                self.operation_bytes[key] = operation_bytes
+
+    def records(
+        self,
+        suite: str,
+        ops: Sequence[str],
+        *,
+        workloads_first: bool = False,
+        subjects: Callable[[str], Any] | None = None,
+    ) -> list[Record]:
+        """What was measured, by operation as in `ops`, then by workload, or the other way round.
+
+        Workloads, and within them subjects, as they were first measured. subjects: what sorts them
+        instead.
+        """
+        seen = list(dict.fromkeys(subject for subject, _, _ in self.rounds))
+        workloads = list(dict.fromkeys(workload for _, _, workload in self.rounds))
+
+        def place(key: Key) -> tuple[int, int, Any]:
+            subject, op, workload = key
+            outer, inner = ops.index(op), workloads.index(workload)
+            if workloads_first:
+                outer, inner = inner, outer
+            return outer, inner, (subjects or seen.index)(subject)
+
         return [
             Record.of(
                 suite, subject, workload, op, self.rounds[subject, op, workload],
                 operation_bytes=self.operation_bytes.get((subject, op, workload)),
-                oversubscribed=self.threads.get((subject, op, workload), 0) > self.cores.count,
+                oversubscribed=self.threads[subject, op, workload] > self.cores.count,
             )
-            for subject, op, workload in keys
+            for subject, op, workload in sorted(self.rounds, key=place)
         ]  # fmt: skip
+
+    def derived(self, **more: Any) -> dict[str, Any]:
+        """What stands in the JSON behind the records: `more`, and what could not be measured."""
+        return {**more, "unavailable": self.unavailable, "interrupted": self.interrupted}
 
     def leave_out(self, subject: str, cause: str, note: Note) -> None:
         """What was measured of it stays."""
         self.unavailable[subject] = cause
         note(f"{subject}: skipped: {cause}")
-
-    def in_order(self, ops: Sequence[str], *, workloads_first: bool = False) -> list[Key]:
-        """What was measured, by operation as in `ops`, then by workload, or the other way round.
-
-        Workloads, and subjects within them, as they were first measured.
-        """
-        subjects = list(dict.fromkeys(subject for subject, _, _ in self.rounds))
-        workloads = list(dict.fromkeys(workload for _, _, workload in self.rounds))
-
-        def place(key: Key) -> tuple[int, int, int]:
-            subject, op, workload = key
-            outer, inner = ops.index(op), workloads.index(workload)
-            if workloads_first:
-                outer, inner = inner, outer
-            return outer, inner, subjects.index(subject)
-
-        return sorted(self.rounds, key=place)
 
 
 def in_words(error: Exception) -> str:

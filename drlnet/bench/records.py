@@ -181,15 +181,17 @@ class OfRounds:
             return None
         return OfRounds(median(figures), min(figures), max(figures))
 
-    def lower(self) -> OfRounds:
-        """The shares by which ratios are below 1."""
-        return OfRounds(1 - self.median, 1 - self.high, 1 - self.low)
-
 
 def over(ours: ByRound, baseline: ByRound) -> OfRounds | None:
     """Ours over the baseline's of the same round. None where no round has both."""
     both = [number for number in ours if number in baseline]
     return OfRounds.of([ours[number] / baseline[number] for number in both])
+
+
+def lower_than(ours: ByRound, baseline: ByRound) -> OfRounds | None:
+    """The shares by which ours is lower than the baseline of the same round: 0.3 is 30% lower."""
+    both = [number for number in ours if number in baseline]
+    return OfRounds.of([1 - ours[number] / baseline[number] for number in both])
 
 
 @dataclass(frozen=True)

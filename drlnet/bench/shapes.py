@@ -1,14 +1,46 @@
-"""Tables as DQN reads them: what lies in a row, and what an item shows."""
+"""The tables that are measured: rows of bytes, and transitions as DQN reads them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 
 from drlnet import native
 from drlnet.client import Column, Item, Limiter, Sampler, View
 from drlnet.client.specs import native_spec
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A prioritized table of one column of bytes, as native loops fill it; views: of an item."""
+
+    name: str
+    shape: tuple[int, ...]
+    capacity: int
+    views: Mapping[str, View] = field(default_factory=lambda: {"row": View("row")})
+
+    @property
+    def row_bytes(self) -> int:
+        return math.prod(self.shape)
+
+    def spec(self, table: str = "rows") -> native.TableSpec:
+        """table: what the server calls it."""
+        columns, item = {"row": Column("uint8", self.shape)}, Item(self.views)
+        return native_spec(table, columns, item, self.capacity, Sampler(), Limiter(), seed=0)
+
+
+def layout_of(spec: native.TableSpec, batch: int) -> dict[str, Any]:
+    """Where the parts of a sample reply lie."""
+    return cast(dict[str, Any], spec.layout(batch))
+
+
+def bytes_of(spec: native.TableSpec, batch: int) -> int:
+    """How long a sample reply is."""
+    return cast(int, spec.layout(batch)["total_bytes"])
 
 
 @dataclass(frozen=True)
@@ -70,8 +102,7 @@ class Shape:
 
     def reply_bytes(self, batch: int) -> int:
         """The bytes of a sample reply."""
-        total: int = self.spec(Sampler()).layout(batch)["total_bytes"]  # type: ignore[assignment]
-        return total
+        return bytes_of(self.spec(Sampler()), batch)
 
     @property
     def row_bytes(self) -> int:
@@ -90,7 +121,6 @@ class Shape:
 
 _FRAME = Column("uint8", (84, 84))
 SMALL_STEP = Shape("CartPole-shaped, 1-step", Column("float32", (4,)), 1, 1, 2**18)
-SMALL = Shape("CartPole-shaped, 3-step", Column("float32", (4,)), 1, 3, 2**18)
 FRAMES = Shape("Atari-shaped, 1-step", _FRAME, 4, 1, 20_000)
 FRAMES_3 = Shape("Atari-shaped, 3-step", _FRAME, 4, 3, 20_000)
 WHOLE = Shape("Atari-shaped, whole rows", _FRAME, 4, 1, 20_000, whole=True)

@@ -135,6 +135,5 @@ def measure_turns(
 
     with results.until_stopped():
         results.take_turns(stop, [_Subject(poll) for poll in polls], rounds, turn, note)
-    records = results.records_of("turns", results.in_order(OPS, workloads_first=True))
-    more = {"unavailable": results.unavailable, "interrupted": results.interrupted}
-    return Records(records, more, results.distance)
+    records = results.records("turns", OPS, workloads_first=True)
+    return Records(records, results.derived(), results.distance)

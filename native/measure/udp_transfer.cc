@@ -38,15 +38,10 @@ void wait_for_frames(Poll poll, int fd) {
 
 }  // namespace
 
-UdpSender::UdpSender(Poll poll, size_t row_bytes, size_t rows)
+UdpSender::UdpSender(Poll poll)
     : poll_(poll),
       socket_(udp::Socket::bound(udp::resolve(kLoopback), kLoopback, {})),
-      port_(socket_.local().port()),
-      row_bytes_(row_bytes),
-      rows_(rows),
-      table_(row_bytes * rows) {
-  for (size_t i = 0; i < row_bytes * rows; ++i) table_.data()[i] = pattern(i);
-}
+      port_(socket_.local().port()) {}
 
 uint64_t UdpSender::serve(uint64_t for_ns) {
   const uint64_t end = now_ns() + for_ns;
@@ -71,43 +66,16 @@ uint64_t UdpSender::serve(uint64_t for_ns) {
 
 void UdpSender::begin(uint64_t bytes) {
   sent_ = 0;
-  if (rows_ == 0) {
-    size_t next = bytes_.size();
-    bytes_.resize(std::max<uint64_t>(next, bytes));
-    for (; next < bytes; ++next) bytes_[next] = pattern(next);
-    return;
-  }
-  drawn_.clear();
-  while (drawn_.size() * row_bytes_ < bytes) {
-    drawn_.push_back(random_.below(rows_) * row_bytes_);
-  }
-}
-
-// The parts of a message of up to that many of the bytes to be sent next.
-void UdpSender::fill_message(uint64_t bytes) {
-  const size_t length = std::min<uint64_t>(kMessageBytes, bytes);
-  parts_.clear();
-  if (rows_ == 0) {
-    parts_.push_back({bytes_.data() + sent_, length});
-    return;
-  }
-  for (size_t filled = 0; filled < length;) {
-    const size_t row = (sent_ + filled) / row_bytes_, skip = (sent_ + filled) % row_bytes_;
-    const size_t part = std::min(row_bytes_ - skip, length - filled);
-    parts_.push_back({table_.data() + drawn_[row] + skip, part});
-    filled += part;
-  }
+  size_t next = bytes_.size();
+  bytes_.resize(std::max<uint64_t>(next, bytes));
+  for (; next < bytes; ++next) bytes_[next] = pattern(next);
 }
 
 void UdpSender::send(uint64_t allowed) {
   while (sent_ < allowed) {
-    fill_message(allowed - sent_);
-    msghdr message{};
-    message.msg_name = to_.get();
-    message.msg_namelen = to_.length();
-    message.msg_iov = parts_.data();
-    message.msg_iovlen = parts_.size();
-    const ssize_t sent = sendmsg(socket_.fd(), &message, MSG_DONTWAIT);
+    const size_t length = std::min<uint64_t>(kMessageBytes, allowed - sent_);
+    const ssize_t sent =
+        sendto(socket_.fd(), bytes_.data() + sent_, length, MSG_DONTWAIT, to_.get(), to_.length());
     if (sent > 0) {
       sent_ += static_cast<uint64_t>(sent);
     } else if (errno == EAGAIN || errno == ENOBUFS) {

@@ -11,7 +11,7 @@ import pytest
 from drlnet import __version__
 from drlnet.bench import measure
 from drlnet.bench.machine import CoreDistance, Cores
-from drlnet.bench.records import OfRounds, Record, Records, over
+from drlnet.bench.records import OfRounds, Record, Records, lower_than, over
 from drlnet.cli.bench.command import show_below
 from drlnet.cli.output import Output
 
@@ -88,4 +88,6 @@ def test_a_ratio_is_the_median_of_the_rounds_that_both_have() -> None:
     # Medians of all rounds would say 6: ours has two far rounds, the baseline of one round is near.
     assert over({1: 2.0, 2: 6.0, 3: 6.0}, {1: 1.0}) == OfRounds(2.0, 2.0, 2.0)
     assert over({1: 2.0}, {2: 1.0}) is None
-    assert OfRounds(0.5, 0.25, 2.0).lower() == OfRounds(0.5, -1.0, 0.75)
+    assert lower_than({1: 2.0, 2: 1.0, 3: 8.0}, dict.fromkeys((1, 2, 3), 4.0)) == (
+        OfRounds(0.5, -1.0, 0.75)
+    )

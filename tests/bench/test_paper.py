@@ -16,32 +16,36 @@ import pytest
 from system.command import descendants
 
 import drlnet
-from drlnet.bench.engine import Effort
+from drlnet.bench.engine import Effort, Results
 from drlnet.bench.machine import Cores
-from drlnet.bench.paper.netns import through_server
+from drlnet.bench.netns import through_server
 from drlnet.bench.paper.report import COMPARISONS, caption, comparison_of, plot, reductions, show
 from drlnet.bench.paper.roles import (
+    BASE,
     CHUNK_S,
+    SHAPES,
     SINCE_DUE,
     STORE,
     Actor,
     Appends,
+    Layout,
     Learner,
     Phase,
+    Workload,
     thinned,
 )
 from drlnet.bench.paper.suite import (
     OPS,
     Group,
     Heard,
-    Results,
     during,
     groups_of,
+    keep,
     measure_paper,
     operations,
+    records_of,
 )
-from drlnet.bench.paper.workloads import BASE, SHAPES, Layout, Workload
-from drlnet.bench.transport.subjects import Subject, subjects_of
+from drlnet.bench.transport.suite import Subject, subjects_of
 from drlnet.errors import TransportError
 from drlnet.launch.signals import Stop
 
@@ -82,7 +86,7 @@ def results_of_all() -> Results:
     for transport, slower in ((BLOCK, 10), (BUSY, 2), (Subject("dpdk:local busy", "", "busy"), 1)):
         heard = heard_of_all()
         heard.phases = [replace(p, us=[slower * us for us in p.us]) for p in heard.phases]
-        results.add(Group("network", transport, SMALL, (32,)), heard)
+        keep(results, Group("network", transport, SMALL, (32,)), heard)
     return results
 
 
@@ -158,7 +162,7 @@ def test_appends_belong_to_the_phase_that_they_fell_into() -> None:
 
 def test_what_is_lower_than_what() -> None:
     results = results_of_all()
-    records = results.records()
+    records = records_of(results)
     found = {
         (one.comparison, one.subject, one.op, one.than): one.share
         for one in reductions(records, "udp block", "udp busy")
@@ -184,7 +188,7 @@ def test_what_is_lower_than_what() -> None:
 
 def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     results = results_of_all()
-    records = results.records()
+    records = records_of(results)
     file = io.StringIO()
     show(records, reductions(records, "udp block", "udp busy"), file=file)
     text = file.getvalue()
@@ -222,7 +226,7 @@ def test_one_round_measures_every_layout_and_leaves_nothing(stop: Stop) -> None:
     results = measure_paper(stop, groups, rounds=1, effort=TINY, note=notes.append)
     assert set(results.unavailable) == {groups[2].name}
     assert any("skipped" in note for note in notes)
-    records = results.records()
+    records = records_of(results)
     cells = {(comparison_of(r), r.op, r.subject) for r in records}
     for layout in (Layout.LEARNER, Layout.STORE, Layout.NETWORK):
         subject = f"{layout.value}, udp block"
@@ -259,7 +263,7 @@ def test_roles_in_namespaces_meet_through_the_servers_host(stop: Stop) -> None:
             places=places,
         )  # fmt: skip
     assert not results.unavailable
-    subjects_seen = {r.subject for r in results.records() if comparison_of(r) == 3}
+    subjects_seen = {r.subject for r in records_of(results) if comparison_of(r) == 3}
     layouts = (Layout.LEARNER, Layout.STORE, Layout.NETWORK)
     assert subjects_seen == {f"{layout.value}, {one.name}" for one in over for layout in layouts}
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,29 +15,29 @@ from system.command import finished
 
 from drlnet import native
 from drlnet.bench import measure
-from drlnet.bench.engine import COPY, Effort, Results
+from drlnet.bench.engine import Effort, Results
+from drlnet.bench.processes import Worker, WorkerFailed
 from drlnet.bench.records import Record, Round, key_of
-from drlnet.bench.sampler.report import plot, ratios, show
-from drlnet.bench.sampler.suite import (
+from drlnet.bench.sampler import (
     DISTRIBUTIONS,
     OPS,
-    REPLY,
+    Drawer,
     Subject,
+    live,
     measure_samplers,
+    plot,
     priorities_of,
-    running,
+    ratios,
+    show,
     sizes_of,
     subjects_of,
     words_of,
     workload_of,
 )
-from drlnet.bench.shapes import Shape
-from drlnet.client import Column
 from drlnet.errors import ConfigError
 from drlnet.launch.signals import Stop
 
 TINY = Effort(calls=10, budget_s=1.0, warm_up=2)
-SMALL_SHAPE = Shape("small", Column("uint8", (8, 8)), stack=4, n_step=3, capacity=2000)
 
 
 def measured(
@@ -52,12 +53,11 @@ def measured(
             rounds=rounds,
             effort=TINY,
             note=notes.append,
-            shapes=[SMALL_SHAPE],
         )
 
 
 def records_of(results: Results) -> list[Record]:
-    return results.records_of("sampler", results.in_order(OPS))
+    return results.records("sampler", OPS)
 
 
 def test_subjects_take_turns() -> None:
@@ -131,31 +131,24 @@ def test_every_sampler_is_measured_over_every_size() -> None:
                 record = records.pop((name, op, workload_of(size, 16)))
                 assert record.rounds == 2
                 assert 0 < record.p50_us <= record.p99_us
-    first = native.sampler_names()[0]
-    replies, copies = (records.pop((name, REPLY, "16 small")) for name in (first, COPY))
     assert not records
-    # The same bytes: 7 rows of 64 B, and an item's other columns, keys and probabilities.
-    for record in (replies, copies):
-        assert record.bytes_per_second is not None
-        assert 16 * 7 * 64 < record.bytes_per_second / record.per_second < 16 * 700
     assert results.includes.keys() == {"numpy"}
     assert not results.unavailable
 
 
-def test_a_kernel_holds_while_its_tree_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_runs_in_the_process_that_measures_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRLNET_KERNEL", raising=False)
     *faster, slowest = measure.kernel_names()
     (subject,) = subjects_of(["prioritized"], [], [slowest])
     assert subject.name == (f"prioritized, {slowest}" if faster else "prioritized")
-    for before in (None, slowest):
-        if before is None:
-            monkeypatch.delenv("DRLNET_KERNEL", raising=False)
-        else:
-            monkeypatch.setenv("DRLNET_KERNEL", before)
-        with running(slowest):
-            assert os.environ["DRLNET_KERNEL"] == slowest
-        assert os.environ.get("DRLNET_KERNEL") == before
-    with pytest.raises(ConfigError, match="DRLNET_KERNEL"), running("none such"):
-        measure.LiveSampler("prioritized", 0.6, 1e-6, {}, np.ones(1, np.float32), 0)
+    find = partial(partial, partial(live, "prioritized", "none such"))
+    with (
+        Stop() as stop,
+        Worker(stop, partial(Drawer, find)) as drawer,
+        pytest.raises(WorkerFailed, match="DRLNET_KERNEL names 'none such'"),
+    ):
+        drawer.call("open", "uniform", 10)
+    assert "DRLNET_KERNEL" not in os.environ
 
 
 PEER = """
@@ -185,7 +178,7 @@ def test_a_peer_that_fails_in_the_middle_is_left_out_and_what_it_did_is_kept(
     results = measured(subjects_of(["uniform"], ["cpprb"]), [10, 20], notes)
     assert results.unavailable == {"cpprb": cause}
     assert notes.count(f"cpprb: skipped: {cause}") == 1
-    kept = [(r.subject, r.op, r.workload, r.rounds) for r in records_of(results) if r.op != REPLY]
+    kept = [(r.subject, r.op, r.workload, r.rounds) for r in records_of(results)]
     assert kept == [
         ("uniform", "draw", "16 of 10", 2),
         ("cpprb", "draw", "16 of 10", 1),
@@ -251,14 +244,11 @@ def test_ratios_are_to_the_baseline_of_the_same_cell() -> None:
             record("ours", "draw", "w", 10.0),
             record("theirs", "draw", "w", 40.0),
             record("theirs", "draw", "elsewhere", 40.0),
-            record("ours", REPLY, "r", 30.0),
-            record(COPY, REPLY, "r", 20.0),
         ],
         "ours",
     )
     assert [(r.subject, r.op, r.baseline, r.ratio) for r in found] == [
         ("theirs", "draw", "ours", 4.0),
-        ("ours", REPLY, COPY, 1.5),
     ]
 
 
@@ -296,7 +286,7 @@ def test_the_command_writes_what_it_measured(tmp_path: Path) -> None:
     assert {"machine", "command", "records", "ratios", "unavailable"} <= said.keys()
     assert "l1_cache_bytes" in said["machine"]
     assert {r["suite"] for r in said["records"]} == {"sampler"}
-    assert {r["baseline"] for r in said["ratios"]} == {"uniform", COPY}
+    assert {r["baseline"] for r in said["ratios"]} == {"uniform"}
     assert "torchrl-cuda" in said["unavailable"]
     folder = tmp_path / "runs" / "bench"
     assert json.loads((folder / "sampler.json").read_text()) == said

@@ -21,21 +21,21 @@ import pytest
 from system.command import PROGRAM, command, finished
 
 from drlnet.bench import measure
-from drlnet.bench.engine import COPY, Effort
+from drlnet.bench.engine import COPY, Effort, Results
 from drlnet.bench.machine import Cores
-from drlnet.bench.netns import namespaces
+from drlnet.bench.netns import joined, namespaces
 from drlnet.bench.records import Record, Records, Round, key_of
 from drlnet.bench.show import plot_bars
 from drlnet.bench.transport.measuring import BATCH, BATCH_BYTES, CELLS, measure_ring
-from drlnet.bench.transport.netns import joined
 from drlnet.bench.transport.report import caption, show
-from drlnet.bench.transport.subjects import Subject, subjects_of
 from drlnet.bench.transport.suite import (
+    OPS,
     RING,
     Places,
-    Results,
+    Subject,
     measure_transports,
     reductions,
+    subjects_of,
 )
 from drlnet.cli.bench.command import written
 from drlnet.cli.output import Output, require_writable
@@ -107,7 +107,7 @@ def test_udp_block_and_busy_produce_every_cell() -> None:
         results = measure_transports(
             stop, subjects_of(["udp"]), rounds=1, effort=TINY, note=lambda line: None
         )
-    found = {key_of(r): r for r in results.records()}
+    found = {key_of(r): r for r in results.records("transport", OPS)}
     for subject in ("udp block", "udp busy"):
         assert {(op, payload) for name, op, payload in found if name == subject} == set(CELLS)
     assert {payload for name, _, payload in found if name == RING}
@@ -117,7 +117,7 @@ def test_udp_block_and_busy_produce_every_cell() -> None:
         assert 0 < one.p50_us <= one.p99_us <= one.p999_us < 5e6
     stream = found["udp busy", "sampled bytes", BATCH]
     assert stream.bytes_per_second == pytest.approx(stream.per_second * BATCH_BYTES)
-    records = results.records()
+    records = results.records("transport", OPS)
     file = io.StringIO()
     show(records, reductions(records), file=file)
     assert max(len(line) for line in file.getvalue().splitlines()) <= 80
@@ -138,18 +138,18 @@ def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
     notes: list[str] = []
     with Stop() as stop:
         results = measure_transports(
-            stop, [absent, present], rounds=1, effort=TINY, note=notes.append, floors=False
+            stop, [absent, present], rounds=1, effort=TINY, note=notes.append, beside=False
         )
         assert "absent" in results.unavailable["absent busy"]
-        assert {r.subject for r in results.records()} == {"udp busy"}
+        assert {r.subject for r in results.records("transport", OPS)} == {"udp busy"}
         assert any(line.startswith("absent busy: skipped: ") for line in notes)
         with pytest.raises(TransportError, match="no transport can be measured: "):
             measure_transports(
-                stop, [absent], rounds=1, effort=TINY, note=notes.append, floors=False
+                stop, [absent], rounds=1, effort=TINY, note=notes.append, beside=False
             )
-    results = Results(cores=Cores(None, None, 1), polling={"udp busy": 2})
-    results.keep("udp busy", "ping", "64 B", [1.0, 2.0])
-    (oversubscribed,) = results.records()
+    results = Results(cores=Cores(None, None, 1))
+    results.keep("udp busy", "ping", "64 B", [1.0, 2.0], threads=2)
+    (oversubscribed,) = results.records("transport", OPS)
     assert oversubscribed.oversubscribed
     assert any(line.startswith("*") for line in caption([oversubscribed], []))
     assert "MTU 3498" in " ".join(caption([], [], mtu=3498))
@@ -171,10 +171,10 @@ def test_a_transport_that_fails_later_and_a_stop_keep_what_was_measured() -> Non
     with Stop() as stop:
         results = measure_transports(
             stop, [failing, good], rounds=9, effort=TINY, note=lambda line: None,
-            places=Places(around=around), floors=False,
+            places=Places(around=around), beside=False,
         )  # fmt: skip
     assert results.unavailable == {"failing": "from round 2 on: its interface is gone"}
-    pings = [r for r in results.records() if (r.op, r.workload) == ("ping", "64 B")]
+    pings = [r for r in results.records("transport", OPS) if (r.op, r.workload) == ("ping", "64 B")]
     assert [(r.subject, r.rounds) for r in pings] == [("failing", 1), ("good", 3)]
     assert results.interrupted
 

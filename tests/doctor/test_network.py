@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from doctor.machine import machine, this_machine
 
-from drlnet.bench.transport.netns import joined
+from drlnet.bench.netns import joined
 from drlnet.config import ServerConfig
 from drlnet.doctor import Finding, Host, network
 from drlnet.errors import TransportError

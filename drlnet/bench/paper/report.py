@@ -7,9 +7,8 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any, TextIO
 
 from drlnet.bench import show as tables
-from drlnet.bench.paper.roles import CYCLE, PING
-from drlnet.bench.paper.workloads import Layout
-from drlnet.bench.records import Record, key_of, over
+from drlnet.bench.paper.roles import CYCLE, PING, Layout
+from drlnet.bench.records import Record, key_of, lower_than
 from drlnet.plots import Figure
 
 Column = Callable[[Record], str]
@@ -72,10 +71,9 @@ def reductions(records: Sequence[Record], block: str, busy: str) -> list[Reducti
             baselines = [f"{one.value}, {transport}" for one in (Layout.STORE, Layout.LEARNER)]
         for than in baselines:
             baseline = measured.get((than, record.op, record.workload))
-            ratio = over(record.of_rounds(), baseline.of_rounds()) if baseline else None
-            if ratio is not None:
-                shares = astuple(ratio.lower())
-                found.append(Reduction(number, *key_of(record), than, *shares))
+            share = lower_than(record.of_rounds(), baseline.of_rounds()) if baseline else None
+            if share is not None:
+                found.append(Reduction(number, *key_of(record), than, *astuple(share)))
     return found
 
 

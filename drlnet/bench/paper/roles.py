@@ -1,4 +1,5 @@
-"""The processes of a group: a learner that times its access to the replay, and its actors.
+"""What is compared, on which workloads; and the processes of a group: a learner that times its
+access to the replay, and its actors.
 
 Each is called from the process that measures (Worker), or by `drlnet bench paper --role`.
 """
@@ -8,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +19,70 @@ from numpy.typing import NDArray
 from drlnet import native
 from drlnet.bench import measure
 from drlnet.bench.engine import Effort, Timed
-from drlnet.bench.paper.workloads import SHAPES, Layout
+from drlnet.bench.shapes import Rows, bytes_of, layout_of
+from drlnet.client import View
 from drlnet.errors import ConfigError, TableMismatch
 from drlnet.roles.reach import TIMEOUT_S, awaited
 
 STORE, SINCE_DUE, FETCH, PING = "store", "store since due", "fetch", "ping"
+TABLE = "experience"  # all roles have one: another size is refused by the server
 BATCH, CYCLE = "batch", "batch + update"
 CHUNK_S = 0.01  # of appends that are kept together: slices of 0.04 s and more hold several
 _FETCHED_KEYS = 1000
 _MOST, _MOST_OF_CHUNK = 2000, 70  # latencies that are kept; of more, evenly chosen ones
 
 Buffer = NDArray[np.uint8]
+
+
+class Layout(str, Enum):
+    """Where the replay is, and which side draws."""
+
+    LEARNER = "(a) in the learner"
+    STORE = "(b) plain store"
+    NETWORK = "(c) in-network"
+    MEMORY = "memory server"  # comparison 1: no sampling at all
+
+
+_STACKS = {"obs": View("row", (-3, 0)), "next_obs": View("row", (-2, 1))}  # as Atari's agents see
+# Tables have more rows, all filled, than caches close to a core hold.
+SHAPES = {
+    "cartpole": Rows("40 B step", (40,), 65536),
+    "frame": Rows("7 KB frame", (84, 84), 8192, _STACKS),
+    "transition": Rows("56 KB transition", (2, 4, 84, 84), 2048),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The actors of a group. rate: appends per second of each; 0: as fast as they can."""
+
+    shape: str = "frame"
+    actors: int = 2
+    rate: float = 250.0
+
+    @property
+    def words(self) -> str:
+        pace = f"at {self.rate:g}/s" if self.rate else "at full rate"
+        return f"{SHAPES[self.shape].name}, {self.actors} actor{'s'[: self.actors - 1]} {pace}"
+
+    def with_batch(self, batch: int) -> str:
+        """What a record calls it. batch: 0 where an operation has none."""
+        return f"{self.words}, batch {batch}" if batch else self.words
+
+
+BASE = Workload()
+ALONE = Workload(actors=1, rate=0.0)  # of comparison 1 only: one store after the other
+BATCHES = (512, 32)
+
+
+def variations(*, quick: bool) -> list[Workload]:
+    """The base case, then one factor changed at a time."""
+    shapes = ["cartpole"] if quick else ["cartpole", "transition"]
+    found = [BASE, *(replace(BASE, shape=shape) for shape in shapes)]
+    if quick:
+        return found
+    found += [replace(BASE, actors=actors) for actors in (1, 4, 8)]
+    return [*found, replace(BASE, rate=0.0)]
 
 
 @dataclass(frozen=True)
@@ -66,11 +120,6 @@ def thinned(latencies_us: NDArray[np.float64], most: int = _MOST) -> list[float]
     return chosen
 
 
-def layout_of(spec: native.TableSpec, batch: int) -> dict[str, Any]:
-    """Where the parts of a batch lie."""
-    return cast(dict[str, Any], spec.layout(batch))
-
-
 def _reached(
     address: str, name: str, poll: str, spec: native.TableSpec, note: Callable[[str], None]
 ) -> tuple[measure.Session, int]:
@@ -100,7 +149,7 @@ class Learner:
 
     def __init__(self, poll: str, shape: str, note: Callable[[str], None] = lambda line: None):
         self._poll, self._shape, self._note = poll, SHAPES[shape], note
-        self.spec = self._shape.spec()
+        self.spec = self._shape.spec(TABLE)
         self.replays: dict[Layout, measure.Replay] = {}
         self._others: dict[str, Timed] = {}
         self._buffers: dict[int, Buffer] = {}
@@ -134,7 +183,7 @@ class Learner:
     def buffer(self, batch: int) -> Buffer:
         """Memory for a batch, whose pages are there already."""
         if batch not in self._buffers:
-            self._buffers[batch] = np.zeros(layout_of(self.spec, batch)["total_bytes"], np.uint8)
+            self._buffers[batch] = np.zeros(bytes_of(self.spec, batch), np.uint8)
         return self._buffers[batch]
 
     def measure(self, op: str, layout: Layout, batch: int, effort: Effort) -> Phase:
@@ -165,7 +214,7 @@ class Actor:
         note: Callable[[str], None] = lambda line: None,
     ) -> None:
         """Connects. rate: appends per second; 0: as fast as it can. note: see Learner."""
-        spec = SHAPES[shape].spec()
+        spec = SHAPES[shape].spec(TABLE)
         session, table = _reached(address, "actor", poll, spec, note)
         self._appender = measure.Appender(session, table, spec)
         self._row = np.ones(SHAPES[shape].row_bytes, np.uint8)

@@ -9,11 +9,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from drlnet.bench.engine import Effort, Note
-from drlnet.bench.engine import Results as Rounds
+from drlnet.bench.engine import Effort, Note, Results
 from drlnet.bench.machine import Cores
 from drlnet.bench.paper.roles import (
+    ALONE,
+    BASE,
     BATCH,
+    BATCHES,
     CYCLE,
     FETCH,
     PING,
@@ -21,13 +23,15 @@ from drlnet.bench.paper.roles import (
     STORE,
     Actor,
     Appends,
+    Layout,
     Learner,
     Phase,
+    Workload,
+    variations,
 )
-from drlnet.bench.paper.workloads import ALONE, BASE, BATCHES, Layout, Workload, variations
 from drlnet.bench.processes import Worker, served
-from drlnet.bench.records import Key, Record
-from drlnet.bench.transport.subjects import Subject
+from drlnet.bench.records import Record
+from drlnet.bench.transport.suite import Subject
 from drlnet.launch.process import DRLNET
 from drlnet.launch.signals import Stop
 
@@ -200,37 +204,30 @@ def groups_of(transports: Sequence[Subject], *, quick: bool) -> list[Group]:
     return found
 
 
-@dataclass
-class Results(Rounds):
-    """The results of groups. A subject is a layout over a transport."""
+def keep(results: Results, group: Group, heard: Heard) -> None:
+    """The group's round, or what there is of it. A subject is a layout over a transport."""
+    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    polling: dict[tuple[str, str, str], int] = {}
+    for phase in heard.phases:
+        workload = group.workload.with_batch(phase.batch)
+        subject = f"{phase.layout.value}, {group.transport.name}"
+        latencies = {phase.op: phase.us}
+        if phase.op in {STORE, BATCH}:
+            begun = during(heard.appends, phase)
+            latencies[STORE] = [us for one in begun for us in one.us]
+            latencies[SINCE_DUE] = [us for one in begun for us in one.since_due_us]
+        # While the learner rests it does not poll.
+        threads = max(0, group.polling_threads - (phase.op == STORE))
+        for op, us in latencies.items():
+            found[subject, op, workload] += us
+            polling[subject, op, workload] = threads
+    for key, us in found.items():
+        results.keep(*key, us, threads=polling[key])
 
-    def add(self, group: Group, heard: Heard) -> None:
-        """The group's round, or what there is of it."""
-        found: dict[Key, list[float]] = defaultdict(list)
-        polling = group.polling_threads
-        for phase in heard.phases:
-            subject = f"{phase.layout.value}, {group.transport.name}"
-            workload = group.workload.with_batch(phase.batch)
-            found[subject, phase.op, workload] += phase.us
-            resting = phase.op == STORE and polling > 0  # the learner, which does not poll then
-            self.threads[subject, phase.op, workload] = polling - resting
-            for one in during(heard.appends, phase) if phase.op in {STORE, BATCH} else ():
-                for op, us in ((STORE, one.us), (SINCE_DUE, one.since_due_us)):
-                    found[subject, op, workload] += us
-                    self.threads.setdefault((subject, op, workload), polling - resting)
-        for key, latencies in found.items():
-            self.keep(*key, latencies)
 
-    def records(self) -> list[Record]:
-        """In the order of the tables: one layout below the other."""
-        workloads = list(dict.fromkeys(workload for _, _, workload in self.rounds))
-
-        def place(key: Key) -> tuple[int, int, str, str]:
-            subject, op, workload = key
-            transport = subject.partition(", ")[2]
-            return OPS.index(op), workloads.index(workload), transport, subject
-
-        return self.records_of(SUITE, sorted(self.rounds, key=place))
+def records_of(results: Results) -> list[Record]:
+    """In the order of the tables: one layout below the other, by transport."""
+    return results.records(SUITE, OPS, subjects=lambda subject: subject.split(", ")[::-1])
 
 
 def during(appends: Sequence[Appends], phase: Phase) -> list[Appends]:
@@ -262,7 +259,7 @@ def measure_paper(
         try:
             run_group(stop, group, effort, places, heard, turn=results.number)
         finally:
-            results.add(group, heard)
+            keep(results, group, heard)
 
     with results.until_stopped():
         results.take_turns(stop, groups, rounds, turn, note)

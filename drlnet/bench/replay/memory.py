@@ -7,12 +7,11 @@ their own: they go through the door that the memory opens for them.
 from __future__ import annotations
 
 import os
-import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Client, Connection, Listener
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -114,8 +113,7 @@ class InProcess(Memory):
     """
 
     def __init__(self, shape: Shape) -> None:
-        self._place = f"\0drlnet-replay-{os.getpid()}"  # of Linux' abstract names: no file is left
-        self._doorbell: socket.socket | None = None
+        self._doorbell: Listener | None = None
         self._senders: list[Connection[Any, Any]] = []
 
     @abstractmethod
@@ -127,11 +125,10 @@ class InProcess(Memory):
         return self.draw(batch)
 
     def door(self) -> Door:
+        place = f"\0drlnet-replay-{os.getpid()}"  # of Linux' abstract names: no file is left
         if self._doorbell is None:
-            self._doorbell = socket.socket(socket.AF_UNIX)
-            self._doorbell.bind(self._place)
-            self._doorbell.listen()
-        return partial(_Sender, self._place)
+            self._doorbell = Listener(place)
+        return partial(_Sender, place)
 
     def _take(self) -> None:
         """What waits in the sockets now."""
@@ -149,9 +146,7 @@ class InProcess(Memory):
 
     def welcome(self, count: int) -> None:
         assert self._doorbell is not None
-        for _ in range(count):
-            came, _ = self._doorbell.accept()
-            self._senders.append(Connection(came.detach()))
+        self._senders += [self._doorbell.accept() for _ in range(count)]
 
     def let_go(self) -> None:
         for sender in self._senders:
@@ -170,9 +165,7 @@ class _Sender:
     """The other end."""
 
     def __init__(self, place: str) -> None:
-        with socket.socket(socket.AF_UNIX) as connected:
-            connected.connect(place)
-            self._connection: Connection[Any, Any] = Connection(connected.detach())
+        self._connection = Client(place)
 
     def insert(self, block: Block) -> None:
         self._connection.send(block)

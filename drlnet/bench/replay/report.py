@@ -9,8 +9,7 @@ from typing import Literal, TextIO
 from drlnet.bench import show as tables
 from drlnet.bench.engine import COPY
 from drlnet.bench.records import Key, Ratio, Record, key_of, over, ratios_of
-from drlnet.bench.replay.floors import bare, without_rows
-from drlnet.bench.replay.learner import CYCLE, INSERT, PREFETCHED, SAMPLE, SLICE_S
+from drlnet.bench.replay.learner import CYCLE, INSERT, PREFETCHED, SAMPLE, SLICE_S, bare
 from drlnet.bench.replay.memory import BY
 from drlnet.bench.replay.ours import DEPTH
 from drlnet.bench.replay.suite import BULK, SHARE, WORKS, is_floor, named
@@ -53,8 +52,6 @@ def shares(records: Sequence[Record]) -> list[Ratio]:
 
 def _floor_of(record: Record) -> tuple[str, str] | None:
     """(subject, op)"""
-    if (bare_one := without_rows(record.subject)) is not None:
-        return bare_one, SAMPLE
     link, _, form = record.subject.partition(", ")
     transport, _, poll = link.partition(" ")
     if poll not in {"busy", "block"}:
@@ -127,7 +124,7 @@ def caption(
             "Of floor: the p50 of the floor that moves the same bytes, measured at the end of the "
             "same round, over its own (of insertions the mean), median over the rounds: for "
             "dpdk:local and insertions a memcpy, for udp a bare transfer (64 KB datagrams, no "
-            "header, into place) of one buffer; of rows: from random places of a table."
+            "header, into place) of one buffer."
         )
     if any(record.oversubscribed for record in records):
         lines.append("* fewer cores than threads that poll and clients that insert")

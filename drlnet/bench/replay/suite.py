@@ -18,8 +18,6 @@ from drlnet.bench import peers
 from drlnet.bench.engine import Effort, Note
 from drlnet.bench.engine import Results as Rounds
 from drlnet.bench.processes import Worker, WorkerFailed, Workers
-from drlnet.bench.records import Key, Record
-from drlnet.bench.replay.floors import measure_floors
 from drlnet.bench.replay.learner import (
     ALONE,
     BATCH,
@@ -30,12 +28,13 @@ from drlnet.bench.replay.learner import (
     SAMPLE,
     Client,
     Learner,
+    measure_floors,
 )
 from drlnet.bench.replay.memory import BY, Memory
 from drlnet.bench.replay.ours import Ours
 from drlnet.bench.shapes import FRAMES, FRAMES_3, SMALL_STEP, WHOLE, Shape
-from drlnet.bench.transport.subjects import Subject as Link
-from drlnet.bench.transport.subjects import subjects_of as links_of
+from drlnet.bench.transport.suite import Subject as Link
+from drlnet.bench.transport.suite import subjects_of as links_of
 from drlnet.launch.signals import Stop
 
 SUITE = "replay"
@@ -118,32 +117,17 @@ def subjects_of(
 
 @dataclass
 class Results(Rounds):
-    """The results of replay memories."""
+    """The results of replay memories, and what clients inserted beside them."""
 
-    includes: dict[str, str] = field(default_factory=dict)  # by peer
-    busy: dict[tuple[str, str], int] = field(default_factory=dict)
-    """(subject, workload): threads that poll, and clients that insert."""
-    bytes: dict[Key, int] = field(default_factory=dict)  # that one call moves
     inserted: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    """(subject, workload): transitions per second that clients inserted beside the learner."""
+    """(subject, workload): transitions per second, by round."""
 
     def inserted_per_second(self) -> dict[str, dict[str, float]]:
-        """By workload and subject: what clients inserted beside the learner, median of rounds."""
+        """By workload and subject: the median of the rounds."""
         found: dict[str, dict[str, float]] = {}
         for (subject, workload), rates in self.inserted.items():
             found.setdefault(workload, {})[subject] = float(np.median(rates))
         return found
-
-    def records(self) -> list[Record]:
-        """By workload and operation; within each, subjects as they were first measured."""
-        return [
-            Record.of(
-                SUITE, subject, workload, op, self.rounds[subject, op, workload],
-                operation_bytes=self.bytes.get((subject, op, workload)),
-                oversubscribed=self.busy.get((subject, workload), 0) > self.cores.count,
-            )
-            for subject, op, workload in self.in_order(OPS, workloads_first=True)
-        ]  # fmt: skip
 
 
 def is_floor(subject: str) -> bool:
@@ -210,11 +194,8 @@ class _OneWork:
 
     def _beside(self, subject: Subject, learner: Worker, count: int) -> None:
         """Every operation, while so many clients insert."""
-        workload = workload_of(self.work, count)
-        polling = 0 if subject.link is None else subject.link.polling_threads
-        self.results.busy[subject.name, workload] = polling + count
         if count == 0:
-            self._operations(subject, learner, workload, ALONE)
+            self._operations(subject, learner, count, ALONE)
             return
         make = partial(Client, learner.call("door"), subject.shape)
         with ExitStack() as stack:
@@ -226,25 +207,28 @@ class _OneWork:
             with ExitStack() as inserting:
                 rate = self._rate(subject)
                 found = [inserting.enter_context(c.doing("insert", rate)) for c in clients]
-                self._operations(subject, learner, workload, BESIDE)
+                self._operations(subject, learner, count, BESIDE)
             for client in clients:
                 client.begin("leave")
             learner.call("let_go", deadline_s=_LEAVE_S)
             for client in clients:
                 client.answer(_LEAVE_S)
-        per_second = sum(count / seconds for ((count, seconds),) in found)
-        self.results.inserted.setdefault((subject.name, workload), []).append(per_second)
+        per_second = sum(inserted / seconds for ((inserted, seconds),) in found)
+        key = subject.name, workload_of(self.work, count)
+        self.results.inserted.setdefault(key, []).append(per_second)
 
     def _operations(
-        self, subject: Subject, learner: Worker, workload: str, ops: Sequence[str]
+        self, subject: Subject, learner: Worker, clients: int, ops: Sequence[str]
     ) -> None:
+        link, reply_bytes = subject.link, subject.shape.reply_bytes(BATCH)
         for op in (*ops, PREFETCHED):
             latencies = learner.measure(op, self.effort)
-            if latencies is not None and len(latencies):
-                self.results.keep(subject.name, op, workload, latencies)
-                if subject.link is not None and op in BULK:
-                    size = subject.shape.reply_bytes(BATCH)
-                    self.results.bytes[subject.name, op, workload] = size
+            if latencies is not None:
+                self.results.keep(
+                    subject.name, op, workload_of(self.work, clients), latencies,
+                    operation_bytes=reply_bytes if link is not None and op in BULK else None,
+                    threads=clients + (0 if link is None else link.polling_threads),
+                )  # fmt: skip
 
     def _rate(self, subject: Subject) -> float:
         """Transitions per second of a client."""
@@ -258,6 +242,7 @@ class _OneWork:
             links = [s.link for s in subjects if s.link is not None and s.shape == shape]
             polls = sorted({link.poll for link in links if link.name.startswith("udp")})
             for floor in measure_floors(self.stop, shape, self.effort, polls) if links else ():
-                name = named(floor.subject, form)
-                self.results.keep(name, floor.op, self.work.name, floor.latencies_us)
-                self.results.bytes[name, floor.op, self.work.name] = floor.operation_bytes
+                self.results.keep(
+                    named(floor.subject, form), floor.op, self.work.name, floor.latencies_us,
+                    operation_bytes=floor.operation_bytes,
+                )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is measured of a transport: the measuring process, and the floors in this one.
+"""What is measured of a transport: the measuring process, and what stands beside it.
 
 Nothing of Python lies in a timed loop: each is native (native/measure/calls.h).
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,7 @@ from drlnet.bench.engine import Effort, Timed
 from drlnet.bench.machine import Cores, pinned
 from drlnet.bench.measure import Appender, RingPair, Session, copies
 from drlnet.bench.processes import Worker
-from drlnet.client import Column, Item, Limiter, Sampler, View
-from drlnet.client.specs import native_spec
+from drlnet.bench.shapes import Rows, bytes_of, layout_of
 from drlnet.launch.signals import Stop
 
 FRAME_BYTES = 84 * 84  # one Atari frame: "7 KB"
@@ -86,9 +84,7 @@ class _Table:
     """A full table of rows of one size, an item on each."""
 
     def __init__(self, session: Session, row_bytes: int) -> None:
-        columns = {"row": Column("uint8", (row_bytes,))}
-        item, name = Item({"row": View("row")}), f"rows of {row_bytes} B"
-        self._spec = native_spec(name, columns, item, _ROWS, Sampler(), Limiter(), seed=0)
+        self._spec = Rows("", (row_bytes,), _ROWS).spec(f"rows of {row_bytes} B")
         self._session = session
         self.number = session.open_table(self._spec)
         session.fill(self.number, self._spec, _ROWS)
@@ -96,15 +92,13 @@ class _Table:
 
     def buffer(self, batch: int) -> NDArray[np.uint8]:
         """Memory for one reply."""
-        layout: dict[str, Any] = self._spec.layout(batch)
-        return np.empty(layout["total_bytes"], np.uint8)
+        return np.empty(bytes_of(self._spec, batch), np.uint8)
 
     def sampled_keys(self, count: int) -> NDArray[np.uint64]:
         """Keys of items that are alive now."""
         buffer, one = self.buffer(count), np.empty(1, np.uint64)
         self._session.samples(self.number, count, buffer, one, _TIMEOUT_S)
-        layout: dict[str, Any] = self._spec.layout(count)
-        return np.frombuffer(buffer, np.uint64, count, layout["keys"])
+        return np.frombuffer(buffer, np.uint64, count, layout_of(self._spec, count)["keys"])
 
 
 class Echo:

@@ -7,8 +7,8 @@ from statistics import median
 from typing import TextIO
 
 from drlnet.bench import show as tables
-from drlnet.bench.records import Record, key_of
-from drlnet.bench.transport.suite import BLOCK, BUSY, PAPER_RANGE, Reduction, lower_than
+from drlnet.bench.records import Record, key_of, lower_than
+from drlnet.bench.transport.suite import BLOCK, BUSY, PAPER_RANGE, Reduction
 
 _SMALL_BYTES = ("64 B", "1 KiB", "7 KB frame", "8 KiB")  # above, bytes per second are the measure
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
-from drlnet.bench.engine import COPY, Effort, Note
-from drlnet.bench.engine import Results as Rounds
+from drlnet.bench.engine import COPY, Effort, Note, Results
 from drlnet.bench.processes import WorkerFailed, Workers, served
-from drlnet.bench.records import ByRound, OfRounds, Record, key_of, over
+from drlnet.bench.records import ByRound, Record, key_of, lower_than
 from drlnet.bench.transport.measuring import (
     BATCH,
     BATCH_BYTES,
@@ -27,17 +27,51 @@ from drlnet.bench.transport.measuring import (
     measure_copy,
     measure_ring,
 )
-from drlnet.bench.transport.subjects import Subject
+from drlnet.config.names import chosen
+from drlnet.config.transports import LISTEN
 from drlnet.errors import TransportError
 from drlnet.launch.process import DRLNET
 from drlnet.launch.signals import Stop
 
 SUITE = "transport"
-RING = "shared-memory ring (floor)"
+OPS = tuple(dict.fromkeys(op for op, _ in CELLS))
+RING = "bare shared-memory ring"
 BLOCK, BUSY = "udp block", "udp busy"
 # Furukawa and Matsutani, arXiv 2110.13506: DPDK against kernel sockets, access latency to a
 # shared-memory replay server.
 PAPER_RANGE = (0.327, 0.589)
+Poll = Literal["block", "busy"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A transport and a way to poll, the same for server and client.
+
+    connect: what the client types, where that is not what the server says.
+    """
+
+    name: str
+    listen: str
+    poll: Poll
+    connect: str | None = None
+
+    @property
+    def polling_threads(self) -> int:
+        return 2 if self.poll == "busy" else 0
+
+
+def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
+    """Kernel UDP, blocking and polled, and each other transport polled. None: all there are.
+
+    Each is tried; one that cannot be had here says why. Raises ConfigError for an unknown name.
+    """
+    wanted = chosen("transport", transports, list(LISTEN))
+    others = [name for name in wanted if name != "udp"]
+    return [
+        Subject(BLOCK, LISTEN["udp"], "block"),
+        Subject(BUSY, LISTEN["udp"], "busy"),
+        *(Subject(f"{name} busy", LISTEN[name], "busy") for name in others),
+    ]
 
 
 @dataclass(frozen=True)
@@ -50,27 +84,6 @@ class Places:
     insecure: bool = False
 
 
-@dataclass
-class Results(Rounds):
-    """The results of transports, with the threads that polled."""
-
-    polling: dict[str, int] = field(default_factory=dict)  # subject: threads that poll
-
-    def records(self) -> list[Record]:
-        """In the order of the cells, within each the subjects as they were first measured."""
-        subjects = list(self.polling)
-        return [
-            Record.of(
-                SUITE, subject, payload, op, self.rounds[subject, op, payload],
-                operation_bytes=BATCH_BYTES if payload == BATCH else None,
-                oversubscribed=self.polling[subject] > self.cores.count,
-            )
-            for subject, op, payload in sorted(
-                self.rounds, key=lambda key: (CELLS.index(key[1:]), subjects.index(key[0]))
-            )
-        ]  # fmt: skip
-
-
 def measure_transports(
     stop: Stop,
     subjects: Sequence[Subject],
@@ -79,17 +92,17 @@ def measure_transports(
     effort: Effort,
     note: Note,
     places: Places | None = None,
-    floors: bool = True,
+    beside: bool = True,
 ) -> Results:
-    """Measures all subjects in turns, and the floors behind each round.
+    """Measures all subjects in turns; beside: behind each round a bare ring and a memcpy, too.
 
     When stopped, returns what there is, marked as interrupted. Raises TransportError when no
     subject can be measured.
     """
     results, where = Results(), places or Places()
+    cores = results.cores
 
     def turn(subject: Subject) -> None:
-        cores = results.cores
         with (
             where.around(subject),
             served(
@@ -100,24 +113,26 @@ def measure_transports(
             client = clients.of("client", Client, program=where.client, core=cores.client)
             try:
                 client.call("open", subject.connect or addresses[0], subject.poll)
-                results.polling[subject.name] = subject.polling_threads
                 for op, payload in CELLS:
-                    latencies = client.measure(op, payload, effort)
-                    results.keep(subject.name, op, payload, latencies)
+                    results.keep(
+                        subject.name, op, payload, client.measure(op, payload, effort),
+                        operation_bytes=BATCH_BYTES if payload == BATCH else None,
+                        threads=subject.polling_threads,
+                    )  # fmt: skip
                 client.call("shut")
             except WorkerFailed:
                 clients.end("client")
                 raise
 
-    def measure_floors(left: object) -> None:
-        results.distance.look(results.cores, RING)
-        results.polling |= {RING: 2, COPY: 1}
-        for (op, payload), latencies in measure_ring(stop, effort, results.cores).items():
-            results.keep(RING, op, payload, latencies)
-        results.keep(COPY, "sampled bytes", BATCH, measure_copy(effort, results.cores))
+    def measure_beside(left: object) -> None:
+        results.distance.look(cores, RING)
+        for (op, payload), latencies in measure_ring(stop, effort, cores).items():
+            results.keep(RING, op, payload, latencies, threads=2)
+        copied = measure_copy(effort, cores)
+        results.keep(COPY, "sampled bytes", BATCH, copied, operation_bytes=BATCH_BYTES, threads=1)
 
     with results.until_stopped(), Workers(stop) as clients:
-        behind = measure_floors if floors else None
+        behind = measure_beside if beside else None
         results.take_turns(stop, subjects, rounds, turn, note, behind=behind)
     if not results.rounds and not results.interrupted:
         cause = next(iter(results.unavailable.values()))
@@ -169,12 +184,6 @@ def reductions(
             )
         )
     return found
-
-
-def lower_than(ours: ByRound, baseline: ByRound) -> OfRounds | None:
-    """The shares by which ours is lower than the baseline of the same round."""
-    ratio = over(ours, baseline)
-    return None if ratio is None else ratio.lower()
 
 
 def wake_up_share(ours: ByRound, blocking: ByRound, polled: ByRound) -> float | None:

@@ -19,7 +19,7 @@ from drlnet.cli.output import Output, require_writable
 if TYPE_CHECKING:
     from drlnet.bench.engine import Effort
     from drlnet.bench.records import Records
-    from drlnet.bench.transport.subjects import Subject
+    from drlnet.bench.transport.suite import Subject
     from drlnet.launch.signals import Stop
     from drlnet.plots import Figure
 
@@ -85,7 +85,7 @@ class OverTransports(Suite):
 
     def subjects(self) -> list[Subject]:
         """What --transports names. Raises ConfigError for what does not fit together."""
-        from drlnet.bench.transport.subjects import subjects_of
+        from drlnet.bench.transport.suite import subjects_of
         from drlnet.errors import ConfigError
 
         require_dpdk(self.eal, self.transports)

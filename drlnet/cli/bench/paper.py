@@ -23,8 +23,8 @@ from drlnet.cli.options import DEFAULT_ADDRESS, require_dpdk
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
-    from drlnet.bench.paper.suite import Results
-    from drlnet.bench.transport.subjects import Subject
+    from drlnet.bench.engine import Results
+    from drlnet.bench.transport.suite import Subject
     from drlnet.launch.signals import Stop
 
 _ROLES = "Several machines, one role each"
@@ -93,7 +93,7 @@ class Paper(OverTransports):
             subjects, places = local, Places.usable()
             with ExitStack() as stack:
                 if self.netns:
-                    from drlnet.bench.paper.netns import through_server
+                    from drlnet.bench.netns import through_server
 
                     places, subjects = stack.enter_context(through_server(places.cores, stop))
                 results = measure_paper(
@@ -142,9 +142,10 @@ def _require_fitting(asked: Paper) -> None:
 
 def _found(results: Results, subjects: list[Subject], netns: bool) -> Found:
     from drlnet.bench.paper.report import COMPARISONS, plot, reductions, show
+    from drlnet.bench.paper.suite import records_of
     from drlnet.bench.records import Records
 
-    records = results.records()
+    records = records_of(results)
     block, busy = (subject.name for subject in subjects[:2])
     found = reductions(records, block, busy)
     more = {
@@ -189,10 +190,9 @@ def _act(output: Output, asked: Paper, role: Role, stop: Stop) -> None:
 
 def _learn(output: Output, asked: Paper, role: Role, stop: Stop) -> None:
     from drlnet.bench.engine import Effort
-    from drlnet.bench.paper.roles import STORE, Learner
+    from drlnet.bench.paper.roles import BATCHES, STORE, Learner, Workload
     from drlnet.bench.paper.suite import Group, operations
-    from drlnet.bench.paper.workloads import BATCHES, Workload
-    from drlnet.bench.transport.subjects import Subject
+    from drlnet.bench.transport.suite import Subject
     from drlnet.config.checks import require_loopback
 
     place = "learner" if role.layouts == "a" else "network"

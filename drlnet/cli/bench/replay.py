@@ -42,7 +42,7 @@ class Replay(Suite):
     def prepare(self, output: Output) -> Measure:
         from drlnet.bench.records import Records
         from drlnet.bench.replay.report import ratios, shares, show
-        from drlnet.bench.replay.suite import WORKS, measure_replays, subjects_of
+        from drlnet.bench.replay.suite import OPS, SUITE, WORKS, measure_replays, subjects_of
         from drlnet.bench.show import plot_bars
         from drlnet.config.names import chosen
         from drlnet.errors import ConfigError
@@ -60,16 +60,14 @@ class Replay(Suite):
                 stop, works, rounds=self.rounds, effort=self.effort, note=output.note,
                 clients=clients,
             )  # fmt: skip
-            records = results.records()
+            records = results.records(SUITE, OPS, workloads_first=True)
             slower, of_floor = ratios(records, works[0][1][0].name), shares(records)
-            more = {
-                "ratios": slower,
-                "shares_of_floor": of_floor,
-                "inserted_per_second": results.inserted_per_second(),
-                "includes": results.includes,
-                "unavailable": results.unavailable,
-                "interrupted": results.interrupted,
-            }
+            more = results.derived(
+                ratios=slower,
+                shares_of_floor=of_floor,
+                inserted_per_second=results.inserted_per_second(),
+                includes=results.includes,
+            )
             return Found(
                 Records(records, more, results.distance),
                 lambda file: show(records, slower, of_floor, results.includes, file=file),

@@ -7,7 +7,6 @@
 #include "measure/core_distance.h"
 #include "measure/ring.h"
 #include "measure/samplers.h"
-#include "measure/table.h"
 #include "measure/udp_transfer.h"
 #include "sampler/kernels/kernel.h"
 
@@ -29,12 +28,8 @@ void bind_floors(nb::module_& module) {
       .def("echo", serving(&RingPair::echo))
       .def("pings", loop_of(&RingPair::pings));
   nb::class_<UdpSender>(module, "UdpSender")
-      .def(
-          "__init__",
-          [](UdpSender* self, const std::string& poll, size_t row_bytes, size_t rows) {
-            new (self) UdpSender(poll_of(poll), row_bytes, rows);
-          },
-          nb::arg("poll"), nb::arg("row_bytes") = 0, nb::arg("rows") = 0)
+      .def("__init__",
+           [](UdpSender* self, const std::string& poll) { new (self) UdpSender(poll_of(poll)); })
       .def_prop_ro("port", &UdpSender::port)
       .def("serve", serving(&UdpSender::serve));
   nb::class_<UdpReceiver>(module, "UdpReceiver")
@@ -65,13 +60,6 @@ void bind_samplers(nb::module_& module) {
           nb::arg("priorities").noconvert(), nb::arg("seed"), nb::keep_alive<1, 6>())
       .def("draws", loop_of(&LiveSampler::draws))
       .def("updates", loop_of(&LiveSampler::updates));
-  nb::class_<FullTable>(module, "FullTable")
-      .def("__init__",
-           [](FullTable* self, const TableSpec& spec) {
-             nb::gil_scoped_release release;
-             new (self) FullTable(spec);
-           })
-      .def("samples", loop_of(&FullTable::samples));
 }
 
 }  // namespace
