@@ -234,10 +234,16 @@ class Asked:
         return self._connection.poll()
 
 
+class Lasting:
+    """An object of a worker with methods that go on until another call is waiting."""
+
+    asked: Callable[[], bool]  # given by the worker
+
+
 def serve_calls(descriptor: int) -> None:
     """The child's side: makes the object, carries out calls until it is told to end.
 
-    An object with `hear` is given an Asked; one with `close` is closed in the end.
+    A Lasting one is given an Asked; one with `close` is closed in the end.
     """
 
     def end(number: int, frame: object) -> None:
@@ -249,8 +255,8 @@ def serve_calls(descriptor: int) -> None:
         made: Any = None
         try:
             made, failure = _made(connection)
-            if hasattr(made, "hear"):
-                made.hear(Asked(connection))
+            if isinstance(made, Lasting):
+                made.asked = Asked(connection)
             while True:
                 method, args = connection.recv()
                 connection.send((False, failure) if failure else _result(made, method, args))

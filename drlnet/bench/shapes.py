@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drlnet import native
-from drlnet.client import Column, Item, Limiter, Sampler, View
+from drlnet.client import Column, Item, Limiter, Sampler, Table, View
 from drlnet.client.specs import native_spec
 
 
@@ -31,6 +32,16 @@ class Rows:
         """table: what the server calls it."""
         columns, item = {"row": Column("uint8", self.shape)}, Item(self.views)
         return native_spec(table, columns, item, self.capacity, Sampler(), Limiter(), seed=0)
+
+
+def fill(table: Table, rows: Mapping[str, NDArray[Any]], count: int) -> None:
+    """Appends these rows, one of each stream, until there are so many, with an item on each."""
+    streams = len(next(iter(rows.values())))
+    goes_on = np.zeros(streams, np.bool_)
+    with table.writer(streams) as writer:
+        for step in range(count // streams):
+            steps = writer.append(rows, np.full(streams, step == 0), goes_on)
+            writer.add_items(np.arange(streams), steps)
 
 
 def layout_of(spec: native.TableSpec, batch: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ spent on the server's turns and the network).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -19,9 +19,10 @@ from typing import Literal
 
 import numpy as np
 
+from drlnet.bench import shapes
 from drlnet.bench.engine import Note, Results
 from drlnet.bench.machine import RunDelay
-from drlnet.bench.processes import Worker, served
+from drlnet.bench.processes import Lasting, Worker, served
 from drlnet.bench.records import Record, Records
 from drlnet.client import Client, Column, Item, Table, View
 from drlnet.launch.signals import Stop
@@ -45,17 +46,11 @@ def _open(client: Client) -> Table:
 
 def fill(client: Client) -> None:
     """Opens the table that a BulkReader reads, and gives it its rows."""
-    table = _open(client)
     frames = np.random.default_rng(0).integers(0, 255, (_STREAMS, 84, 84), np.uint8)
-    streams = np.arange(_STREAMS)
-    last = np.zeros(_STREAMS, np.bool_)
-    with table.writer(_STREAMS) as writer:
-        for step in range(_ROWS // _STREAMS):
-            steps = writer.append({"obs": frames}, np.full(_STREAMS, step == 0), last)
-            writer.add_items(streams, steps)
+    shapes.fill(_open(client), {"obs": frames}, _ROWS)
 
 
-class BulkReader:
+class BulkReader(Lasting):
     """The process that samples batches. Called from another one (Worker)."""
 
     def __init__(self, address: str) -> None:
@@ -63,13 +58,10 @@ class BulkReader:
         self._table = _open(self._client)
         self._table.sample(BATCH)
 
-    def hear(self, asked: Callable[[], bool]) -> None:
-        self._asked = asked
-
     def read(self) -> float:
         """Samples until asked for something else: bytes per second."""
         batches, started = 0, time.monotonic()
-        while not self._asked():
+        while not self.asked():
             self._table.sample(BATCH)
             batches += 1
         return batches * BATCH * 7 * 7056 / (time.monotonic() - started)

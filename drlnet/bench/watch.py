@@ -9,17 +9,18 @@ machine whose speed drifts slows both: `drlnet stats` is attached all the time, 
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from statistics import fmean, median
 
 import numpy as np
 
+from drlnet.bench.engine import Results
 from drlnet.bench.processes import IMPORT_S, Stopped, served
 from drlnet.bench.records import Record, Records
+from drlnet.bench.shapes import fill
 from drlnet.client import Client, Column, Item, View
 from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
@@ -55,23 +56,13 @@ class _Load:
             item=Item({"obs": View("obs"), "reward": View("reward")}),
             capacity=_ROWS,
         )
-        self._writer = self._table.writer(_STREAMS)
-        self._columns = {
-            "obs": np.ones((_STREAMS, 64), np.float32),
-            "reward": np.ones(_STREAMS, np.float32),
-        }
-        self._streams, self._flags = np.arange(_STREAMS), np.zeros(_STREAMS, np.bool_)
-        self._first = ~self._flags
-        self._priorities = np.ones(_BATCH, np.float32)
+        obs, reward = np.ones((_STREAMS, 64), np.float32), np.ones(_STREAMS, np.float32)
+        self._columns = {"obs": obs, "reward": reward}
         # Once round the ring: the memory of rows that were never written is not there yet.
-        for _ in range(_ROWS // _STREAMS + _BATCH):
-            self._append()
-        self._writer.flush()
-
-    def _append(self) -> None:
-        steps = self._writer.append(self._columns, self._first, self._flags)
-        self._first = self._flags
-        self._writer.add_items(self._streams, steps)
+        fill(self._table, self._columns, _ROWS)
+        self._writer = self._table.writer(_STREAMS)
+        self._goes_on = np.zeros(_STREAMS, np.bool_)
+        self._first = ~self._goes_on
 
     def latencies_us(self, seconds: float) -> list[float]:
         """The cycles that so much time is enough for."""
@@ -79,9 +70,11 @@ class _Load:
         end = now + seconds
         while now < end:
             for _ in range(_CYCLE_APPENDS):
-                self._append()
+                steps = self._writer.append(self._columns, self._first, self._goes_on)
+                self._writer.add_items(np.arange(_STREAMS), steps)
+                self._first = self._goes_on
             batch = self._table.sample(_BATCH)
-            self._table.update_priorities(batch.keys, self._priorities)
+            self._table.update_priorities(batch.keys, np.ones(_BATCH, np.float32))
             begun, now = now, time.perf_counter()
             found.append((now - begun) * 1e6)
         return found
@@ -102,21 +95,10 @@ def _watcher(stop: Stop, address: str, interval_s: float) -> Iterator[Process]:
             group.wait(IMPORT_S)
             if stop.is_set():
                 raise Stopped
-        drain = threading.Event()
-        reader = threading.Thread(target=_drain, args=(watcher, drain))
-        reader.start()
         try:
             yield watcher
         finally:
-            drain.set()
-            reader.join()
             watcher.signal(signal.SIGCONT)  # a stopped process would not heed its end
-
-
-def _drain(watcher: Process, ended: threading.Event) -> None:
-    """Reads what it prints: a watcher whose pipe is full would stop watching."""
-    while not ended.wait(0.5):
-        watcher.read("stdout")
 
 
 def measure_watching(
@@ -131,33 +113,31 @@ def measure_watching(
 
     seconds: of each side of a pair, in slices that take turns. Stops early when told to.
     """
-    rounds: dict[str, list[list[float]]] = {ALONE: [], WATCHED: []}
-    measured: list[Pair] = []
+    results = Results()
+    ratios: list[float] = []
+    workload = f"{_CYCLE_APPENDS} appends, a batch of {_BATCH}, its update; every {interval_s:g} s"
     with (
-        suppress(Stopped),
+        results.until_stopped(),
         served(stop, ["udp://127.0.0.1:0"], "adaptive") as (_, (address,)),
         closing(_Load(address)) as load,
         _watcher(stop, address, interval_s) as watcher,
     ):
-        for turn in range(pairs):
-            sides = _pair(load, watcher, seconds, turn)
+        for results.number in range(1, pairs + 1):
+            sides = _pair(load, watcher, seconds, results.number)
             if stop.is_set():
-                break
+                raise Stopped
             for side, latencies in sides.items():
-                rounds[side].append(latencies)
+                results.keep(side, "cycle", workload, latencies)
             # The time that the cycles really took: a slice ends with a whole one.
-            pair = Pair(*(1e6 / fmean(sides[side]) for side in (ALONE, WATCHED)))
-            measured.append(pair)
+            pair = Pair(*(1e6 / fmean(latencies) for latencies in sides.values()))
+            ratios.append(pair.ratio)
             report(pair)
-    records = [Record.of("watch", side, _workload(interval_s), "cycle", dict(enumerate(of, 1)))
-               for side, of in rounds.items() if of]  # fmt: skip
-    ratios = [pair.ratio for pair in measured]
     more = {
         "ratios": ratios,
         "ratio": median(ratios) if ratios else None,
-        "interrupted": stop.is_set(),
+        "interrupted": results.interrupted,
     }
-    return Records(records, more)
+    return Records(results.records("watch", ["cycle"]), more)
 
 
 def _pair(load: _Load, watcher: Process, seconds: float, turn: int) -> dict[str, list[float]]:
@@ -168,8 +148,5 @@ def _pair(load: _Load, watcher: Process, seconds: float, turn: int) -> dict[str,
         for side in (ALONE, WATCHED)[:: -1 if index % 2 else 1]:
             watcher.signal(signal.SIGCONT if side == WATCHED else signal.SIGSTOP)
             found[side] += load.latencies_us(slice_s)
+            watcher.read("stdout")  # with a full pipe it would stop watching
     return found
-
-
-def _workload(interval_s: float) -> str:
-    return f"{_CYCLE_APPENDS} appends, a batch of {_BATCH}, its update; every {interval_s:g} s"

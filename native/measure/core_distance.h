@@ -1,6 +1,4 @@
-// How far apart two cores are: the round trip of one cache line between them. A host may move a
-// virtual machine's cores at any time, and with this time changes that of everything which passes
-// bytes from one of them to the other.
+// How far apart two cores are: the round trip of one cache line between them.
 #pragma once
 
 #include <pthread.h>

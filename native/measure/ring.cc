@@ -21,7 +21,7 @@ constexpr uint32_t kSpinsPerClock = 4096;  // reading the clock at each would sl
 }  // namespace
 
 // Not inlined: looks that follow each other faster disturb the other side's writing, by a tenth of
-// a round trip, and a floor is to be as low as can be.
+// a round trip.
 [[gnu::noinline]] bool Ring::push(std::span<const std::byte> message) {
   DRLNET_ASSERT(message.size() <= kMaxBytes);
   const uint64_t head = head_.load(std::memory_order_relaxed);

@@ -1,6 +1,5 @@
-// Two rings of messages in shared memory, one for each direction between two processes: the floor
-// that no transport can go below. One producer and one consumer each, both spinning; a message is
-// copied in and copied out, and nothing else is done to it.
+// Two rings of messages in shared memory, one for each direction between two processes, both
+// spinning. A message is copied in and copied out, and nothing else is done to it.
 // Threading: one side of a pair is one thread's.
 #pragma once
 

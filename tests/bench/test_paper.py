@@ -122,7 +122,7 @@ def test_an_actor_at_a_fixed_rate_does_not_sleep_past_a_chunk() -> None:
     learner, actor = Learner("block", "cartpole"), Actor()
     actor.open(learner.serve("udp://127.0.0.1:0", None), "block", "cartpole", SMALL.rate)
     end_s = time.monotonic() + 0.3
-    actor.hear(lambda: time.monotonic() > end_s)
+    actor.asked = lambda: time.monotonic() > end_s
     chunks = actor.act()
     # Fewer where the machine lets it wake late.
     assert max(len(one.us) for one in chunks) == round(CHUNK_S * SMALL.rate)
@@ -139,7 +139,7 @@ def test_at_full_rate_nothing_is_due() -> None:
     learner, actor = Learner("block", "cartpole"), Actor()
     actor.open(learner.serve("udp://127.0.0.1:0", None), "block", "cartpole", 0.0)
     asked = iter([False, True])
-    actor.hear(lambda: next(asked))
+    actor.asked = lambda: next(asked)
     (chunk,) = actor.act()
     assert chunk.us and not chunk.since_due_us
 

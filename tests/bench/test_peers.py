@@ -6,11 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from drlnet.bench import peers
 from drlnet.bench.peers.base import ALPHA, BETA, Floats, Peer
-from drlnet.bench.peers.torch import TorchCumsum
 from drlnet.bench.processes import PeerUnavailable
 from drlnet.errors import ConfigError
 
@@ -18,10 +16,6 @@ LEAVES, BATCH, BATCHES = 50, 512, 40
 
 
 def made(name: str, priorities: Floats) -> Peer:
-    if name == "torch-cpu":  # what torch-cuda does, on the device that is there
-        return TorchCumsum(priorities)
-    if name.endswith("-cuda") and not torch.cuda.is_available():
-        pytest.skip(f"{name}: no GPU")
     try:
         return peers.find_sampler(name)(priorities)
     except PeerUnavailable as error:
@@ -45,7 +39,7 @@ def check_draws(peer: Peer, priorities: Floats) -> None:
     assert np.all(np.abs(counts - draws * expected) < 5 * error)
 
 
-@pytest.mark.parametrize("name", [*peers.SAMPLERS, "torch-cpu"])
+@pytest.mark.parametrize("name", peers.SAMPLERS)
 def test_a_peer_draws_by_priority_before_and_after_updates(name: str) -> None:
     random = np.random.default_rng(3)
     priorities = random.uniform(0.1, 4, LEAVES).astype(np.float32)

@@ -277,9 +277,12 @@ def test_the_table_fits_and_the_plot_marks_the_caches() -> None:
     ElementTree.fromstring(plot(records, one_size, caches).svg())
 
 
-def test_the_command_writes_what_it_measured(tmp_path: Path) -> None:
+def test_the_command_writes_what_it_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_cpprb(tmp_path, monkeypatch, "raise OSError('broken')")
     small = ("--sizes", "64,2^10", "--batch", "8", "--rounds", "1", "--quick")
-    chosen = ("--samplers", "uniform,prioritized", "--peers", "numpy,torchrl-cuda")
+    chosen = ("--samplers", "uniform,prioritized", "--peers", "numpy,cpprb")
     ended = finished(tmp_path, "bench", "sampler", "--json", *small, *chosen)
     assert ended.popen.returncode == 0, ended.text()
     said = ended.last_json()
@@ -287,7 +290,7 @@ def test_the_command_writes_what_it_measured(tmp_path: Path) -> None:
     assert "l1_cache_bytes" in said["machine"]
     assert {r["suite"] for r in said["records"]} == {"sampler"}
     assert {r["baseline"] for r in said["ratios"]} == {"uniform"}
-    assert "torchrl-cuda" in said["unavailable"]
+    assert said["unavailable"] == {"cpprb": "OSError: broken"}
     folder = tmp_path / "runs" / "bench"
     assert json.loads((folder / "sampler.json").read_text()) == said
     ElementTree.parse(folder / "sampler.svg")

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from drlnet import native
 from drlnet.bench import measure
 from drlnet.bench.engine import Effort, Timed
+from drlnet.bench.processes import Lasting
 from drlnet.bench.shapes import Rows, bytes_of, layout_of
 from drlnet.client import View
 from drlnet.errors import ConfigError, TableMismatch
@@ -198,12 +199,8 @@ class Learner:
         return Phase(op, layout, batch, start_s, time.monotonic(), thinned(latencies))
 
 
-class Actor:
+class Actor(Lasting):
     """Stores one step after the other, and says how long each took: a request for step and item."""
-
-    def hear(self, asked: Callable[[], bool]) -> None:
-        """asked: whether to stop."""
-        self._asked = asked
 
     def open(
         self,
@@ -233,7 +230,7 @@ class Actor:
         longest_s = CHUNK_S + self._most * self._interval_s
         chunks: list[Appends] = []
         with suppress(KeyboardInterrupt):
-            while not self._asked():
+            while not self.asked():
                 start_s = time.monotonic()
                 count = timed(latencies, longest_s)
                 both = (

@@ -27,8 +27,6 @@ SAMPLERS = {
     "cpprb": ("cpprb", "CpprbSampler"),
     "torchrl": ("torchrl", "TorchrlSampler"),
     "tianshou": ("tianshou", "TianshouSampler"),
-    "torch-cuda": ("torch", "CudaCumsum"),
-    "torchrl-cuda": ("torchrl", "CudaTorchrl"),
 }
 MEMORIES = {
     "cpprb": ("cpprb", "Cpprb"),

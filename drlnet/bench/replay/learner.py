@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from drlnet.bench.engine import COPY, Effort, timed_calls
 from drlnet.bench.machine import Cores, pinned
 from drlnet.bench.measure import UdpReceiver, UdpSender, copies
-from drlnet.bench.processes import Worker
+from drlnet.bench.processes import Lasting, Worker
 from drlnet.bench.replay.memory import BY, Block, Door, Inserter, Memory, blocks_of, first_of
 from drlnet.bench.shapes import Shape
 from drlnet.launch.signals import Stop
@@ -130,7 +130,7 @@ class Learner:
         self.shut()
 
 
-class Client:
+class Client(Lasting):
     """A process that inserts beside a learner, at a given rate.
 
     It sleeps for a millisecond at least and then inserts what has become due: to be woken for each
@@ -141,9 +141,6 @@ class Client:
         self._inserter: Inserter | None = door()
         self._blocks: Iterator[Block] = blocks_of(shape)
 
-    def hear(self, asked: Callable[[], bool]) -> None:
-        self._asked = asked
-
     def insert(self, per_second: float) -> tuple[int, float]:
         """Transitions at that rate until asked for something else: (how many, in how many s).
 
@@ -153,7 +150,7 @@ class Client:
         interval_s = BY / per_second
         started = time.perf_counter()
         count = 0
-        while not (count and self._asked()):
+        while not (count and self.asked()):
             ahead_s = started + count * interval_s - time.perf_counter()
             if ahead_s > 0:  # a slow one still hears when asked
                 time.sleep(min(max(ahead_s, SLICE_S), _HEAR_S))
@@ -230,14 +227,11 @@ def _gathers(items: int, item_bytes: int) -> Callable[[NDArray[np.uint64], float
     return partial(timed_calls, chosen, take)
 
 
-class _Sender:
+class _Sender(Lasting):
     """The other process of a bare transfer."""
 
     def __init__(self, poll: str) -> None:
         self._sender = UdpSender(poll)
-
-    def hear(self, asked: Callable[[], bool]) -> None:
-        self._asked = asked
 
     def port(self) -> int:
         return self._sender.port
@@ -245,6 +239,6 @@ class _Sender:
     def serve(self) -> int:
         """Sends until asked for something else: how many bytes."""
         count = 0
-        while not self._asked():
+        while not self.asked():
             count += self._sender.serve(_LOOK_S)
         return count

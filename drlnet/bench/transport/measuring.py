@@ -6,7 +6,6 @@ Nothing of Python lies in a timed loop: each is native (native/measure/calls.h).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from drlnet.bench.engine import Effort, Timed
 from drlnet.bench.machine import Cores, pinned
 from drlnet.bench.measure import Appender, RingPair, Session, copies
-from drlnet.bench.processes import Worker
+from drlnet.bench.processes import Lasting, Worker
 from drlnet.bench.shapes import Rows, bytes_of, layout_of
 from drlnet.launch.signals import Stop
 
@@ -101,7 +100,7 @@ class _Table:
         return np.frombuffer(buffer, np.uint64, count, layout_of(self._spec, count)["keys"])
 
 
-class Echo:
+class Echo(Lasting):
     """The other process of a ring in shared memory: it sends back what comes."""
 
     def __init__(self, path: str) -> None:
@@ -111,13 +110,10 @@ class Echo:
         finally:
             os.close(file)
 
-    def hear(self, asked: Callable[[], bool]) -> None:
-        self._asked = asked
-
     def serve(self) -> int:
         """Until asked for something else: how many messages."""
         count = 0
-        while not self._asked():
+        while not self.asked():
             count += self._ring.echo(_LOOK_S)
         return count
 

@@ -179,7 +179,7 @@ def _act(output: Output, asked: Paper, role: Role, stop: Stop) -> None:
     from drlnet.bench.paper.roles import Actor
 
     actor = Actor()
-    actor.hear(stop.is_set)
+    actor.asked = stop.is_set
     with suppress(KeyboardInterrupt), stop.interrupts():
         actor.open(asked.server, role.poll, role.size, role.rate, output.note)
         if not output.as_json:

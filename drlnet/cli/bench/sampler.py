@@ -40,8 +40,8 @@ class Sampler(Suite):
         "ours, the first the baseline [dim](default all; none)[/dim]", may_be_none=True
     )
     peers: Names = names(
-        "numpy, numpy-tree, cpprb, torchrl, tianshou; torch-cuda and torchrl-cuda on a "
-        "GPU [dim](default all that can be had; none)[/dim]",
+        "numpy, numpy-tree, cpprb, torchrl, tianshou "
+        "[dim](default all that can be had; none)[/dim]",
         may_be_none=True,
     )
     kernels: Names = names(
