@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/assert.h"
-#include "measure/core_distance.h"
+#include "measure/handover.h"
 
 namespace drlnet::measure {
 namespace {

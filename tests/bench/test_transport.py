@@ -20,21 +20,21 @@ import numpy as np
 import pytest
 from system.command import PROGRAM, command, finished
 
-from drlnet.bench import measure
 from drlnet.bench.engine import COPY, Effort, Results
 from drlnet.bench.machine import Cores
 from drlnet.bench.netns import joined, namespaces
 from drlnet.bench.records import Record, Records, Round, key_of
 from drlnet.bench.show import plot_bars
-from drlnet.bench.transport.measuring import BATCH, BATCH_BYTES, CELLS, measure_ring
-from drlnet.bench.transport.report import caption, show
+from drlnet.bench.transport.measuring import BATCH, BATCH_BYTES, CELLS, measure_handovers
 from drlnet.bench.transport.suite import (
+    HANDOVER,
     OPS,
-    RING,
     Places,
     Subject,
+    caption,
     measure_transports,
     reductions,
+    show,
     subjects_of,
 )
 from drlnet.cli.bench.command import written
@@ -110,7 +110,8 @@ def test_udp_block_and_busy_produce_every_cell() -> None:
     found = {key_of(r): r for r in results.records("transport", OPS)}
     for subject in ("udp block", "udp busy"):
         assert {(op, payload) for name, op, payload in found if name == subject} == set(CELLS)
-    assert {payload for name, _, payload in found if name == RING}
+    handed = {(op, payload) for name, op, payload in found if name == HANDOVER}
+    assert handed <= set(CELLS)  # none where there is one core, or other work has it
     assert (COPY, "sampled bytes", BATCH) in found
     for one in found.values():
         assert one.p999_us is not None
@@ -128,7 +129,7 @@ def test_bars_are_marked_where_cells_are_oversubscribed() -> None:
     records = [record("udp busy", 3.0), replace(record("udp block", 60.0), oversubscribed=True)]
     svg = plot_bars("Latency", records).svg()
     assert ">60 *<" in svg and ">3<" in svg
-    assert "* fewer cores than threads that poll" in svg
+    assert "* fewer cores than threads that want one" in svg
     assert "*" not in re.findall(r">([^<]*)<", plot_bars("Latency", records[:1]).svg())
 
 
@@ -151,7 +152,9 @@ def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
     results.keep("udp busy", "ping", "64 B", [1.0, 2.0], threads=2)
     (oversubscribed,) = results.records("transport", OPS)
     assert oversubscribed.oversubscribed
-    assert any(line.startswith("*") for line in caption([oversubscribed], []))
+    file = io.StringIO()
+    show([oversubscribed], [], file=file)
+    assert "\n* fewer cores than threads" in file.getvalue()
     assert "MTU 3498" in " ".join(caption([], [], mtu=3498))
 
 
@@ -207,25 +210,15 @@ def test_a_terminal_that_is_closed_loses_nothing(tmp_path: Path) -> None:
     assert "udp block" in {r["subject"] for r in said["records"]}
 
 
-def test_the_ring_answers_from_another_process() -> None:
-    # It raises by itself where an answer is not what was sent.
-    with Stop() as stop:
-        measured = measure_ring(stop, TINY, Cores.usable())
-    payloads = ["64 B", "1 KiB", "7 KB frame", "8 KiB"]
+def test_messages_are_handed_over_between_two_cores() -> None:
+    before = os.sched_getaffinity(0)
+    measured = measure_handovers(TINY, Cores.usable())
+    payloads = ["64 B", "1 KiB", "7 KB frame", "8 KiB"] if len(before) > 1 else []
     assert list(measured) == [("ping", payload) for payload in payloads]
-    for latencies_us in measured.values():
-        assert len(latencies_us) > 0
-        assert 0.05 < np.median(latencies_us) < 1e5
-
-
-def test_a_ring_that_nobody_answers_says_so() -> None:
-    file = os.memfd_create("ring")
-    try:
-        os.ftruncate(file, measure.RingPair.file_bytes())
-        with pytest.raises(TransportError, match="does not answer"):
-            measure.RingPair(file).pings(64, np.empty(1, np.uint64), 10.0)
-    finally:
-        os.close(file)
+    for latencies_us in measured.values():  # none where other work has a core
+        assert all(0.01 < us < 1e5 for us in latencies_us)
+    assert os.sched_getaffinity(0) == before
+    assert measure_handovers(TINY, Cores(None, None, 1)) == {}
 
 
 def test_an_unknown_transport_is_refused() -> None:

@@ -111,7 +111,7 @@ def show(
         if chosen:
             title = f"\nComparison {comparison.number}: {comparison.title}"
             tables.console_on(file).print(title, style="bold")
-        lines = caption(comparison, chosen, network=network)
+        lines = [caption(comparison, network=network)]
         tables.show([*named], columns, lines, file=file, without=("p99.9 us", "GB/s"))
 
 
@@ -127,12 +127,7 @@ def _of_rounds(record: Record) -> str:
     return f"{tables.figure(record.p50_low_us or 0)}-{tables.figure(record.p50_high_us or 0)}"
 
 
-def caption(
-    comparison: Comparison,
-    records: Sequence[Record],
-    *,
-    network: bool = False,
-) -> list[str]:
+def caption(comparison: Comparison, *, network: bool = False) -> str:
     """What a reader has to know beside the figures."""
     low, high = 100 * comparison.low, 100 * comparison.high
     since_due = (
@@ -160,14 +155,11 @@ def caption(
         else "All processes share one machine: dpdk links are shared memory, udp is loopback; "
         "neither is a network."
     )
-    lines = [
+    return (
         f"{what} Shares: of p50 in the same round, median over the rounds; -50% is half. The paper "
         f"(arXiv 2110.13506, on its own 40 GbE cluster): {low:.1f}% to {high:.1f}%. {link} Of "
         "rounds: the least and most of the rounds' medians."
-    ]
-    if any(record.oversubscribed for record in records):
-        lines.append("* fewer cores than threads that poll: they take turns, which is measured too")
-    return lines
+    )
 
 
 def plot(records: Sequence[Record]) -> Figure:

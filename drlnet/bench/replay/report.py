@@ -126,8 +126,6 @@ def caption(
             "dpdk:local and insertions a memcpy, for udp a bare transfer (64 KB datagrams, no "
             "header, into place) of one buffer."
         )
-    if any(record.oversubscribed for record in records):
-        lines.append("* fewer cores than threads that poll and clients that insert")
     lines.append("Links in shared memory (dpdk:local) join processes of one machine.")
     if included := tables.included(records, includes):
         lines += ["Peers are used from Python, as is everything here:", *included]

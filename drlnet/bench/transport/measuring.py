@@ -5,7 +5,6 @@ Nothing of Python lies in a timed loop: each is native (native/measure/calls.h).
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 import numpy as np
@@ -13,10 +12,8 @@ from numpy.typing import NDArray
 
 from drlnet.bench.engine import Effort, Timed
 from drlnet.bench.machine import Cores, pinned
-from drlnet.bench.measure import Appender, RingPair, Session, copies
-from drlnet.bench.processes import Lasting, Worker
+from drlnet.bench.measure import Appender, Session, copies, handovers
 from drlnet.bench.shapes import Rows, bytes_of, layout_of
-from drlnet.launch.signals import Stop
 
 FRAME_BYTES = 84 * 84  # one Atari frame: "7 KB"
 PAYLOADS = {"64 B": 64, "1 KiB": 1024, "7 KB frame": FRAME_BYTES, "8 KiB": 8192}
@@ -34,7 +31,6 @@ CELLS: tuple[Cell, ...] = (
 _ROWS = 4096  # of a table: 29 MB of frames, which no cache close to a core holds
 _DEPTH = 4  # batches under way, as a learner's prefetch
 _TIMEOUT_S = 10.0
-_LOOK_S = 0.05  # how often the ring's echo looks whether it is to stop
 
 
 class Client:
@@ -100,41 +96,15 @@ class _Table:
         return np.frombuffer(buffer, np.uint64, count, layout_of(self._spec, count)["keys"])
 
 
-class Echo(Lasting):
-    """The other process of a ring in shared memory: it sends back what comes."""
-
-    def __init__(self, path: str) -> None:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            self._ring = RingPair(file)
-        finally:
-            os.close(file)
-
-    def serve(self) -> int:
-        """Until asked for something else: how many messages."""
-        count = 0
-        while not self.asked():
-            count += self._ring.echo(_LOOK_S)
-        return count
-
-
-def measure_ring(stop: Stop, effort: Effort, cores: Cores) -> dict[Cell, NDArray[np.float64]]:
-    """Round trips of every payload through a bare ring of messages, both sides spinning."""
-    file = os.memfd_create("drlnet-ring", os.MFD_CLOEXEC)
-    try:
-        os.ftruncate(file, RingPair.file_bytes())
-        ring = RingPair(file)
-        # Its name for another process: it lives no longer than ours.
-        path = f"/proc/{os.getpid()}/fd/{file}"
-        with Worker(stop, partial(Echo, path), core=cores.server) as echo, pinned(cores.client):
-            echo.ready()
-            with echo.doing("serve"):
-                return {
-                    ("ping", payload): effort.latencies_us(partial(ring.pings, size))
-                    for payload, size in PAYLOADS.items()
-                }
-    finally:
-        os.close(file)
+def measure_handovers(effort: Effort, cores: Cores) -> dict[Cell, NDArray[np.float64]]:
+    """Round trips of every payload between threads on both cores; none where there is but one."""
+    if cores.server is None:
+        return {}
+    with pinned(cores.client):
+        return {
+            ("ping", payload): effort.latencies_us(partial(handovers, cores.server, size))
+            for payload, size in PAYLOADS.items()
+        }
 
 
 def measure_copy(effort: Effort, cores: Cores) -> NDArray[np.float64]:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
+from typing import Any, Literal, TextIO
 
+from drlnet.bench import show as tables
 from drlnet.bench.engine import COPY, Effort, Note, Results
 from drlnet.bench.processes import WorkerFailed, Workers, served
 from drlnet.bench.records import ByRound, Record, key_of, lower_than
@@ -25,7 +26,7 @@ from drlnet.bench.transport.measuring import (
     CELLS,
     Client,
     measure_copy,
-    measure_ring,
+    measure_handovers,
 )
 from drlnet.config.names import chosen
 from drlnet.config.transports import LISTEN
@@ -35,11 +36,12 @@ from drlnet.launch.signals import Stop
 
 SUITE = "transport"
 OPS = tuple(dict.fromkeys(op for op, _ in CELLS))
-RING = "bare shared-memory ring"
+HANDOVER = "bare hand-over in memory"
 BLOCK, BUSY = "udp block", "udp busy"
 # Furukawa and Matsutani, arXiv 2110.13506: DPDK against kernel sockets, access latency to a
 # shared-memory replay server.
 PAPER_RANGE = (0.327, 0.589)
+_SMALL_BYTES = ("64 B", "1 KiB", "7 KB frame", "8 KiB")  # above, bytes per second are the measure
 Poll = Literal["block", "busy"]
 
 
@@ -94,7 +96,7 @@ def measure_transports(
     places: Places | None = None,
     beside: bool = True,
 ) -> Results:
-    """Measures all subjects in turns; beside: behind each round a bare ring and a memcpy, too.
+    """Measures all subjects in turns; beside: behind each round what memory alone takes, too.
 
     When stopped, returns what there is, marked as interrupted. Raises TransportError when no
     subject can be measured.
@@ -125,9 +127,9 @@ def measure_transports(
                 raise
 
     def measure_beside(left: object) -> None:
-        results.distance.look(cores, RING)
-        for (op, payload), latencies in measure_ring(stop, effort, cores).items():
-            results.keep(RING, op, payload, latencies, threads=2)
+        results.distance.look(cores, HANDOVER)
+        for (op, payload), latencies in measure_handovers(effort, cores).items():
+            results.keep(HANDOVER, op, payload, latencies, threads=2)
         copied = measure_copy(effort, cores)
         results.keep(COPY, "sampled bytes", BATCH, copied, operation_bytes=BATCH_BYTES, threads=1)
 
@@ -196,3 +198,82 @@ def wake_up_share(ours: ByRound, blocking: ByRound, polled: ByRound) -> float | 
     if 2 * len(lower) <= len(rounds):
         return None
     return median((blocking[n] - polled[n]) / (blocking[n] - ours[n]) for n in lower)
+
+
+def show(
+    records: Sequence[Record],
+    reductions: Sequence[Reduction],
+    *,
+    file: TextIO,
+    **compared: Any,
+) -> None:
+    """Prints it: in colour on a terminal, plain elsewhere. compared: as caption() takes it."""
+    columns = {
+        "than block": tables.column({key_of(r): _share(r.than_block) for r in reductions}),
+        "than busy": tables.column({key_of(r): _share(r.than_busy) for r in reductions}),
+    }
+    tables.show(records, columns, caption(records, reductions, **compared), file=file)
+
+
+def _share(value: float | None) -> str:
+    """A reduction as a reader expects it: -63% is 63% lower."""
+    return "" if value is None else f"{-100 * value:+.1f}%"
+
+
+def caption(
+    records: Sequence[Record],
+    reductions: Sequence[Reduction],
+    *,
+    block: str = BLOCK,
+    busy: str = BUSY,
+    mtu: int | None = None,
+) -> list[str]:
+    """What a reader has to know beside the figures.
+
+    block, busy: the baselines' names. mtu: of the interfaces that links are, if they are.
+    """
+    low, high = PAPER_RANGE
+    link = (
+        f"All links here are the same pair of interfaces, MTU {mtu}: what is longer takes several "
+        "frames, which the kernel hands to itself as one, and to DPDK one by one."
+        if mtu is not None
+        else "Links in shared memory join processes of one machine and are not a network."
+    )
+    return [
+        f'"Than block" and "than busy": p50 relative to "{block}" and "{busy}" of the same round '
+        "(median over the rounds), kernel sockets whose server and client sleep, and spin, until "
+        "something arrives; -50% is half. "
+        f"The paper (arXiv 2110.13506) reports {-100 * low:.1f}% to {-100 * high:.1f}%, "
+        f"DPDK against kernel sockets. {link}",
+        *_wake_up(records, reductions, block, busy),
+    ]
+
+
+def _wake_up(
+    records: Sequence[Record], reductions: Sequence[Reduction], block: str, busy: str
+) -> list[str]:
+    """How much of the gain against blocking sockets is the time that a wake-up takes."""
+    p50 = {key_of(record): record.of_rounds() for record in records}
+    udp = [
+        share.median
+        for (subject, op, payload), polled in p50.items()
+        if subject == busy and payload in _SMALL_BYTES
+        if (share := lower_than(polled, p50.get((block, op, payload), {}))) is not None
+    ]
+    if not udp:
+        return []
+    line = (
+        f"Wake-up time, {block} less {busy}, is {100 * median(udp):.0f}% of a blocking call "
+        "(median of the operations up to 8 KiB)"
+    )
+    shares = [
+        reduction.wake_up_share
+        for reduction in reductions
+        if reduction.workload in _SMALL_BYTES and reduction.wake_up_share is not None
+    ]
+    if shares:
+        line += (
+            f" and {100 * min(shares):.0f}% to {100 * max(shares):.0f}% of the reductions against "
+            "blocking sockets shown here: polling alone, in the kernel, would have brought that"
+        )
+    return [line + "."]

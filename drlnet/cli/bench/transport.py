@@ -19,9 +19,9 @@ _MTU = 9000  # of the veth pair
 class Transport(OverTransports):
     """Latency of every operation over each transport, against kernel UDP blocking and polled.
 
-    The same server program and payloads each time. Beside them stand a bare
-    shared-memory ring, which hands messages over slot by slot, and a memcpy.
-    Measure on an idle machine with two cores or more.
+    The same server program and payloads each time. Beside them: two threads that
+    hand messages over in memory, copied in and copied out, and a memcpy. Measure
+    on an idle machine with two cores or more.
 
     [bold]Examples[/bold]
 
@@ -42,7 +42,6 @@ class Transport(OverTransports):
         from drlnet.bench.records import Records
         from drlnet.bench.show import plot_bars
         from drlnet.bench.transport import suite
-        from drlnet.bench.transport.report import show
         from drlnet.errors import ConfigError
 
         local = self.subjects()
@@ -67,7 +66,7 @@ class Transport(OverTransports):
             more = results.derived(reductions=found, paper_range=suite.PAPER_RANGE)
             return Found(
                 Records(records, more, results.distance),
-                lambda file: show(records, found, file=file, block=block, busy=busy, mtu=mtu),
+                lambda file: suite.show(records, found, file=file, block=block, busy=busy, mtu=mtu),
                 "transport" if mtu is None else "transport-veth",
                 plot_bars("Latency of each operation", records),
             )

@@ -4,8 +4,7 @@
 
 #include "bindings.h"
 #include "measure/calls.h"
-#include "measure/core_distance.h"
-#include "measure/ring.h"
+#include "measure/handover.h"
 #include "measure/samplers.h"
 #include "measure/udp_transfer.h"
 #include "sampler/kernels/kernel.h"
@@ -22,11 +21,11 @@ void bind_floors(nb::module_& module) {
                  [&](const Loop& loop) { return copies(row_bytes, rows, batch, loop); });
   });
   module.def("core_round_trip_ns", &core_round_trip_ns, nb::call_guard<nb::gil_scoped_release>());
-  nb::class_<RingPair>(module, "RingPair")
-      .def(nb::init<int>())
-      .def_static("file_bytes", &RingPair::file_bytes)
-      .def("echo", serving(&RingPair::echo))
-      .def("pings", loop_of(&RingPair::pings));
+  module.def("handovers",
+             [](unsigned core, size_t bytes, const Latencies& latencies, double budget_s) {
+               return timed(latencies, budget_s,
+                            [&](const Loop& loop) { return handovers(core, bytes, loop); });
+             });
   nb::class_<UdpSender>(module, "UdpSender")
       .def("__init__",
            [](UdpSender* self, const std::string& poll) { new (self) UdpSender(poll_of(poll)); })
