@@ -69,6 +69,16 @@ def timed_calls(
     return len(latencies_ns)
 
 
+@dataclass(frozen=True)
+class Course:
+    """How a suite goes: in so many rounds, unless `stop` is set before; note: told of each turn."""
+
+    stop: Stop
+    rounds: int
+    effort: Effort = field(default_factory=Effort)
+    note: Note = lambda line: None
+
+
 @dataclass
 class Results:
     """What was measured, round by round, and why what was not could not be."""
@@ -86,11 +96,9 @@ class Results:
 
     def take_turns(
         self,
-        stop: Stop,
+        course: Course,
         subjects: Sequence[T],
-        rounds: int,
         turn: Callable[[T], object],
-        note: Note,
         *,
         what: str = "",
         behind: Callable[[list[T]], object] | None = None,
@@ -98,24 +106,25 @@ class Results:
         """Calls turn(subject) for all in each round, the order shifted by one from round to round.
 
         A subject that fails is left out from there on and its cause kept, with what was measured
-        before. behind: called with those that are left behind each round. Raises Stopped once
-        `stop` is set.
+        before. behind: called with those that are left behind each round. Raises Stopped once it is
+        time to.
         """
         left = list(subjects)
-        for number in range(1, rounds + 1):
+        for number in range(1, course.rounds + 1):
             self.number = number
             self.distance.begin_round()
             shift = (number - 1) % max(1, len(left))
             for subject in [*left[shift:], *left[:shift]]:
-                note(f"{what}round {number} of {rounds}: {subject.name}")
+                course.note(f"{what}round {number} of {course.rounds}: {subject.name}")
                 self.distance.look(self.cores, f"{what}{subject.name}")
                 try:
                     turn(subject)
                 except (DrlnetError, WorkerFailed) as error:
                     since = f"from round {number} on: " if number > 1 else ""
                     left.remove(subject)
-                    self.leave_out(subject.name, f"{since}{in_words(error)}", note)
-                if stop.is_set():
+                    self.unavailable[subject.name] = cause = f"{since}{in_words(error)}"
+                    course.note(f"{subject.name}: skipped: {cause}")
+                if course.stop.is_set():
                     raise Stopped
             if behind is not None and left:
                 behind(left)
@@ -185,14 +194,9 @@ class Results:
         """What stands in the JSON behind the records: `more`, and what could not be measured."""
         return {**more, "unavailable": self.unavailable, "interrupted": self.interrupted}
 
-    def leave_out(self, subject: str, cause: str, note: Note) -> None:
-        """What was measured of it stays."""
-        self.unavailable[subject] = cause
-        note(f"{subject}: skipped: {cause}")
-
 
 def in_words(error: Exception) -> str:
     """An error's cause, with its remedy on a line of its own where it has one."""
-    if not isinstance(error, DrlnetError):
-        return str(error)
-    return f"{error.cause}\n  try: {error.remedy}" if error.remedy else error.cause
+    if isinstance(error, DrlnetError) and error.remedy:
+        return f"{error.cause}\n  try: {error.remedy}"
+    return str(error)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from drlnet.bench.machine import Cores
 from drlnet.bench.paper import suite as paper
+from drlnet.bench.paper.roles import Group
 from drlnet.bench.processes import left_behind, own
 from drlnet.bench.transport import suite as transport
 from drlnet.bench.transport.suite import Subject
@@ -65,16 +66,6 @@ def ip(*words: str) -> None:
         )
 
 
-def require_namespaces() -> None:
-    """Raises TransportError without the privilege to make namespaces, or without ip(8)."""
-    if os.geteuid() != 0:
-        raise TransportError(
-            "--netns makes network namespaces, which takes root", "run it as root: sudo drlnet ..."
-        )
-    if shutil.which("ip") is None:
-        raise TransportError("--netns needs the ip command", "apt-get install iproute2")
-
-
 @contextmanager
 def namespaces(letters: str, stop: Stop | None = None) -> Iterator[list[str]]:
     """A namespace for each letter, its loopback up; gone, with its interfaces, after the block.
@@ -83,7 +74,12 @@ def namespaces(letters: str, stop: Stop | None = None) -> Iterator[list[str]]:
     process that was killed go at the next start. Raises TransportError without the privilege, or
     without ip(8).
     """
-    require_namespaces()
+    if os.geteuid() != 0:
+        raise TransportError(
+            "--netns makes network namespaces, which takes root", "run it as root: sudo drlnet ..."
+        )
+    if shutil.which("ip") is None:
+        raise TransportError("--netns needs the ip command", "apt-get install iproute2")
     for left in left_behind(_NAMED, _TAG):
         _delete(left.name)
     names = [f"{own(_TAG)}{letter}" for letter in letters]
@@ -147,27 +143,16 @@ def over_veth(
             assert subject.connect is not None
             with ExitStack() as stack:
                 for side, address in ((client, subject.connect), (server, subject.listen)):
-                    stack.enter_context(_kernel_address(side, address.startswith("udp:")))
+                    if address.startswith("udp:"):  # DPDK answers for the address itself
+                        words = f"{side.ip}/24", "dev", side.interface
+                        ip("-n", side.namespace, "address", "add", *words)
+                        stack.callback(ip, "-n", side.namespace, "address", "delete", *words)
                     # The neighbour of the turn before need not have the address now.
                     ip("-n", side.namespace, "neighbour", "flush", "dev", side.interface)
                 yield
 
         programs = program_in(server.namespace), program_in(client.namespace)
-        yield transport.Places(*programs, around, insecure=True), _veth_subjects(client, server)
-
-
-@contextmanager
-def _kernel_address(side: Side, wanted: bool) -> Iterator[None]:
-    """The kernel answers for the side's address while entered: DPDK needs one of its own."""
-    if not wanted:
-        yield
-        return
-    words = (f"{side.ip}/24", "dev", side.interface)
-    ip("-n", side.namespace, "address", "add", *words)
-    try:
-        yield
-    finally:
-        ip("-n", side.namespace, "address", "delete", *words)
+        yield transport.Places(*programs, around), _veth_subjects(client, server)
 
 
 def _veth_subjects(client: Side, server: Side) -> list[Subject]:
@@ -211,7 +196,7 @@ class _Hosts(paper.Places):
     actors: _Link
     of_learner: _Link
 
-    def listens(self, group: paper.Group) -> list[str]:
+    def listens(self, group: Group) -> list[str]:
         inside = group.place == "learner"
         if group.transport.name.startswith("udp"):
             number = _KERNEL if inside else _SERVER_KERNEL
@@ -223,7 +208,7 @@ class _Hosts(paper.Places):
             for link in (self.actors, self.of_learner)
         ]
 
-    def reached(self, group: paper.Group, ready: str, actor: int | None) -> str:
+    def reached(self, group: Group, ready: str, actor: int | None) -> str:
         if group.transport.name.startswith("udp"):
             return ready
         link = self.of_learner if actor is None else self.actors

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TextIO
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 from drlnet import native
 from drlnet.bench import peers
 from drlnet.bench import show as tables
-from drlnet.bench.engine import Effort, Note, Results, timed_calls
+from drlnet.bench.engine import Course, Effort, Results, timed_calls
 from drlnet.bench.measure import LiveSampler, kernel_names
-from drlnet.bench.peers.base import ALPHA, FLOOR, Peer
+from drlnet.bench.peers import ALPHA, FLOOR, Peer
 from drlnet.bench.processes import WorkerFailed, Workers
 from drlnet.bench.records import Ratio, Record, key_of, ratios_of
 from drlnet.client import Sampler
 from drlnet.config.names import chosen, require_known
 from drlnet.errors import ConfigError
-from drlnet.launch.signals import Stop
 from drlnet.plots import Axis, Figure, Line, Mark
 
 DRAW, UPDATE = "draw", "update"
@@ -65,30 +64,6 @@ Latencies = NDArray[np.uint64]
 TREE = "prioritized"
 
 
-class Loops(Protocol):
-    """Timed loops over n leaves that are all live, in batches of k."""
-
-    def draws(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
-        """k indices and what importance weights are made of."""
-        ...
-
-    def updates(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
-        """New priorities for k random leaves, the exponent included."""
-        ...
-
-
-@dataclass(frozen=True)
-class Subject:
-    """One row of the results.
-
-    find: called in the process that is measured, so it must pickle; imports what makes loops over
-    such priorities.
-    """
-
-    name: str
-    find: Callable[[], Callable[[Floats], Loops]]
-
-
 class PeerLoops:
     """A peer in the same loops as ours, as far as an interpreter can: one call at a time."""
 
@@ -109,6 +84,22 @@ class PeerLoops:
         return timed_calls(given, self._peer.update, latencies_ns, budget_s)
 
 
+Loops = PeerLoops | LiveSampler
+"""Timed loops over n leaves that are all live, in batches of k: draws and updates."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One row of the results.
+
+    find: called in the process that is measured, so it must pickle; imports what makes loops over
+    such priorities.
+    """
+
+    name: str
+    find: Callable[[], Callable[[Floats], Loops]]
+
+
 def live(name: str, kernel: str | None, priorities: Floats) -> Loops:
     """A sampler of ours, over these priorities. None: the fastest kernel."""
     if kernel is not None:  # of this process alone, which measures no other
@@ -117,7 +108,7 @@ def live(name: str, kernel: str | None, priorities: Floats) -> Loops:
 
 
 def _find_peer(name: str) -> Callable[[Floats], Loops]:
-    return partial(PeerLoops, peers.find_sampler(name))
+    return partial(PeerLoops, peers.imported(peers.SAMPLERS, name))
 
 
 def subjects_of(
@@ -175,15 +166,12 @@ def workload_of(size: int, batch: int) -> str:
 
 
 def measure_samplers(
-    stop: Stop,
+    course: Course,
     subjects: Sequence[Subject],
     *,
     sizes: Sequence[int],
     batch: int,
     distribution: str,
-    rounds: int,
-    effort: Effort,
-    note: Note,
 ) -> Results:
     """Measures all subjects in turns over every size.
 
@@ -199,18 +187,18 @@ def measure_samplers(
             if includes is not None:
                 results.includes[subject.name] = includes
             for op in OPS:
-                latencies = drawer.measure(op, batch, effort)
+                latencies = drawer.measure(op, batch, course.effort)
                 results.keep(subject.name, op, workload_of(size, batch), latencies)
             drawer.call("shut")
         except WorkerFailed:
             drawers.end(subject.name)
             raise
 
-    with results.until_stopped(), Workers(stop) as drawers:
+    with results.until_stopped(), Workers(course.stop) as drawers:
         for size in sizes:
             left = [one for one in subjects if one.name not in results.unavailable]
             what = f"{words_of(size)} leaves, "
-            results.take_turns(stop, left, rounds, partial(turn, size), note, what=what)
+            results.take_turns(course, left, partial(turn, size), what=what)
     return results
 
 
@@ -241,11 +229,7 @@ def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
 
 
 def show(
-    records: Sequence[Record],
-    found: Sequence[Ratio],
-    includes: Mapping[str, str],
-    *,
-    file: TextIO,
+    records: Sequence[Record], found: Sequence[Ratio], includes: Mapping[str, str], *, file: TextIO
 ) -> None:
     """Prints it: in colour on a terminal, plain elsewhere. includes: what a peer's calls do."""
     ratios = {key_of(r): tables.times(r.ratio) for r in found}
@@ -258,10 +242,9 @@ def caption(
 ) -> list[str]:
     """What a reader has to know beside the figures."""
     lines = []
-    baselines = dict.fromkeys(f'"{ratio.baseline}"' for ratio in found)
-    if baselines:
+    if found:
         lines.append(
-            f"Ratio: p50 relative to {' or '.join(baselines)} in the same operation, workload and "
+            f'Ratio: p50 relative to "{found[0].baseline}" in the same operation, workload and '
             "round (median over the rounds); 4x takes four times as long. One core, every leaf "
             "live, random leaves updated."
         )

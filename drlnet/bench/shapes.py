@@ -44,11 +44,6 @@ def fill(table: Table, rows: Mapping[str, NDArray[Any]], count: int) -> None:
             writer.add_items(np.arange(streams), steps)
 
 
-def layout_of(spec: native.TableSpec, batch: int) -> dict[str, Any]:
-    """Where the parts of a sample reply lie."""
-    return cast(dict[str, Any], spec.layout(batch))
-
-
 def bytes_of(spec: native.TableSpec, batch: int) -> int:
     """How long a sample reply is."""
     return cast(int, spec.layout(batch)["total_bytes"])
@@ -105,15 +100,10 @@ class Shape:
             }
         )
 
-    def spec(self, sampler: Sampler) -> native.TableSpec:
-        """The table of that shape."""
-        return native_spec(
-            self.name, self.columns, self.item, self.capacity, sampler, Limiter(), seed=0
-        )
-
     def reply_bytes(self, batch: int) -> int:
         """The bytes of a sample reply."""
-        return bytes_of(self.spec(Sampler()), batch)
+        table = self.name, self.columns, self.item, self.capacity
+        return bytes_of(native_spec(*table, Sampler(), Limiter(), seed=0), batch)
 
     @property
     def row_bytes(self) -> int:

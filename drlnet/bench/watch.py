@@ -1,9 +1,9 @@
 """What watching costs: the throughput of a server under load, with `drlnet stats` and without.
 
-The load is what an actor and a learner do, without their computing: one process appends rows and
+The load is an actor's and a learner's, without their computing: one process appends rows and
 samples batches in turn, as fast as the server answers. Sides alternate every second, so that a
-machine whose speed drifts slows both: `drlnet stats` is attached all the time, and is stopped
-(SIGSTOP) for the side that is not watched. A stopped client sends nothing and takes no core.
+machine whose speed drifts slows both: `drlnet stats` is stopped (SIGSTOP) for one, and then sends
+nothing and takes no core.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from statistics import fmean, median
 
 import numpy as np
@@ -30,19 +29,6 @@ ALONE, WATCHED = "not watched", "watched"
 _BATCH, _ROWS, _STREAMS = 128, 50_000, 8
 _CYCLE_APPENDS = 8  # before a sample and an update of its priorities
 _SLICE_S = 1.0
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Cycles per second of one pair of sides."""
-
-    alone: float
-    watched: float
-
-    @property
-    def ratio(self) -> float:
-        """What is left of the throughput when it is watched."""
-        return self.watched / self.alone
 
 
 class _Load:
@@ -107,11 +93,12 @@ def measure_watching(
     pairs: int = 5,
     seconds: float = 5.0,
     interval_s: float = 0.5,
-    report: Callable[[Pair], None] = lambda pair: None,
+    report: Callable[[float, float], None] = lambda alone, watched: None,
 ) -> Records[Record]:
     """A record per side; `more` has the ratio of each pair, and their median.
 
-    seconds: of each side of a pair, in slices that take turns. Stops early when told to.
+    seconds: of each side of a pair, in slices that take turns. report: told of the cycles per
+    second of each pair, not watched and watched. Stops early when told to.
     """
     results = Results()
     ratios: list[float] = []
@@ -129,9 +116,9 @@ def measure_watching(
             for side, latencies in sides.items():
                 results.keep(side, "cycle", workload, latencies)
             # The time that the cycles really took: a slice ends with a whole one.
-            pair = Pair(*(1e6 / fmean(latencies) for latencies in sides.values()))
-            ratios.append(pair.ratio)
-            report(pair)
+            alone, watched = (1e6 / fmean(latencies) for latencies in sides.values())
+            ratios.append(watched / alone)
+            report(alone, watched)
     more = {
         "ratios": ratios,
         "ratio": median(ratios) if ratios else None,

@@ -72,6 +72,18 @@ def require_writable(out: Path, option: str = "--out") -> None:
         raise cannot_write(f"to {out}", error, f"choose another folder with {option}") from error
 
 
+def require_writable_file(out: Path | None) -> None:
+    """As require_writable, of a file, if one is named."""
+    if out is None:
+        return
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder", "name a file in it with --out")
+    if not out.exists() or out.is_file():  # it is replaced as a whole, by one beside it
+        require_writable(out.resolve().parent)
+    elif not os.access(out, os.W_OK):
+        raise ConfigError(f"cannot write to {out}", "choose another file with --out")
+
+
 def _place_of(error: BaseException) -> tuple[str, str]:
     """Cause and remedy of an error that is not of drlnet's tree: a user's code, or a fault here."""
     what = f"{type(error).__name__}: {error}"

@@ -37,8 +37,6 @@ class Replay {
   size_t samples(uint32_t batch, std::span<std::byte> out, const Loop& loop);
   size_t cycles(uint32_t batch, std::span<std::byte> out, const Loop& loop);
 
-  uint64_t expired() const { return expired_; }  // batches whose rows were overwritten on their way
-
  protected:
   virtual void draw(uint32_t batch, std::span<std::byte> out) = 0;
 
@@ -47,7 +45,6 @@ class Replay {
 
  private:
   std::vector<float> errors_;  // what a learner would send back
-  uint64_t expired_ = 0;
 };
 
 class InNetworkReplay final : public Replay {

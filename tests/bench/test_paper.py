@@ -16,10 +16,9 @@ import pytest
 from system.command import descendants
 
 import drlnet
-from drlnet.bench.engine import Effort, Results
+from drlnet.bench.engine import Course, Effort, Results
 from drlnet.bench.machine import Cores
 from drlnet.bench.netns import through_server
-from drlnet.bench.paper.report import COMPARISONS, caption, comparison_of, plot, reductions, show
 from drlnet.bench.paper.roles import (
     BASE,
     CHUNK_S,
@@ -28,22 +27,28 @@ from drlnet.bench.paper.roles import (
     STORE,
     Actor,
     Appends,
+    Group,
     Layout,
     Learner,
     Phase,
     Workload,
+    groups_of,
+    operations,
     thinned,
 )
 from drlnet.bench.paper.suite import (
+    COMPARISONS,
     OPS,
-    Group,
     Heard,
+    caption,
+    comparison_of,
     during,
-    groups_of,
     keep,
     measure_paper,
-    operations,
+    plot,
     records_of,
+    reductions,
+    show,
 )
 from drlnet.bench.transport.suite import Subject, subjects_of
 from drlnet.errors import TransportError
@@ -223,7 +228,7 @@ def test_one_round_measures_every_layout_and_leaves_nothing(stop: Stop) -> None:
     groups = [Group(place, BLOCK, SMALL, (32,)) for place in ("network", "learner")]
     groups.append(Group("network", Subject("absent", "absent:1", "block"), SMALL, (32,)))
     notes: list[str] = []
-    results = measure_paper(stop, groups, rounds=1, effort=TINY, note=notes.append)
+    results = measure_paper(Course(stop, 1, TINY, notes.append), groups)
     assert set(results.unavailable) == {groups[2].name}
     assert any("skipped" in note for note in notes)
     records = records_of(results)
@@ -258,10 +263,7 @@ def test_roles_in_namespaces_meet_through_the_servers_host(stop: Stop) -> None:
             for place in ("network", "learner")
             for subject in over
         ]
-        results = measure_paper(
-            stop, groups, rounds=1, effort=TINY, note=lambda line: None,
-            places=places,
-        )  # fmt: skip
+        results = measure_paper(Course(stop, 1, TINY), groups, places)
     assert not results.unavailable
     subjects_seen = {r.subject for r in records_of(results) if comparison_of(r) == 3}
     layouts = (Layout.LEARNER, Layout.STORE, Layout.NETWORK)

@@ -15,7 +15,7 @@ from system.command import finished
 
 from drlnet import native
 from drlnet.bench import measure
-from drlnet.bench.engine import Effort, Results
+from drlnet.bench.engine import Course, Effort, Results
 from drlnet.bench.processes import Worker, WorkerFailed
 from drlnet.bench.records import Record, Round, key_of
 from drlnet.bench.sampler import (
@@ -45,14 +45,11 @@ def measured(
 ) -> Results:
     with Stop() as stop:
         return measure_samplers(
-            stop,
+            Course(stop, rounds, TINY, notes.append),
             subjects,
             sizes=sizes,
             batch=16,
             distribution="exponential",
-            rounds=rounds,
-            effort=TINY,
-            note=notes.append,
         )
 
 
@@ -71,13 +68,11 @@ def test_subjects_take_turns() -> None:
 
     subjects, results = [Path(name) for name in "abc"], Results()
     with Stop() as stop:
-        results.take_turns(
-            stop, subjects, 3, turn, lambda line: None,
-            behind=lambda left: behind.append(len(left)),
-        )  # fmt: skip
+        course = Course(stop, 3)
+        results.take_turns(course, subjects, turn, behind=lambda left: behind.append(len(left)))
         stop.set()
         with results.until_stopped():
-            results.take_turns(stop, subjects, 3, turn, lambda line: None)
+            results.take_turns(course, subjects, turn)
     assert "".join(seen) == "abc" + "bca" + "ac" + "a"
     assert behind == [3, 2, 2]
     assert results.unavailable == {"b": "from round 2 on: no more of it\n  try: none"}

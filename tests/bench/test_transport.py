@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 from system.command import PROGRAM, command, finished
 
-from drlnet.bench.engine import COPY, Effort, Results
+from drlnet.bench.engine import COPY, Course, Effort, Results
 from drlnet.bench.machine import Cores
-from drlnet.bench.netns import joined, namespaces
+from drlnet.bench.netns import joined, namespaces, over_veth
 from drlnet.bench.records import Record, Records, Round, key_of
 from drlnet.bench.show import plot_bars
 from drlnet.bench.transport.measuring import BATCH, BATCH_BYTES, CELLS, measure_handovers
@@ -39,6 +39,7 @@ from drlnet.bench.transport.suite import (
 )
 from drlnet.cli.bench.command import written
 from drlnet.cli.output import Output, require_writable
+from drlnet.config.transports import AF_XDP_MTU
 from drlnet.errors import ConfigError, TransportError
 from drlnet.launch.signals import Stop
 
@@ -104,14 +105,13 @@ def test_reductions_without_a_baseline_or_a_gain() -> None:
 
 def test_udp_block_and_busy_produce_every_cell() -> None:
     with Stop() as stop:
-        results = measure_transports(
-            stop, subjects_of(["udp"]), rounds=1, effort=TINY, note=lambda line: None
-        )
+        results = measure_transports(Course(stop, 1, TINY), subjects_of(["udp"]))
     found = {key_of(r): r for r in results.records("transport", OPS)}
     for subject in ("udp block", "udp busy"):
         assert {(op, payload) for name, op, payload in found if name == subject} == set(CELLS)
     handed = {(op, payload) for name, op, payload in found if name == HANDOVER}
     assert handed <= set(CELLS)  # none where there is one core, or other work has it
+    assert "floor" not in HANDOVER  # a transport that copies once may be below it
     assert (COPY, "sampled bytes", BATCH) in found
     for one in found.values():
         assert one.p999_us is not None
@@ -138,16 +138,13 @@ def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
     present = Subject("udp busy", "udp://127.0.0.1:0", "busy")
     notes: list[str] = []
     with Stop() as stop:
-        results = measure_transports(
-            stop, [absent, present], rounds=1, effort=TINY, note=notes.append, beside=False
-        )
+        course = Course(stop, 1, TINY, notes.append)
+        results = measure_transports(course, [absent, present], beside=False)
         assert "absent" in results.unavailable["absent busy"]
         assert {r.subject for r in results.records("transport", OPS)} == {"udp busy"}
         assert any(line.startswith("absent busy: skipped: ") for line in notes)
         with pytest.raises(TransportError, match="no transport can be measured: "):
-            measure_transports(
-                stop, [absent], rounds=1, effort=TINY, note=notes.append, beside=False
-            )
+            measure_transports(course, [absent], beside=False)
     results = Results(cores=Cores(None, None, 1))
     results.keep("udp busy", "ping", "64 B", [1.0, 2.0], threads=2)
     (oversubscribed,) = results.records("transport", OPS)
@@ -155,7 +152,7 @@ def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
     file = io.StringIO()
     show([oversubscribed], [], file=file)
     assert "\n* fewer cores than threads" in file.getvalue()
-    assert "MTU 3498" in " ".join(caption([], [], mtu=3498))
+    assert "MTU 3498" in " ".join(caption([], mtu=3498))
 
 
 def test_a_transport_that_fails_later_and_a_stop_keep_what_was_measured() -> None:
@@ -173,8 +170,7 @@ def test_a_transport_that_fails_later_and_a_stop_keep_what_was_measured() -> Non
 
     with Stop() as stop:
         results = measure_transports(
-            stop, [failing, good], rounds=9, effort=TINY, note=lambda line: None,
-            places=Places(around=around), beside=False,
+            Course(stop, 9, TINY), [failing, good], places=Places(around=around), beside=False,
         )  # fmt: skip
     assert results.unavailable == {"failing": "from round 2 on: its interface is gone"}
     pings = [r for r in results.records("transport", OPS) if (r.op, r.workload) == ("ping", "64 B")]
@@ -230,6 +226,21 @@ def test_namespaces_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(TransportError, match="takes root"), joined(1500):
         pass
+
+
+def test_af_xdp_above_its_mtu_says_which_one_measures_it() -> None:
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces take root and ip: apt-get install iproute2")
+    with over_veth(AF_XDP_MTU + 1) as (places, subjects):
+        refused = []
+        for subject in subjects:
+            try:
+                with places.around(subject):
+                    pass
+            except TransportError as error:
+                assert "--mtu 3498" in error.remedy
+                refused.append(subject.name)
+    assert refused == ["udp to dpdk:af_xdp busy", "dpdk:af_xdp busy"]
 
 
 _HOLDS_NAMESPACES = """

@@ -1,5 +1,5 @@
-"""What is compared, on which workloads; and the processes of a group: a learner that times its
-access to the replay, and its actors.
+"""What is compared, in groups of processes; and those: a learner that times its access to the
+replay, and its actors.
 
 Each is called from the process that measures (Worker), or by `drlnet bench paper --role`.
 """
@@ -7,7 +7,7 @@ Each is called from the process that measures (Worker), or by `drlnet bench pape
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,7 +20,9 @@ from drlnet import native
 from drlnet.bench import measure
 from drlnet.bench.engine import Effort, Timed
 from drlnet.bench.processes import Lasting
-from drlnet.bench.shapes import Rows, bytes_of, layout_of
+from drlnet.bench.shapes import Rows, bytes_of
+from drlnet.bench.transport.measuring import Filled
+from drlnet.bench.transport.suite import Subject
 from drlnet.client import View
 from drlnet.errors import ConfigError, TableMismatch
 from drlnet.roles.reach import TIMEOUT_S, awaited
@@ -84,6 +86,80 @@ def variations(*, quick: bool) -> list[Workload]:
         return found
     found += [replace(BASE, actors=actors) for actors in (1, 4, 8)]
     return [*found, replace(BASE, rate=0.0)]
+
+
+Op = tuple[str, Layout, int]  # operation, layout, batch
+
+
+@dataclass(frozen=True)
+class Group:
+    """One set of processes.
+
+    place: "network", where (b) and (c) are measured on one server; "learner", where (a) is. poll of
+    the transport: of server, learner and actors.
+    """
+
+    place: str
+    transport: Subject
+    workload: Workload
+    batches: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        where = "(b), (c)" if self.place == "network" else "(a)"
+        where = where if self.batches else "memory server"
+        return f"{where}, {self.transport.name}, {self.workload.words}"
+
+    @property
+    def polling_threads(self) -> int:
+        """Threads that never sleep: server, learner, and actors without a pause.
+
+        In (a) an actor that waits for its answer counts, too: the learner computes all the time,
+        where elsewhere it waits for the server and leaves its core to actors.
+        """
+        if self.transport.poll != "busy":
+            return 0
+        paced = min(1, self.workload.actors) if self.place == "learner" else 0
+        return 2 + (paced if self.workload.rate else self.workload.actors)
+
+
+def operations(group: Group, turn: int, *, slices: int) -> Iterator[Op]:
+    """What the learner does, one after the other; batch 0 where an operation has none.
+
+    turn: the layouts at one server change by it. slices: of the cells of batches, which take turns.
+    """
+    layouts = [Layout.LEARNER]
+    if group.place == "network":
+        layouts = [Layout.NETWORK, Layout.STORE]
+        fetches = [FETCH] if group.workload.rate else []
+        yield from ((op, Layout.MEMORY, 0) for op in (PING, *fetches, STORE))
+    for number in range(turn, turn + slices):
+        for batch in group.batches:
+            for layout in layouts[:: -1 if number % 2 else 1]:
+                yield BATCH, layout, batch
+                yield CYCLE, layout, batch
+
+
+def groups_of(transports: Sequence[Subject], *, quick: bool) -> list[Group]:
+    """Which groups compare what. transports: kernel UDP blocking and polled, then devices.
+
+    Every transport gets the base case (in quick, (a) only where it has more); the first device and
+    blocking kernel UDP (without a device polled kernel UDP) get the other workloads, too.
+    """
+    bases = [*transports[:1], *(transports[2:3] or transports[1:2])]
+    found = [Group("network", transport, ALONE, ()) for transport in transports]
+    # What is compared stands side by side, (a) behind the (b) and (c) of its transport: seconds
+    # apart, the host has seldom moved the cores in between.
+    for workload in variations(quick=quick):
+        # Where round trips dominate, the small batch is what shows it.
+        both = workload in {BASE, replace(BASE, shape="cartpole")}
+        for transport in transports:
+            for place in ("network", "learner"):
+                base = workload == BASE and not (quick and place == "learner")
+                if base or transport in bases:
+                    batches = BATCHES if both else BATCHES[:1]
+                    found.append(Group(place, transport, workload, batches))
+    return found
 
 
 @dataclass(frozen=True)
@@ -168,18 +244,15 @@ class Learner:
         fetches: actors leave items in the table for long enough that single ones can be fetched.
         """
         session, table = _reached(address, "learner", self._poll, self.spec, self._note)
-        session.fill(table, self.spec, self._shape.capacity)
+        filled = Filled(session, self.spec, self._shape.capacity)
         self.replays = {
             Layout.NETWORK: measure.InNetworkReplay(session, table, self.spec),
             Layout.STORE: measure.StoreReplay(session, table, self.spec),
         }
         self._others = {PING: partial(session.pings, 64)}
         if fetches:
-            batch, place = self.buffer(_FETCHED_KEYS), self.buffer(1).copy()
-            session.samples(table, _FETCHED_KEYS, batch, np.empty(1, np.uint64), TIMEOUT_S)
-            offset = layout_of(self.spec, _FETCHED_KEYS)["keys"]
-            keys = np.frombuffer(batch, np.uint64, _FETCHED_KEYS, offset).copy()
-            self._others[FETCH] = partial(session.reads, table, keys, place)
+            keys = filled.sampled_keys(_FETCHED_KEYS)
+            self._others[FETCH] = partial(session.reads, table, keys, filled.buffer(1))
 
     def buffer(self, batch: int) -> Buffer:
         """Memory for a batch, whose pages are there already."""

@@ -11,13 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from tensordict import TensorDict
-from torchrl.data import (
-    LazyTensorStorage,
-    PrioritizedSampler,
-    TensorDictPrioritizedReplayBuffer,
-)
+from torchrl.data import LazyTensorStorage, PrioritizedSampler, TensorDictPrioritizedReplayBuffer
 
-from drlnet.bench.peers.base import ALPHA, BETA, FLOOR, Floats, Indices, Peer
+from drlnet.bench.peers import ALPHA, BETA, FLOOR, Floats, Indices, Peer
 from drlnet.bench.replay.memory import Block, Drawn, InProcess
 from drlnet.bench.shapes import Shape
 

@@ -1,12 +1,11 @@
 """The process in which a memory is used: its operations, timed; those that insert beside it; and
-what no memory can beat: the same bytes, copied, gathered, or sent over kernel UDP.
+what no memory can beat: the same bytes, copied or sent over kernel UDP.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
 from typing import Any
@@ -16,11 +15,10 @@ from numpy.typing import NDArray
 
 from drlnet.bench.engine import COPY, Effort, timed_calls
 from drlnet.bench.machine import Cores, pinned
-from drlnet.bench.measure import UdpReceiver, UdpSender, copies
-from drlnet.bench.processes import Lasting, Worker
+from drlnet.bench.measure import copies, udp_transfers
+from drlnet.bench.processes import Lasting
 from drlnet.bench.replay.memory import BY, Block, Door, Inserter, Memory, blocks_of, first_of
 from drlnet.bench.shapes import Shape
-from drlnet.launch.signals import Stop
 
 BATCH = 512
 SLICE_S = 0.001  # in which an inserting client keeps its pace
@@ -34,14 +32,15 @@ SAMPLE = f"sample {BATCH}"
 _INSERT_ONE, _UPDATE = "insert 1", f"update {BATCH}"
 ALONE = (_INSERT_ONE, INSERT, f"sample {_SMALL_BATCH}", SAMPLE, _UPDATE, CYCLE)
 BESIDE = (CYCLE,)  # what is measured beside inserting clients
-GATHER = "numpy gather (floor)"
-_LOOK_S = 0.02  # how often a sender looks whether it is to stop
 
 Latencies = NDArray[np.float64]  # us
+Floor = tuple[str, str, Latencies, int]  # subject, operation, bytes of one
 
 
 class Learner:
-    """One memory at a time, made and used here. Called from another process (Worker)."""
+    """One memory at a time, made and used here. Called from another process (Worker), as are the
+    memory's own methods.
+    """
 
     def __init__(self, find: Callable[[], Callable[[Shape], Memory]]) -> None:
         self._make = find()
@@ -108,18 +107,6 @@ class Learner:
         drawn = cycle([self.memory.sample(BATCH)[0] for _ in range(_DRAWN)])
         return lambda: (next(drawn), *self._priorities())
 
-    def door(self) -> Door:
-        """For clients that insert."""
-        return self.memory.door()
-
-    def welcome(self, count: int) -> None:
-        """Lets so many clients in that are at the door."""
-        self.memory.welcome(count)
-
-    def let_go(self) -> None:
-        """After they were told to leave."""
-        self.memory.let_go()
-
     def shut(self) -> None:
         """Ends the memory; another may be made."""
         memory, self._memory = self._memory, None
@@ -167,25 +154,13 @@ class Client(Lasting):
             inserter.close()
 
 
-@dataclass(frozen=True)
-class Floor:
-    """One of them, measured once."""
-
-    subject: str
-    op: str
-    latencies_us: Latencies
-    operation_bytes: int
-
-
 def bare(poll: str) -> str:
     """The floor of transports that poll in that way."""
     return f"bare udp {poll} (floor)"
 
 
-def measure_floors(
-    stop: Stop, shape: Shape, effort: Effort, polls: Sequence[str]
-) -> Iterator[Floor]:
-    """A batch's bytes by memcpy, numpy and bare UDP, and an insertion's by memcpy.
+def measure_floors(shape: Shape, effort: Effort, polls: Sequence[str]) -> Iterator[Floor]:
+    """A batch's bytes by memcpy and bare UDP, and an insertion's by memcpy.
 
     Copies are of an item's bytes in one piece from random places of as much memory as the table
     has; a bare transfer sends one buffer.
@@ -196,49 +171,9 @@ def measure_floors(
     items = max(BATCH, shape.table_bytes // item_bytes)
     with pinned(cores.client):
         batches = partial(copies, item_bytes, items, BATCH)
-        yield Floor(COPY, SAMPLE, effort.latencies_us(batches), reply_bytes)
+        yield COPY, SAMPLE, effort.latencies_us(batches), reply_bytes
         rows = partial(copies, row_bytes, items, BY)
-        yield Floor(COPY, INSERT, effort.latencies_us(rows), BY * row_bytes)
-        gathers = effort.latencies_us(_gathers(items, item_bytes))
-        yield Floor(GATHER, SAMPLE, gathers, reply_bytes)
-    for poll in polls:
-        with (
-            Worker(stop, partial(_Sender, poll), core=cores.server) as sender,
-            pinned(cores.client),
-        ):
-            receiver = UdpReceiver(sender.call("port"), poll)
-            with sender.doing("serve"):
-                times = effort.latencies_us(partial(receiver.transfers, reply_bytes))
-        yield Floor(bare(poll), SAMPLE, times, reply_bytes)
-
-
-def _gathers(items: int, item_bytes: int) -> Callable[[NDArray[np.uint64], float], int]:
-    random = np.random.default_rng(0)
-    rows = np.ones((items, item_bytes), np.uint8)
-    to = np.empty((BATCH, item_bytes), np.uint8)
-
-    def chosen() -> tuple[NDArray[np.int64]]:
-        return (random.integers(0, items, BATCH),)
-
-    # Clipped, not checked: with a check numpy buffers what it writes to `out`.
-    def take(indices: NDArray[np.int64]) -> None:
-        np.take(rows, indices, axis=0, out=to, mode="clip")
-
-    return partial(timed_calls, chosen, take)
-
-
-class _Sender(Lasting):
-    """The other process of a bare transfer."""
-
-    def __init__(self, poll: str) -> None:
-        self._sender = UdpSender(poll)
-
-    def port(self) -> int:
-        return self._sender.port
-
-    def serve(self) -> int:
-        """Sends until asked for something else: how many bytes."""
-        count = 0
-        while not self.asked():
-            count += self._sender.serve(_LOOK_S)
-        return count
+        yield COPY, INSERT, effort.latencies_us(rows), BY * row_bytes
+        for poll in polls:
+            transfers = partial(udp_transfers, cores.server, poll, reply_bytes)
+            yield bare(poll), SAMPLE, effort.latencies_us(transfers), reply_bytes

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from multiprocessing.connection import Client, Connection, Listener
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,17 +29,18 @@ Drawn = tuple[Any, Any, Any]
 """(keys or indices, importance weights, rows), as the memory hands them out."""
 
 
-class Inserter(Protocol):
+class Inserter(ABC):
     """One process's way in. Transitions get the largest priority seen so far, as is usual."""
 
+    @abstractmethod
     def insert(self, block: Block) -> None:
-        """Inserts k transitions; may still be on their way when it returns."""
+        """Inserts k transitions, 1 or BY, of as many environments; may return before it is done."""
 
-    def wait_for_inserts(self) -> None:
+    def wait_for_inserts(self) -> None:  # noqa: B027, most have nothing to wait for
         """Waits until all that was inserted is stored."""
 
-    def close(self) -> None:
-        """Gives up what it holds."""
+    def close(self) -> None:  # noqa: B027
+        """Ends what it has started."""
 
 
 Door = Callable[[], Inserter]
@@ -50,7 +51,7 @@ Step = Callable[[NDArray[np.float32]], None]
 """A learner's, which takes the new priorities [batch] of what it draws."""
 
 
-class Memory(ABC):
+class Memory(Inserter):
     """A prioritized replay memory, empty when it is made."""
 
     includes: ClassVar[str] = ""  # for a caption: what it is, and how it is used
@@ -59,20 +60,12 @@ class Memory(ABC):
     def __init__(self, shape: Shape) -> None: ...
 
     @abstractmethod
-    def insert(self, block: Block) -> None:
-        """As Inserter's; a block has 1 transition or BY, of as many environments."""
-
-    @abstractmethod
     def sample(self, batch: int) -> Drawn:
         """Draws with replacement, by priority; the rows are arrays in this process's memory."""
 
     @abstractmethod
     def update(self, keys: Any, priorities: NDArray[np.float32]) -> None:
         """New priorities [k], raw, of drawn keys [k]. Returns when others would see them."""
-
-    def wait_for_inserts(self) -> None:
-        """As Inserter's."""
-        return
 
     def fill(self, blocks: Iterator[Block], capacity: int) -> None:
         """Fills it to its capacity. Not timed."""
@@ -95,15 +88,9 @@ class Memory(ABC):
 
     def welcome(self, count: int) -> None:
         """Lets so many clients in that are at the door, where somebody has to."""
-        return
 
     def let_go(self) -> None:
         """Returns once clients that are leaving have come through the door for the last time."""
-        return
-
-    def close(self) -> None:
-        """Ends what it has started."""
-        return
 
 
 class InProcess(Memory):
@@ -161,7 +148,7 @@ class InProcess(Memory):
             self._doorbell.close()
 
 
-class _Sender:
+class _Sender(Inserter):
     """The other end."""
 
     def __init__(self, place: str) -> None:
@@ -169,9 +156,6 @@ class _Sender:
 
     def insert(self, block: Block) -> None:
         self._connection.send(block)
-
-    def wait_for_inserts(self) -> None:
-        """The learner takes what is left when it lets go."""
 
     def close(self) -> None:
         self._connection.close()

@@ -6,6 +6,7 @@ Nothing of Python lies in a timed loop: each is native (native/measure/calls.h).
 from __future__ import annotations
 
 from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from drlnet.bench.engine import Effort, Timed
 from drlnet.bench.machine import Cores, pinned
 from drlnet.bench.measure import Appender, Session, copies, handovers
-from drlnet.bench.shapes import Rows, bytes_of, layout_of
+from drlnet.bench.shapes import Rows, bytes_of
+from drlnet.native import TableSpec
 
 FRAME_BYTES = 84 * 84  # one Atari frame: "7 KB"
 PAYLOADS = {"64 B": 64, "1 KiB": 1024, "7 KB frame": FRAME_BYTES, "8 KiB": 8192}
@@ -39,7 +41,7 @@ class Client:
     def open(self, address: str, poll: str) -> None:
         """Connects. Raises what a client raises."""
         self._session: Session | None = Session(address, "bench", _TIMEOUT_S, poll)
-        self._tables: dict[int, _Table] = {}
+        self._tables: dict[int, Filled] = {}
 
     def measure(self, op: str, payload: str, effort: Effort) -> NDArray[np.float64]:
         """Latencies of one cell, us."""
@@ -60,7 +62,8 @@ class Client:
             session.publish(bytes(size))
             return session.fetches
         if size not in self._tables:
-            self._tables[size] = _Table(session, size)
+            spec = Rows("", (size,), _ROWS).spec(f"rows of {size} B")
+            self._tables[size] = Filled(session, spec, _ROWS)
         table = self._tables[size]
         if op == "append":
             return partial(table.appender.appends, np.ones(size, np.uint8))
@@ -75,15 +78,14 @@ class Client:
         return partial(session.streamed_samples, table.number, batch, buffers)
 
 
-class _Table:
-    """A full table of rows of one size, an item on each."""
+class Filled:
+    """A full table of rows, an item on each, at the session's server."""
 
-    def __init__(self, session: Session, row_bytes: int) -> None:
-        self._spec = Rows("", (row_bytes,), _ROWS).spec(f"rows of {row_bytes} B")
-        self._session = session
-        self.number = session.open_table(self._spec)
-        session.fill(self.number, self._spec, _ROWS)
-        self.appender = Appender(session, self.number, self._spec)
+    def __init__(self, session: Session, spec: TableSpec, rows: int) -> None:
+        self._session, self._spec = session, spec
+        self.number = session.open_table(spec)
+        session.fill(self.number, spec, rows)
+        self.appender = Appender(session, self.number, spec)
 
     def buffer(self, batch: int) -> NDArray[np.uint8]:
         """Memory for one reply."""
@@ -93,7 +95,8 @@ class _Table:
         """Keys of items that are alive now."""
         buffer, one = self.buffer(count), np.empty(1, np.uint64)
         self._session.samples(self.number, count, buffer, one, _TIMEOUT_S)
-        return np.frombuffer(buffer, np.uint64, count, layout_of(self._spec, count)["keys"])
+        offset = cast(int, self._spec.layout(count)["keys"])
+        return np.frombuffer(buffer, np.uint64, count, offset)
 
 
 def measure_handovers(effort: Effort, cores: Cores) -> dict[Cell, NDArray[np.float64]]:

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any, Literal, TextIO
 
 from drlnet.bench import show as tables
-from drlnet.bench.engine import COPY, Effort, Note, Results
+from drlnet.bench.engine import COPY, Course, Results
 from drlnet.bench.processes import WorkerFailed, Workers, served
 from drlnet.bench.records import ByRound, Record, key_of, lower_than
 from drlnet.bench.transport.measuring import (
@@ -32,7 +32,6 @@ from drlnet.config.names import chosen
 from drlnet.config.transports import LISTEN
 from drlnet.errors import TransportError
 from drlnet.launch.process import DRLNET
-from drlnet.launch.signals import Stop
 
 SUITE = "transport"
 OPS = tuple(dict.fromkeys(op for op, _ in CELLS))
@@ -42,7 +41,7 @@ BLOCK, BUSY = "udp block", "udp busy"
 # shared-memory replay server.
 PAPER_RANGE = (0.327, 0.589)
 _SMALL_BYTES = ("64 B", "1 KiB", "7 KB frame", "8 KiB")  # above, bytes per second are the measure
-Poll = Literal["block", "busy"]
+Poll = Literal["block", "busy", "adaptive"]
 
 
 @dataclass(frozen=True)
@@ -83,16 +82,12 @@ class Places:
     server: Sequence[str] = DRLNET
     client: Sequence[str] = DRLNET
     around: Callable[[Subject], AbstractContextManager[object]] = lambda subject: nullcontext()
-    insecure: bool = False
 
 
 def measure_transports(
-    stop: Stop,
+    course: Course,
     subjects: Sequence[Subject],
     *,
-    rounds: int,
-    effort: Effort,
-    note: Note,
     places: Places | None = None,
     beside: bool = True,
 ) -> Results:
@@ -108,8 +103,8 @@ def measure_transports(
         with (
             where.around(subject),
             served(
-                stop, [subject.listen], subject.poll, core=cores.server, program=where.server,
-                insecure=where.insecure,
+                course.stop, [subject.listen], subject.poll,
+                core=cores.server, program=where.server, insecure=True,
             ) as (_, addresses),
         ):  # fmt: skip
             client = clients.of("client", Client, program=where.client, core=cores.client)
@@ -117,7 +112,7 @@ def measure_transports(
                 client.call("open", subject.connect or addresses[0], subject.poll)
                 for op, payload in CELLS:
                     results.keep(
-                        subject.name, op, payload, client.measure(op, payload, effort),
+                        subject.name, op, payload, client.measure(op, payload, course.effort),
                         operation_bytes=BATCH_BYTES if payload == BATCH else None,
                         threads=subject.polling_threads,
                     )  # fmt: skip
@@ -128,14 +123,14 @@ def measure_transports(
 
     def measure_beside(left: object) -> None:
         results.distance.look(cores, HANDOVER)
-        for (op, payload), latencies in measure_handovers(effort, cores).items():
+        for (op, payload), latencies in measure_handovers(course.effort, cores).items():
             results.keep(HANDOVER, op, payload, latencies, threads=2)
-        copied = measure_copy(effort, cores)
+        copied = measure_copy(course.effort, cores)
         results.keep(COPY, "sampled bytes", BATCH, copied, operation_bytes=BATCH_BYTES, threads=1)
 
-    with results.until_stopped(), Workers(stop) as clients:
+    with results.until_stopped(), Workers(course.stop) as clients:
         behind = measure_beside if beside else None
-        results.take_turns(stop, subjects, rounds, turn, note, behind=behind)
+        results.take_turns(course, subjects, turn, behind=behind)
     if not results.rounds and not results.interrupted:
         cause = next(iter(results.unavailable.values()))
         raise TransportError(f"no transport can be measured: {cause}", "name others")
@@ -173,17 +168,13 @@ def reductions(
             continue
         cell, ours = (record.op, record.workload), record.of_rounds()
         blocking, polled = p50.get((block, *cell), {}), p50.get((busy, *cell), {})
-        than_block, than_busy = lower_than(ours, blocking), lower_than(ours, polled)
+        (than_block, of_block), (than_busy, of_busy) = (
+            (share.median, (share.low, share.high)) if share is not None else (None, None)
+            for share in (lower_than(ours, blocking), lower_than(ours, polled))
+        )
+        wake_up = wake_up_share(ours, blocking, polled)
         found.append(
-            Reduction(
-                record.subject,
-                *cell,
-                than_block.median if than_block else None,
-                than_busy.median if than_busy else None,
-                wake_up_share(ours, blocking, polled),
-                (than_block.low, than_block.high) if than_block else None,
-                (than_busy.low, than_busy.high) if than_busy else None,
-            )
+            Reduction(record.subject, *cell, than_block, than_busy, wake_up, of_block, of_busy)
         )
     return found
 
@@ -201,18 +192,14 @@ def wake_up_share(ours: ByRound, blocking: ByRound, polled: ByRound) -> float | 
 
 
 def show(
-    records: Sequence[Record],
-    reductions: Sequence[Reduction],
-    *,
-    file: TextIO,
-    **compared: Any,
+    records: Sequence[Record], reductions: Sequence[Reduction], *, file: TextIO, **compared: Any
 ) -> None:
     """Prints it: in colour on a terminal, plain elsewhere. compared: as caption() takes it."""
     columns = {
         "than block": tables.column({key_of(r): _share(r.than_block) for r in reductions}),
         "than busy": tables.column({key_of(r): _share(r.than_busy) for r in reductions}),
     }
-    tables.show(records, columns, caption(records, reductions, **compared), file=file)
+    tables.show(records, columns, caption(records, **compared), file=file)
 
 
 def _share(value: float | None) -> str:
@@ -221,12 +208,7 @@ def _share(value: float | None) -> str:
 
 
 def caption(
-    records: Sequence[Record],
-    reductions: Sequence[Reduction],
-    *,
-    block: str = BLOCK,
-    busy: str = BUSY,
-    mtu: int | None = None,
+    records: Sequence[Record], *, block: str = BLOCK, busy: str = BUSY, mtu: int | None = None
 ) -> list[str]:
     """What a reader has to know beside the figures.
 
@@ -245,35 +227,22 @@ def caption(
         "something arrives; -50% is half. "
         f"The paper (arXiv 2110.13506) reports {-100 * low:.1f}% to {-100 * high:.1f}%, "
         f"DPDK against kernel sockets. {link}",
-        *_wake_up(records, reductions, block, busy),
+        *_wake_up(records, block, busy),
     ]
 
 
-def _wake_up(
-    records: Sequence[Record], reductions: Sequence[Reduction], block: str, busy: str
-) -> list[str]:
-    """How much of the gain against blocking sockets is the time that a wake-up takes."""
+def _wake_up(records: Sequence[Record], block: str, busy: str) -> list[str]:
+    """How much of a blocking call is the time that a wake-up takes."""
     p50 = {key_of(record): record.of_rounds() for record in records}
-    udp = [
+    shares = [
         share.median
         for (subject, op, payload), polled in p50.items()
         if subject == busy and payload in _SMALL_BYTES
         if (share := lower_than(polled, p50.get((block, op, payload), {}))) is not None
     ]
-    if not udp:
+    if not shares:
         return []
-    line = (
-        f"Wake-up time, {block} less {busy}, is {100 * median(udp):.0f}% of a blocking call "
-        "(median of the operations up to 8 KiB)"
-    )
-    shares = [
-        reduction.wake_up_share
-        for reduction in reductions
-        if reduction.workload in _SMALL_BYTES and reduction.wake_up_share is not None
+    return [
+        f"Wake-up time, {block} less {busy}, is {100 * median(shares):.0f}% of a blocking call "
+        "(median of the operations up to 8 KiB): polling alone, in the kernel, brings that."
     ]
-    if shares:
-        line += (
-            f" and {100 * min(shares):.0f}% to {100 * max(shares):.0f}% of the reductions against "
-            "blocking sockets shown here: polling alone, in the kernel, would have brought that"
-        )
-    return [line + "."]

@@ -69,8 +69,8 @@ class Sampler(Suite):
 
         def measure(stop: Stop) -> Found:
             results = suite.measure_samplers(
-                stop, subjects, sizes=sizes, batch=self.batch, distribution=self.priorities,
-                rounds=self.rounds, effort=self.effort, note=output.note,
+                self.course(stop, output, self.rounds), subjects,
+                sizes=sizes, batch=self.batch, distribution=self.priorities,
             )  # fmt: skip
             records = results.records(suite.SUITE, suite.OPS)
             found = suite.ratios(records, subjects[0].name)

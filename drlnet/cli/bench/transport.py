@@ -57,10 +57,10 @@ class Transport(OverTransports):
 
                     places, subjects = stack.enter_context(netns.over_veth(mtu, stop))
                     block, busy = netns.BLOCK, netns.BUSY
+                course = self.course(stop, output, self.rounds)
                 results = suite.measure_transports(
-                    stop, subjects, rounds=self.rounds, effort=self.effort, note=output.note,
-                    places=places, beside=mtu is None,
-                )  # fmt: skip
+                    course, subjects, places=places, beside=mtu is None
+                )
             records = results.records(suite.SUITE, suite.OPS)
             found = suite.reductions(records, block=block, busy=busy)
             more = results.derived(reductions=found, paper_range=suite.PAPER_RANGE)

@@ -26,15 +26,16 @@ void bind_floors(nb::module_& module) {
                return timed(latencies, budget_s,
                             [&](const Loop& loop) { return handovers(core, bytes, loop); });
              });
-  nb::class_<UdpSender>(module, "UdpSender")
-      .def("__init__",
-           [](UdpSender* self, const std::string& poll) { new (self) UdpSender(poll_of(poll)); })
-      .def_prop_ro("port", &UdpSender::port)
-      .def("serve", serving(&UdpSender::serve));
-  nb::class_<UdpReceiver>(module, "UdpReceiver")
-      .def("__init__", [](UdpReceiver* self, uint16_t port,
-                          const std::string& poll) { new (self) UdpReceiver(port, poll_of(poll)); })
-      .def("transfers", loop_of(&UdpReceiver::transfers));
+  module.def(
+      "udp_transfers",
+      [](std::optional<unsigned> core, const std::string& poll, uint64_t bytes,
+         const Latencies& latencies, double budget_s) {
+        const Poll how = poll_of(poll);
+        return timed(latencies, budget_s,
+                     [&](const Loop& loop) { return udp_transfers(core, how, bytes, loop); });
+      },
+      nb::arg("core").none(), nb::arg("poll"), nb::arg("bytes"), nb::arg("latencies_ns"),
+      nb::arg("budget_s"));
 }
 
 void bind_samplers(nb::module_& module) {

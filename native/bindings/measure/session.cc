@@ -131,8 +131,7 @@ void bind_replays(nb::module_& module) {
              replay.update(span_of(keys), span_of(priorities));
            })
       .def("samples", batches_of(&Replay::samples))
-      .def("cycles", batches_of(&Replay::cycles))
-      .def_prop_ro("expired", &Replay::expired);
+      .def("cycles", batches_of(&Replay::cycles));
   nb::class_<InNetworkReplay, Replay>(module, "InNetworkReplay")
       .def(nb::init<Session&, uint32_t, const TableSpec&>(), nb::keep_alive<1, 2>());
   nb::class_<StoreReplay, Replay>(module, "StoreReplay")
