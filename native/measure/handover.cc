@@ -69,7 +69,7 @@ void while_answered(unsigned core, size_t bytes, Use use) {
   // From here: the thread itself may come to run only when this one no longer spins.
   if (stay_on(other.native_handle(), core) && hand_over(boxes, now_ns() + kDeadlineNs)) use(boxes);
   boxes.ended = true;
-  // Its core may be somebody else's for long: it ends on ours, which waits now.
+  // Its core may be another process's for long: it ends on ours, which waits now.
   if (known) pthread_setaffinity_np(other.native_handle(), sizeof own, &own);
   other.join();
 }

@@ -102,7 +102,7 @@ class FairMutex {
     ++serving_;
     serving_.notify_all();
   }
-  // Whether somebody waits for the thread that has it.
+  // Whether another thread waits for the thread that has it.
   bool contended() const { return next_ - serving_ > 1; }
 
  private:

@@ -30,7 +30,7 @@ size_t timed(const Latencies& latencies, double budget_s, Run run) {
   return run(loop);
 }
 
-// draws(batch, latencies, budget_s): a loop of an object, about so much.
+// draws(batch, latencies, budget_s): a loop of an object, for about that long.
 template <typename Measured, typename Amount>
 auto loop_of(size_t (Measured::*method)(Amount, const measure::Loop&)) {
   return [method](Measured& measured, Amount amount, const Latencies& latencies, double budget_s) {
