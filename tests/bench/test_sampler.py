@@ -18,7 +18,7 @@ from drlnet.bench import measure
 from drlnet.bench.engine import Course, Effort, Results
 from drlnet.bench.processes import Worker, WorkerFailed
 from drlnet.bench.records import Record, Round, key_of
-from drlnet.bench.sampler import (
+from drlnet.bench.samplers import (
     DISTRIBUTIONS,
     OPS,
     Drawer,

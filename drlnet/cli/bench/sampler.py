@@ -51,7 +51,7 @@ class Sampler(Suite):
     priorities: str = option("exponential", "exponential, uniform, equal, or wide (12 magnitudes)")
 
     def prepare(self, output: Output) -> Measure:
-        from drlnet.bench import sampler as suite
+        from drlnet.bench import samplers as suite
         from drlnet.bench.measure import kernel_names
         from drlnet.bench.records import Records
         from drlnet.errors import ConfigError
