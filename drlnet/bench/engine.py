@@ -69,6 +69,16 @@ def timed_calls(
     return len(latencies_ns)
 
 
+@dataclass(frozen=True)
+class Course:
+    """How a suite goes: in so many rounds, unless `stop` is set before; note: told of each turn."""
+
+    stop: Stop
+    rounds: int
+    effort: Effort = field(default_factory=Effort)
+    note: Note = lambda line: None
+
+
 @dataclass
 class Results:
     """What was measured, round by round, and why what was not could not be."""
@@ -80,17 +90,15 @@ class Results:
     distance: CoreDistance = field(default_factory=CoreDistance)
     unavailable: dict[str, str] = field(default_factory=dict)  # subject: cause
     includes: dict[str, str] = field(default_factory=dict)  # what a peer's calls do, by subject
-    operation_bytes: dict[Key, int] = field(default_factory=dict)  # payload, of what moves bytes
-    threads: dict[Key, int] = field(default_factory=dict)  # that poll
+    operation_bytes: dict[Key, int] = field(default_factory=dict)
+    threads: dict[Key, int] = field(default_factory=dict)
     interrupted: bool = False
 
     def take_turns(
         self,
-        stop: Stop,
+        course: Course,
         subjects: Sequence[T],
-        rounds: int,
         turn: Callable[[T], object],
-        note: Note,
         *,
         what: str = "",
         behind: Callable[[list[T]], object] | None = None,
@@ -98,24 +106,25 @@ class Results:
         """Calls turn(subject) for all in each round, the order shifted by one from round to round.
 
         A subject that fails is left out from there on and its cause kept, with what was measured
-        before. behind: called with those that are left behind each round. Raises Stopped once
-        `stop` is set.
+        before. behind: called with those that are left behind each round. Raises Stopped once it is
+        time to.
         """
         left = list(subjects)
-        for number in range(1, rounds + 1):
+        for number in range(1, course.rounds + 1):
             self.number = number
             self.distance.begin_round()
             shift = (number - 1) % max(1, len(left))
             for subject in [*left[shift:], *left[:shift]]:
-                note(f"{what}round {number} of {rounds}: {subject.name}")
+                course.note(f"{what}round {number} of {course.rounds}: {subject.name}")
                 self.distance.look(self.cores, f"{what}{subject.name}")
                 try:
                     turn(subject)
                 except (DrlnetError, WorkerFailed) as error:
                     since = f"from round {number} on: " if number > 1 else ""
                     left.remove(subject)
-                    self.leave_out(subject.name, f"{since}{in_words(error)}", note)
-                if stop.is_set():
+                    self.unavailable[subject.name] = cause = f"{since}{in_words(error)}"
+                    course.note(f"{subject.name}: skipped: {cause}")
+                if course.stop.is_set():
                     raise Stopped
             if behind is not None and left:
                 behind(left)
@@ -128,48 +137,66 @@ class Results:
         except (Stopped, KeyboardInterrupt):
             self.interrupted = True
 
-    def keep(self, subject: str, op: str, workload: str, latencies_us: Iterable[float]) -> None:
-        """Adds one round of one operation, unless nothing was measured."""
-        latencies = list(latencies_us)
+    def keep(
+        self,
+        subject: str,
+        op: str,
+        workload: str,
+        latencies_us: Iterable[float],
+        *,
+        operation_bytes: int | None = None,
+        threads: int = 0,
+    ) -> None:
+        """Adds one round of one operation, unless nothing was measured.
+
+        operation_bytes: the payload, of what moves bytes. threads: that poll meanwhile.
+        """
+        key, latencies = (subject, op, workload), list(latencies_us)
         if latencies:
-            self.rounds.setdefault((subject, op, workload), {})[self.number] = latencies
+            self.rounds.setdefault(key, {})[self.number] = latencies
+            self.threads[key] = threads
+            if operation_bytes is not None:
+                self.operation_bytes[key] = operation_bytes
 
-    def records_of(self, suite: str, keys: Iterable[Key]) -> list[Record]:
-        """A record of each of these, in their order."""
-        return [
-            Record.of(
-                suite, subject, workload, op, self.rounds[subject, op, workload],
-                operation_bytes=self.operation_bytes.get((subject, op, workload)),
-                oversubscribed=self.threads.get((subject, op, workload), 0) > self.cores.count,
-            )
-            for subject, op, workload in keys
-        ]  # fmt: skip
-
-    def leave_out(self, subject: str, cause: str, note: Note) -> None:
-        """What was measured of it stays."""
-        self.unavailable[subject] = cause
-        note(f"{subject}: skipped: {cause}")
-
-    def in_order(self, ops: Sequence[str], *, workloads_first: bool = False) -> list[Key]:
+    def records(
+        self,
+        suite: str,
+        ops: Sequence[str],
+        *,
+        workloads_first: bool = False,
+        subjects: Callable[[str], Any] | None = None,
+    ) -> list[Record]:
         """What was measured, by operation as in `ops`, then by workload, or the other way round.
 
-        Workloads, and subjects within them, as they were first measured.
+        Workloads, and within them subjects, as they were first measured. subjects: what sorts them
+        instead.
         """
-        subjects = list(dict.fromkeys(subject for subject, _, _ in self.rounds))
+        seen = list(dict.fromkeys(subject for subject, _, _ in self.rounds))
         workloads = list(dict.fromkeys(workload for _, _, workload in self.rounds))
 
-        def place(key: Key) -> tuple[int, int, int]:
+        def place(key: Key) -> tuple[int, int, Any]:
             subject, op, workload = key
             outer, inner = ops.index(op), workloads.index(workload)
             if workloads_first:
                 outer, inner = inner, outer
-            return outer, inner, subjects.index(subject)
+            return outer, inner, (subjects or seen.index)(subject)
 
-        return sorted(self.rounds, key=place)
+        return [
+            Record.of(
+                suite, subject, workload, op, self.rounds[subject, op, workload],
+                operation_bytes=self.operation_bytes.get((subject, op, workload)),
+                oversubscribed=self.threads[subject, op, workload] > self.cores.count,
+            )
+            for subject, op, workload in sorted(self.rounds, key=place)
+        ]  # fmt: skip
+
+    def derived(self, **more: Any) -> dict[str, Any]:
+        """What stands in the JSON behind the records: `more`, and what could not be measured."""
+        return {**more, "unavailable": self.unavailable, "interrupted": self.interrupted}
 
 
 def in_words(error: Exception) -> str:
     """An error's cause, with its remedy on a line of its own where it has one."""
-    if not isinstance(error, DrlnetError):
-        return str(error)
-    return f"{error.cause}\n  try: {error.remedy}" if error.remedy else error.cause
+    if isinstance(error, DrlnetError) and error.remedy:
+        return f"{error.cause}\n  try: {error.remedy}"
+    return str(error)

@@ -1,15 +1,14 @@
 """The machine that measures: its cores, how far apart they are, and how long threads wait for one.
 
-A host may move a virtual machine's cores at any time: a cache line's round trip between two that
-share a cache takes a third or a quarter of that between two that do not, and whatever passes bytes
-from one process to another follows.
+A host may move a virtual machine's cores at any time, and whatever passes bytes from one to the
+other then takes three or four times as long.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -104,19 +103,11 @@ class CoreDistance:
         low, high = min(seen), max(seen)
         if high <= _MOVED * low:
             return f"Between the cores a cache line takes {median(seen):.0f} ns there and back."
-        middle = (low * high) ** 0.5
-        seen_near = [{look.ns < middle for look in looks} for looks in self.rounds]
-        near, far, both = (seen_near.count(kind) for kind in ({True}, {False}, {True, False}))
-        words = (
+        return (
             f"Between the cores a cache line took from {low} to {high} ns there and back, as where "
-            f"a host moves virtual ones (rounds: {near} near, {far} far, {both} both). "
-            "What passes bytes between processes goes by that: rounds do not compare with each "
-            "other, and ratios are taken within rounds"
+            "a host moves virtual ones. What passes bytes between processes goes by that: rounds "
+            "do not compare with each other, and ratios are taken within rounds."
         )
-        apart_s = max(looks[-1].at_s - looks[0].at_s for looks in self.rounds if looks)
-        if apart_s >= 1:
-            words += f", whose parts begin up to {apart_s:.0f} s apart"
-        return f"{words}."
 
     def to_dict(self) -> dict[str, Any]:
         """In words, and every look by round."""
@@ -124,30 +115,18 @@ class CoreDistance:
         return {"in_words": self.in_words(), "by_round": by_round}
 
 
-class RunDelay:
-    """Time for which the threads of a process could have run and no core took them.
+@contextmanager
+def run_delay(pid: int | None = None) -> Iterator[Callable[[], float]]:
+    """Reads for how long, in us, the threads of that process could have run and no core took them.
 
-    Source: the second field of /proc/PID/task/TID/schedstat (kernel documentation, sched-stats).
-    The threads are those that exist when it is made. Errors: OSError where the kernel keeps no
-    such account (CONFIG_SCHED_INFO), or the process is gone.
+    None: the calling thread alone. Source: the second field of /proc/PID/task/TID/schedstat (kernel
+    documentation, sched-stats). Errors: OSError where the kernel keeps no such account
+    (CONFIG_SCHED_INFO), or the process is gone.
     """
-
-    def __init__(self, pid: int | None = None) -> None:
-        """Reads it for all threads of `pid`; None: for the calling thread alone."""
-        threads = (
-            [Path("/proc/thread-self")]
-            if pid is None
-            else list(Path(f"/proc/{pid}/task").iterdir())
-        )
-        self._files = [os.open(thread / "schedstat", os.O_RDONLY) for thread in threads]
-
-    def __enter__(self) -> RunDelay:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        for file in self._files:
+    tasks = [Path("/proc/thread-self")] if pid is None else Path(f"/proc/{pid}/task").iterdir()
+    files = [os.open(task / "schedstat", os.O_RDONLY) for task in tasks]
+    try:
+        yield lambda: sum(int(os.pread(file, 64, 0).split()[1]) for file in files) / 1e3
+    finally:
+        for file in files:
             os.close(file)
-
-    def total_us(self) -> float:
-        """Since the threads began."""
-        return sum(int(os.pread(file, 64, 0).split()[1]) for file in self._files) / 1e3

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -88,7 +89,7 @@ class Worker:
         self._connection.send(pickle.dumps(make))
 
     def begin(self, method: str, *args: Any) -> None:
-        """Starts a call; the answer is for `answer`."""
+        """Starts a call of `method`, or `attribute.method`; the answer is for `answer`."""
         try:
             self._connection.send((method, args))
         except OSError as error:
@@ -129,7 +130,7 @@ class Worker:
     def doing(self, method: str, *args: Any, deadline_s: float = MEASURE_S) -> Iterator[list[Any]]:
         """A call that goes on until the block ends; its result is in the list then.
 
-        The method looks often whether it was asked for something else (see Asked).
+        The method looks often whether it was asked for something else (see Lasting).
         """
         result: list[Any] = []
         self.begin(method, *args)
@@ -217,27 +218,16 @@ class Workers:
         self.end(*list(self._workers))
 
 
-class Asked:
-    """Whether another call is waiting: for methods that go on until then. Cheap to ask often."""
+class Lasting:
+    """An object of a worker with methods that go on until another call is waiting."""
 
-    _LOOK_NS = 1_000_000
-
-    def __init__(self, connection: Connection[Any, Any]) -> None:
-        self._connection = connection
-        self._next_ns = 0
-
-    def __call__(self) -> bool:
-        now = time.perf_counter_ns()
-        if now < self._next_ns:
-            return False
-        self._next_ns = now + self._LOOK_NS
-        return self._connection.poll()
+    asked: Callable[[], bool]  # cheap to ask often
 
 
 def serve_calls(descriptor: int) -> None:
     """The child's side: makes the object, carries out calls until it is told to end.
 
-    An object with `hear` is given an Asked; one with `close` is closed in the end.
+    One with `close` is closed in the end.
     """
 
     def end(number: int, frame: object) -> None:
@@ -249,8 +239,8 @@ def serve_calls(descriptor: int) -> None:
         made: Any = None
         try:
             made, failure = _made(connection)
-            if hasattr(made, "hear"):
-                made.hear(Asked(connection))
+            if isinstance(made, Lasting):
+                made.asked = _looks(connection)
             while True:
                 method, args = connection.recv()
                 connection.send((False, failure) if failure else _result(made, method, args))
@@ -259,6 +249,21 @@ def serve_calls(descriptor: int) -> None:
         finally:
             if hasattr(made, "close"):
                 made.close()
+
+
+def _looks(connection: Connection[Any, Any]) -> Callable[[], bool]:
+    """Whether another call is waiting, looked at once in a millisecond."""
+    next_ns = 0
+
+    def asked() -> bool:
+        nonlocal next_ns
+        now = time.perf_counter_ns()
+        if now < next_ns:
+            return False
+        next_ns = now + 1_000_000
+        return connection.poll()
+
+    return asked
 
 
 def _made(connection: Connection[Any, Any]) -> tuple[Any, str]:
@@ -272,7 +277,7 @@ def _made(connection: Connection[Any, Any]) -> tuple[Any, str]:
 
 def _result(made: Any, method: str, args: tuple[Any, ...]) -> tuple[bool, Any]:
     try:
-        return True, None if method == _REST else getattr(made, method)(*args)
+        return True, None if method == _REST else attrgetter(method)(made)(*args)
     except Exception as error:
         return False, _words_of(error)
 

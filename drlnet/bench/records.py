@@ -1,8 +1,7 @@
 """What every benchmark writes: the machine, the command, a record per measurement, and ratios.
 
-Ratios are taken round by round: a host may move its virtual machines' cores at any time, and what
-passes bytes between them then takes two or three times as long. Within a round both sides see much
-the same; medians over all rounds may come from different states.
+Ratios are taken round by round: within one both sides see much the same, and medians over all
+rounds may come from different states of the machine (see machine.py).
 """
 
 from __future__ import annotations
@@ -91,21 +90,13 @@ class Record:
         p50, p99, p999 = np.median(by_round, axis=0)
         rate = float(np.median([1e6 / mean for mean in means]))
         return Record(
-            suite,
-            subject,
-            workload,
-            op,
-            float(p50),
-            float(p99),
-            rate,
-            len(rounds),
-            float(p999),
-            None if operation_bytes is None else rate * operation_bytes,
-            oversubscribed,
-            float(by_round[:, 0].min()),
-            float(by_round[:, 0].max()),
-            tuple(map(Round, rounds, *by_round.T[:2].tolist(), means)),
-        )
+            suite, subject, workload, op, float(p50), float(p99), rate, len(rounds), float(p999),
+            bytes_per_second=None if operation_bytes is None else rate * operation_bytes,
+            oversubscribed=oversubscribed,
+            p50_low_us=float(by_round[:, 0].min()),
+            p50_high_us=float(by_round[:, 0].max()),
+            by_round=tuple(map(Round, rounds, *by_round.T[:2].tolist(), means)),
+        )  # fmt: skip
 
     def of_rounds(self, figure: Literal["p50_us", "p99_us", "mean_us"] = "p50_us") -> ByRound:
         """That figure of each round, by the round's number."""
@@ -174,22 +165,17 @@ class OfRounds:
     low: float
     high: float
 
-    @staticmethod
-    def of(figures: Sequence[float]) -> OfRounds | None:
-        """None where there are no rounds."""
-        if not figures:
-            return None
-        return OfRounds(median(figures), min(figures), max(figures))
-
-    def lower(self) -> OfRounds:
-        """The shares by which ratios are below 1."""
-        return OfRounds(1 - self.median, 1 - self.high, 1 - self.low)
-
 
 def over(ours: ByRound, baseline: ByRound) -> OfRounds | None:
     """Ours over the baseline's of the same round. None where no round has both."""
-    both = [number for number in ours if number in baseline]
-    return OfRounds.of([ours[number] / baseline[number] for number in both])
+    ratios = [ours[number] / baseline[number] for number in ours if number in baseline]
+    return OfRounds(median(ratios), min(ratios), max(ratios)) if ratios else None
+
+
+def lower_than(ours: ByRound, baseline: ByRound) -> OfRounds | None:
+    """The shares by which ours is lower than the baseline of the same round: 0.3 is 30% lower."""
+    ratio = over(ours, baseline)
+    return OfRounds(1 - ratio.median, 1 - ratio.high, 1 - ratio.low) if ratio else None
 
 
 @dataclass(frozen=True)

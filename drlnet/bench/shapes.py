@@ -1,14 +1,52 @@
-"""Tables as DQN reads them: what lies in a row, and what an item shows."""
+"""The tables that are measured: rows of bytes, and transitions as DQN reads them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drlnet import native
-from drlnet.client import Column, Item, Limiter, Sampler, View
+from drlnet.client import Column, Item, Limiter, Sampler, Table, View
 from drlnet.client.specs import native_spec
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A prioritized table of one column of bytes, as native loops fill it; views: of an item."""
+
+    name: str
+    shape: tuple[int, ...]
+    capacity: int
+    views: Mapping[str, View] = field(default_factory=lambda: {"row": View("row")})
+
+    @property
+    def row_bytes(self) -> int:
+        return math.prod(self.shape)
+
+    def spec(self, table: str = "rows") -> native.TableSpec:
+        """table: what the server calls it."""
+        columns, item = {"row": Column("uint8", self.shape)}, Item(self.views)
+        return native_spec(table, columns, item, self.capacity, Sampler(), Limiter(), seed=0)
+
+
+def fill(table: Table, rows: Mapping[str, NDArray[Any]], count: int) -> None:
+    """Appends these rows, one of each stream, until there are so many, with an item on each."""
+    streams = len(next(iter(rows.values())))
+    goes_on = np.zeros(streams, np.bool_)
+    with table.writer(streams) as writer:
+        for step in range(count // streams):
+            steps = writer.append(rows, np.full(streams, step == 0), goes_on)
+            writer.add_items(np.arange(streams), steps)
+
+
+def bytes_of(spec: native.TableSpec, batch: int) -> int:
+    """How long a sample reply is."""
+    return cast(int, spec.layout(batch)["total_bytes"])
 
 
 @dataclass(frozen=True)
@@ -62,16 +100,10 @@ class Shape:
             }
         )
 
-    def spec(self, sampler: Sampler) -> native.TableSpec:
-        """The table of that shape."""
-        return native_spec(
-            self.name, self.columns, self.item, self.capacity, sampler, Limiter(), seed=0
-        )
-
     def reply_bytes(self, batch: int) -> int:
         """The bytes of a sample reply."""
-        total: int = self.spec(Sampler()).layout(batch)["total_bytes"]  # type: ignore[assignment]
-        return total
+        table = self.name, self.columns, self.item, self.capacity
+        return bytes_of(native_spec(*table, Sampler(), Limiter(), seed=0), batch)
 
     @property
     def row_bytes(self) -> int:
@@ -90,7 +122,6 @@ class Shape:
 
 _FRAME = Column("uint8", (84, 84))
 SMALL_STEP = Shape("CartPole-shaped, 1-step", Column("float32", (4,)), 1, 1, 2**18)
-SMALL = Shape("CartPole-shaped, 3-step", Column("float32", (4,)), 1, 3, 2**18)
 FRAMES = Shape("Atari-shaped, 1-step", _FRAME, 4, 1, 20_000)
 FRAMES_3 = Shape("Atari-shaped, 3-step", _FRAME, 4, 3, 20_000)
 WHOLE = Shape("Atari-shaped, whole rows", _FRAME, 4, 1, 20_000, whole=True)

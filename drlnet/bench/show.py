@@ -15,6 +15,7 @@ from drlnet.bench.records import Key, Record, key_of
 from drlnet.plots import Axis, Bar, Figure
 
 _WIDTH, _NAMES = 80, 28  # of all, of the names at least
+_CROWDED = "* fewer cores than threads that want one: they take turns, which is measured too"
 
 
 def show(
@@ -47,7 +48,8 @@ def show(
             star = " *" if record.oversubscribed else ""
             table.add_row(Padding(f"{record.subject}{star}", (0, 0, 0, 2)), *figures[record])
         console.print(table)
-    for line in caption:
+    crowded = any(record.oversubscribed for record in records)
+    for line in [*caption, *([_CROWDED] if crowded else [])]:
         console.print(line, style="dim")
 
 
@@ -114,7 +116,7 @@ def plot_bars(title: str, records: Sequence[Record]) -> Figure:
         star = " *" if record.oversubscribed else ""
         cell[record.subject] = Bar(record.p50_us, high=record.p99_us, behind=star)
     crowded = any(record.oversubscribed for record in records)
-    stars = "; * fewer cores than threads that poll" if crowded else ""
+    stars = "; * fewer cores than threads that want one" if crowded else ""
     figure = Figure(f"{title}: p50 (bar) to p99 (line){stars}")
     figure.bars("", groups, axis=Axis("us", log=10))
     return figure

@@ -1,11 +1,8 @@
 """Does a 25 MB sample reply hold up another client's ping?
 
-Three processes share the machine, none of them favoured: the server, a client that samples 25 MB
-batches without a pause, and this one, which pings. Each wants a core to itself; with fewer, some
-pings wait for a core and not for the server. So each latency is recorded twice: as it was, and "on
-a core", which leaves out the time that the kernel counts as waiting for one, in the pinging thread
-or in the server's, whichever waited longer (the two may overlap; so at least what is left over was
-spent on the server's turns and the network).
+The server, a client that samples 25 MB batches without a pause, and this process, which pings, want
+a core each. Each latency is recorded as it was, and "on a core": without the time for which the
+kernel says that the pinging thread, or the server's, waited for one, whichever waited longer.
 """
 
 from __future__ import annotations
@@ -13,23 +10,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
-from drlnet.bench.engine import Note, Results
-from drlnet.bench.machine import RunDelay
-from drlnet.bench.processes import Worker, served
+from drlnet.bench import shapes
+from drlnet.bench.engine import Course, Results
+from drlnet.bench.machine import run_delay
+from drlnet.bench.processes import Lasting, Worker, served
 from drlnet.bench.records import Record, Records
+from drlnet.bench.transport.suite import Poll, Subject
 from drlnet.client import Client, Column, Item, Table, View
+from drlnet.config.transports import LISTEN
 from drlnet.launch.signals import Stop
 
 BATCH = 512  # x 7 frames of 7,056 B: 25.3 MB, an Atari batch of four frames and three steps
 ALONE, BESIDE = "alone", "beside 25 MB sample replies"
 OPS = ("ping", "ping on a core")
-Poll = Literal["adaptive", "busy", "block"]
 POLLS: tuple[Poll, ...] = ("adaptive", "busy", "block")
 _ROWS, _STREAMS = 8192, 4
 
@@ -45,17 +42,11 @@ def _open(client: Client) -> Table:
 
 def fill(client: Client) -> None:
     """Opens the table that a BulkReader reads, and gives it its rows."""
-    table = _open(client)
     frames = np.random.default_rng(0).integers(0, 255, (_STREAMS, 84, 84), np.uint8)
-    streams = np.arange(_STREAMS)
-    last = np.zeros(_STREAMS, np.bool_)
-    with table.writer(_STREAMS) as writer:
-        for step in range(_ROWS // _STREAMS):
-            steps = writer.append({"obs": frames}, np.full(_STREAMS, step == 0), last)
-            writer.add_items(streams, steps)
+    shapes.fill(_open(client), {"obs": frames}, _ROWS)
 
 
-class BulkReader:
+class BulkReader(Lasting):
     """The process that samples batches. Called from another one (Worker)."""
 
     def __init__(self, address: str) -> None:
@@ -63,13 +54,10 @@ class BulkReader:
         self._table = _open(self._client)
         self._table.sample(BATCH)
 
-    def hear(self, asked: Callable[[], bool]) -> None:
-        self._asked = asked
-
     def read(self) -> float:
         """Samples until asked for something else: bytes per second."""
         batches, started = 0, time.monotonic()
-        while not self._asked():
+        while not self.asked():
             self._table.sample(BATCH)
             batches += 1
         return batches * BATCH * 7 * 7056 / (time.monotonic() - started)
@@ -78,28 +66,17 @@ class BulkReader:
         self._client.close()
 
 
-@dataclass(frozen=True)
-class _Subject:
-    """A way to poll, of server and pinging client; the reader's is always adaptive."""
-
-    poll: Poll
-
-    @property
-    def name(self) -> str:
-        return f"udp, poll {self.poll}"
-
-
 def _pings(
-    stop: Stop, client: Client, delays: Sequence[RunDelay], count: int
+    stop: Stop, client: Client, delays: Sequence[Callable[[], float]], count: int
 ) -> tuple[list[float], list[float]]:
     """Latencies in us, as they were and on a core. Raises KeyboardInterrupt when stopped."""
     seen: list[float] = []
     on_core: list[float] = []
     with stop.interrupts():
         for _ in range(count):
-            before = [delay.total_us() for delay in delays]
+            before = [delay() for delay in delays]
             latency = client.ping()
-            after = [delay.total_us() for delay in delays]
+            after = [delay() for delay in delays]
             waited = max(late - early for early, late in zip(before, after, strict=True))
             seen.append(latency)
             on_core.append(max(latency - waited, 0.0))
@@ -107,20 +84,25 @@ def _pings(
 
 
 def measure_turns(
-    stop: Stop, *, rounds: int = 7, pings: int = 5000, polls: Sequence[Poll] = POLLS, note: Note
+    course: Course, *, pings: int = 5000, polls: Sequence[Poll] = POLLS
 ) -> Records[Record]:
     """Ping latency alone and beside a bulk reader, for each way to poll, in turns.
 
+    polls: of server and pinging client; the reader's is always adaptive.
+
     When stopped, returns what there is, marked as interrupted.
     """
-    results = Results()
+    results, stop = Results(), course.stop
+    subjects = [Subject(f"udp, poll {poll}", LISTEN["udp"], poll) for poll in polls]
 
-    def turn(subject: _Subject) -> None:
-        listen = ["udp://127.0.0.1:0"]
-        with served(stop, listen, subject.poll) as (server, (address,)), ExitStack() as stack:
+    def turn(subject: Subject) -> None:
+        with (
+            served(stop, [subject.listen], subject.poll) as (server, (address,)),
+            ExitStack() as stack,
+        ):
             client = stack.enter_context(Client(address, name="ping", poll=subject.poll))
             fill(client)
-            delays = [stack.enter_context(RunDelay(pid)) for pid in (None, server.pid)]
+            delays = [stack.enter_context(run_delay(pid)) for pid in (None, server.pid)]
 
             def ping(workload: str) -> None:
                 for op, us in zip(OPS, _pings(stop, client, delays, pings), strict=True):
@@ -134,7 +116,6 @@ def measure_turns(
                     ping(BESIDE)
 
     with results.until_stopped():
-        results.take_turns(stop, [_Subject(poll) for poll in polls], rounds, turn, note)
-    records = results.records_of("turns", results.in_order(OPS, workloads_first=True))
-    more = {"unavailable": results.unavailable, "interrupted": results.interrupted}
-    return Records(records, more, results.distance)
+        results.take_turns(course, subjects, turn)
+    records = results.records("turns", OPS, workloads_first=True)
+    return Records(records, results.derived(), results.distance)

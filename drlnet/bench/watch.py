@@ -1,25 +1,25 @@
 """What watching costs: the throughput of a server under load, with `drlnet stats` and without.
 
-The load is what an actor and a learner do, without their computing: one process appends rows and
+The load is an actor's and a learner's, without their computing: one process appends rows and
 samples batches in turn, as fast as the server answers. Sides alternate every second, so that a
-machine whose speed drifts slows both: `drlnet stats` is attached all the time, and is stopped
-(SIGSTOP) for the side that is not watched. A stopped client sends nothing and takes no core.
+machine whose speed drifts slows both: `drlnet stats` is stopped (SIGSTOP) for one, and then sends
+nothing and takes no core.
 """
 
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from statistics import fmean, median
 
 import numpy as np
 
+from drlnet.bench.engine import Results
 from drlnet.bench.processes import IMPORT_S, Stopped, served
 from drlnet.bench.records import Record, Records
+from drlnet.bench.shapes import fill
 from drlnet.client import Client, Column, Item, View
 from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
@@ -29,19 +29,6 @@ ALONE, WATCHED = "not watched", "watched"
 _BATCH, _ROWS, _STREAMS = 128, 50_000, 8
 _CYCLE_APPENDS = 8  # before a sample and an update of its priorities
 _SLICE_S = 1.0
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Cycles per second of one pair of sides."""
-
-    alone: float
-    watched: float
-
-    @property
-    def ratio(self) -> float:
-        """What is left of the throughput when it is watched."""
-        return self.watched / self.alone
 
 
 class _Load:
@@ -55,23 +42,13 @@ class _Load:
             item=Item({"obs": View("obs"), "reward": View("reward")}),
             capacity=_ROWS,
         )
-        self._writer = self._table.writer(_STREAMS)
-        self._columns = {
-            "obs": np.ones((_STREAMS, 64), np.float32),
-            "reward": np.ones(_STREAMS, np.float32),
-        }
-        self._streams, self._flags = np.arange(_STREAMS), np.zeros(_STREAMS, np.bool_)
-        self._first = ~self._flags
-        self._priorities = np.ones(_BATCH, np.float32)
+        obs, reward = np.ones((_STREAMS, 64), np.float32), np.ones(_STREAMS, np.float32)
+        self._columns = {"obs": obs, "reward": reward}
         # Once round the ring: the memory of rows that were never written is not there yet.
-        for _ in range(_ROWS // _STREAMS + _BATCH):
-            self._append()
-        self._writer.flush()
-
-    def _append(self) -> None:
-        steps = self._writer.append(self._columns, self._first, self._flags)
-        self._first = self._flags
-        self._writer.add_items(self._streams, steps)
+        fill(self._table, self._columns, _ROWS)
+        self._writer = self._table.writer(_STREAMS)
+        self._goes_on = np.zeros(_STREAMS, np.bool_)
+        self._first = ~self._goes_on
 
     def latencies_us(self, seconds: float) -> list[float]:
         """The cycles that so much time is enough for."""
@@ -79,9 +56,11 @@ class _Load:
         end = now + seconds
         while now < end:
             for _ in range(_CYCLE_APPENDS):
-                self._append()
+                steps = self._writer.append(self._columns, self._first, self._goes_on)
+                self._writer.add_items(np.arange(_STREAMS), steps)
+                self._first = self._goes_on
             batch = self._table.sample(_BATCH)
-            self._table.update_priorities(batch.keys, self._priorities)
+            self._table.update_priorities(batch.keys, np.ones(_BATCH, np.float32))
             begun, now = now, time.perf_counter()
             found.append((now - begun) * 1e6)
         return found
@@ -102,21 +81,10 @@ def _watcher(stop: Stop, address: str, interval_s: float) -> Iterator[Process]:
             group.wait(IMPORT_S)
             if stop.is_set():
                 raise Stopped
-        drain = threading.Event()
-        reader = threading.Thread(target=_drain, args=(watcher, drain))
-        reader.start()
         try:
             yield watcher
         finally:
-            drain.set()
-            reader.join()
             watcher.signal(signal.SIGCONT)  # a stopped process would not heed its end
-
-
-def _drain(watcher: Process, ended: threading.Event) -> None:
-    """Reads what it prints: a watcher whose pipe is full would stop watching."""
-    while not ended.wait(0.5):
-        watcher.read("stdout")
 
 
 def measure_watching(
@@ -125,39 +93,38 @@ def measure_watching(
     pairs: int = 5,
     seconds: float = 5.0,
     interval_s: float = 0.5,
-    report: Callable[[Pair], None] = lambda pair: None,
+    report: Callable[[float, float], None] = lambda alone, watched: None,
 ) -> Records[Record]:
     """A record per side; `more` has the ratio of each pair, and their median.
 
-    seconds: of each side of a pair, in slices that take turns. Stops early when told to.
+    seconds: of each side of a pair, in slices that take turns. report: told of the cycles per
+    second of each pair, not watched and watched. Stops early when told to.
     """
-    rounds: dict[str, list[list[float]]] = {ALONE: [], WATCHED: []}
-    measured: list[Pair] = []
+    results = Results()
+    ratios: list[float] = []
+    workload = f"{_CYCLE_APPENDS} appends, a batch of {_BATCH}, its update; every {interval_s:g} s"
     with (
-        suppress(Stopped),
+        results.until_stopped(),
         served(stop, ["udp://127.0.0.1:0"], "adaptive") as (_, (address,)),
         closing(_Load(address)) as load,
         _watcher(stop, address, interval_s) as watcher,
     ):
-        for turn in range(pairs):
-            sides = _pair(load, watcher, seconds, turn)
+        for results.number in range(1, pairs + 1):
+            sides = _pair(load, watcher, seconds, results.number)
             if stop.is_set():
-                break
+                raise Stopped
             for side, latencies in sides.items():
-                rounds[side].append(latencies)
+                results.keep(side, "cycle", workload, latencies)
             # The time that the cycles really took: a slice ends with a whole one.
-            pair = Pair(*(1e6 / fmean(sides[side]) for side in (ALONE, WATCHED)))
-            measured.append(pair)
-            report(pair)
-    records = [Record.of("watch", side, _workload(interval_s), "cycle", dict(enumerate(of, 1)))
-               for side, of in rounds.items() if of]  # fmt: skip
-    ratios = [pair.ratio for pair in measured]
+            alone, watched = (1e6 / fmean(latencies) for latencies in sides.values())
+            ratios.append(watched / alone)
+            report(alone, watched)
     more = {
         "ratios": ratios,
         "ratio": median(ratios) if ratios else None,
-        "interrupted": stop.is_set(),
+        "interrupted": results.interrupted,
     }
-    return Records(records, more)
+    return Records(results.records("watch", ["cycle"]), more)
 
 
 def _pair(load: _Load, watcher: Process, seconds: float, turn: int) -> dict[str, list[float]]:
@@ -168,8 +135,5 @@ def _pair(load: _Load, watcher: Process, seconds: float, turn: int) -> dict[str,
         for side in (ALONE, WATCHED)[:: -1 if index % 2 else 1]:
             watcher.signal(signal.SIGCONT if side == WATCHED else signal.SIGSTOP)
             found[side] += load.latencies_us(slice_s)
+            watcher.read("stdout")  # with a full pipe it would stop watching
     return found
-
-
-def _workload(interval_s: float) -> str:
-    return f"{_CYCLE_APPENDS} appends, a batch of {_BATCH}, its update; every {interval_s:g} s"

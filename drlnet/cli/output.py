@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from drlnet.errors import cannot_write, tell
+from drlnet.errors import ConfigError, cannot_write, tell
 
 _USUAL_BYTES = 1 << 18  # of results
 
@@ -71,6 +71,18 @@ def require_writable(out: Path, option: str = "--out") -> None:
             tried.write(bytes(_USUAL_BYTES))
     except OSError as error:
         raise cannot_write(f"to {out}", error, f"choose another folder with {option}") from error
+
+
+def require_writable_file(out: Path | None) -> None:
+    """As require_writable, of a file, if one is named."""
+    if out is None:
+        return
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder", "name a file in it with --out")
+    if not out.exists() or out.is_file():  # it is replaced as a whole, by one beside it
+        require_writable(out.resolve().parent)
+    elif not os.access(out, os.W_OK):
+        raise ConfigError(f"cannot write to {out}", "choose another file with --out")
 
 
 def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoReturn:

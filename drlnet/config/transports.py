@@ -9,3 +9,5 @@ LISTEN = {
     "dpdk:memif": "dpdk:memif:0",
     "dpdk:virtio-user": "dpdk:virtio-user:0",
 }
+# As in native/dpdk/nic_link.cc: the largest MTU at which a frame of af_xdp lies in one page.
+AF_XDP_MTU = 3498

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from drlnet.config import ServerConfig
+from drlnet.config.transports import AF_XDP_MTU
 from drlnet.doctor.finding import Finding, failed, passed, warned
 from drlnet.doctor.host import (
     CAP_BPF,
@@ -22,8 +23,6 @@ from drlnet.doctor.probe import TrialFailed
 
 # As in native/src/transport/udp_socket.h: what is asked of the kernel for each direction.
 BUFFER_BYTES = 4 << 20
-# As in native/dpdk/nic_link.cc: the largest MTU at which a frame of af_xdp lies in one page.
-_XDP_MTU = 3498
 _MOST_SHOWN = 4
 # Numbers of the kernel's headers that Python's socket module lacks.
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
@@ -128,7 +127,7 @@ class _Interface:
 
     def text(self) -> str:
         drivers = ["af_packet"]
-        if not self.default_route and self.mtu <= _XDP_MTU:
+        if not self.default_route and self.mtu <= AF_XDP_MTU:
             drivers.append("af_xdp")
         route = ", default route" if self.default_route else ""
         return f"{self.name} ({self.driver}, MTU {self.mtu}{route}): {', '.join(drivers)}"

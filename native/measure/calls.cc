@@ -1,6 +1,5 @@
 #include "measure/calls.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -15,6 +14,17 @@ namespace {
 
 constexpr uint64_t kSampleTimeoutNs = 10'000'000'000;
 constexpr uint64_t kNeverNs = 1'000'000'000'000'000;
+
+void append_one(StreamWriter& writer, std::span<const std::byte> row) {
+  constexpr std::array<uint8_t, 1> kYes = {1}, kNo = {0};
+  constexpr std::array<int64_t, 1> kStream = {0};
+  const std::array<const std::byte*, 1> columns = {row.data()};
+  std::array<int64_t, 1> step{};
+  const bool first = writer.leases().front().next_step == 0;
+  writer.append(columns, first ? kYes : kNo, kNo, {}, step);
+  writer.add_items(kStream, step, {});
+  writer.flush();
+}
 
 }  // namespace
 
@@ -46,25 +56,21 @@ size_t pings(Client& client, size_t payload_bytes, const Loop& loop) {
   return run(loop, [&] { client.ping(payload); });
 }
 
-size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop,
-               uint64_t interval_ns) {
-  const std::array<const std::byte*, 1> columns = {row.data()};
-  constexpr std::array<uint8_t, 1> kYes = {1}, kNo = {0};
-  constexpr std::array<int64_t, 1> kStream = {0};
-  std::array<int64_t, 1> step{};
+size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop) {
+  return run(loop, [&] { append_one(writer, row); });
+}
+
+size_t paced_appends(StreamWriter& writer, std::span<const std::byte> row, Schedule& schedule,
+                     std::span<uint64_t> since_due_ns, const Loop& loop) {
+  DRLNET_ASSERT(since_due_ns.size() == loop.latencies_ns.size());
+  if (schedule.due_ns == 0) schedule.due_ns = now_ns();
+  size_t next = 0;
   const auto append = [&] {
-    const bool first = writer.leases().front().next_step == 0;
-    writer.append(columns, first ? kYes : kNo, kNo, {}, step);
-    writer.add_items(kStream, step, {});
-    writer.flush();
+    append_one(writer, row);
+    since_due_ns[next++] = now_ns() - schedule.due_ns;
+    schedule.due_ns += schedule.interval_ns;
   };
-  if (interval_ns == 0) return run(loop, append);
-  uint64_t due = now_ns();
-  const auto sleep = [&] {
-    due = std::max(due + interval_ns, now_ns());
-    sleep_until(due);
-  };
-  return run(loop, sleep, append);
+  return run(loop, [&] { sleep_until(schedule.due_ns); }, append);
 }
 
 size_t samples(Client& client, uint32_t table, uint32_t batch, std::span<std::byte> destination,

@@ -25,10 +25,19 @@ void fill(Client& client, uint32_t table, const TableSpec& spec, uint64_t rows);
 size_t pings(Client& client, size_t payload_bytes, const Loop& loop);
 
 // One row of the table's only column and its item, in one request, until it is acknowledged. The
-// writer has one stream and flushes at two rows or more. interval_ns: between the beginnings of two
-// appends, asleep; 0: one after the other.
-size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop,
-               uint64_t interval_ns = 0);
+// writer has one stream and flushes at two rows or more.
+size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop& loop);
+
+// When appends are due: at equal intervals from the first on, over all loops that are given it.
+struct Schedule {
+  uint64_t interval_ns = 0;
+  uint64_t due_ns = 0;  // of the next; 0: when it is first asked for
+};
+// The same at fixed times, asleep between them. A late append leaves the schedule as it is: those
+// behind it follow at once, and since_due_ns, as long as the loop's latencies, has what each waited
+// for its turn, too. Latencies alone would leave that out (coordinated omission).
+size_t paced_appends(StreamWriter& writer, std::span<const std::byte> row, Schedule& schedule,
+                     std::span<uint64_t> since_due_ns, const Loop& loop);
 
 size_t samples(Client& client, uint32_t table, uint32_t batch, std::span<std::byte> destination,
                const Loop& loop);

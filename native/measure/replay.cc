@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/assert.h"
-#include "measure/core_distance.h"
+#include "measure/handover.h"
 
 namespace drlnet::measure {
 namespace {
@@ -41,8 +41,8 @@ void Replay::sample(uint32_t batch, std::span<std::byte> out) {
     try {
       return draw(batch, out);
     } catch (const Error& error) {
+      // Else its rows were overwritten on their way: another batch.
       if (error.status() != Status::sample_expired) throw;
-      ++expired_;
     }
   }
 }

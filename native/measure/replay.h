@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/world.h"
 #include "measure/calls.h"
-#include "measure/fair_mutex.h"
 #include "measure/loop.h"
 #include "sampler/sampler.h"
 #include "server/server.h"
@@ -37,8 +37,6 @@ class Replay {
   size_t samples(uint32_t batch, std::span<std::byte> out, const Loop& loop);
   size_t cycles(uint32_t batch, std::span<std::byte> out, const Loop& loop);
 
-  uint64_t expired() const { return expired_; }  // batches whose rows were overwritten on their way
-
  protected:
   virtual void draw(uint32_t batch, std::span<std::byte> out) = 0;
 
@@ -47,7 +45,6 @@ class Replay {
 
  private:
   std::vector<float> errors_;  // what a learner would send back
-  uint64_t expired_ = 0;
 };
 
 class InNetworkReplay final : public Replay {
@@ -85,6 +82,32 @@ class StoreReplay final : public Replay {
   std::vector<uint32_t> slots_;       // scratch: drawn, or changed
   std::vector<float> probabilities_;  // of them, or new priorities
   std::vector<uint64_t> drawn_;
+};
+
+// A lock that threads get in the order in which they asked for it: one that gives it up and asks
+// again comes behind those that wait. They spin for some time before they sleep.
+class FairMutex {
+ public:
+  explicit FairMutex(uint64_t spin_ns) : spin_ns_(spin_ns) {}
+
+  void lock() {
+    const uint32_t ticket = next_++;
+    if (serving_ == ticket) return;
+    for (const uint64_t until = now_ns() + spin_ns_; now_ns() < until; spin_pause()) {
+      if (serving_ == ticket) return;
+    }
+    for (uint32_t served = serving_; served != ticket; served = serving_) serving_.wait(served);
+  }
+  void unlock() {
+    ++serving_;
+    serving_.notify_all();
+  }
+  // Whether another thread waits for the thread that has it.
+  bool contended() const { return next_ - serving_ > 1; }
+
+ private:
+  const uint64_t spin_ns_;
+  std::atomic<uint32_t> next_{0}, serving_{0};
 };
 
 // In the server's own process: a thread pumps the server, and this one uses the table between two

@@ -1,28 +1,14 @@
 #include "measure/samplers.h"
 
-#include <limits>
-
-#include "base/error.h"
+#include "base/assert.h"
 
 namespace drlnet::measure {
-namespace {
-
-uint32_t leaves_of(std::span<const float> priorities) {
-  if (priorities.empty() || priorities.size() > std::numeric_limits<uint32_t>::max()) {
-    throw Error(Status::config,
-                "a sampler of " + std::to_string(priorities.size()) + " leaves cannot be measured",
-                "give it from 1 to 2^32 - 1");
-  }
-  return static_cast<uint32_t>(priorities.size());
-}
-
-}  // namespace
-
 LiveSampler::LiveSampler(const SamplerSpec& spec, std::span<const float> priorities, uint64_t seed)
     : priorities_(priorities),
-      sampler_(make_sampler(spec, leaves_of(priorities))),
+      sampler_(make_sampler(spec, static_cast<uint32_t>(priorities.size()))),
       random_(seed),
       choices_(seed + 1) {
+  DRLNET_ASSERT(!priorities.empty());
   uint32_t slot = 0;
   for (const float priority : priorities) sampler_->insert(slot++, priority);
 }

@@ -15,8 +15,8 @@ namespace drlnet::measure {
 
 class LiveSampler {
  public:
-  // A leaf for each of `priorities`, which stay the caller's and must outlive this: updates take
-  // theirs from there, too. Throws Error(config) for an unknown sampler or option, or no leaves.
+  // A leaf for each of `priorities`, one at least, which stay the caller's and must outlive this:
+  // updates take theirs from there, too. Throws Error(config) for an unknown sampler or option.
   LiveSampler(const SamplerSpec& spec, std::span<const float> priorities, uint64_t seed);
 
   // Batches of slots and their probabilities.

@@ -6,10 +6,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/world.h"
+#include "measure/handover.h"
 #include "transport/transport.h"
+#include "transport/udp_socket.h"
 
 namespace drlnet::measure {
 namespace {
@@ -23,12 +28,15 @@ constexpr int kSleepMs = 50;
 
 // Asks for more of a transfer, of which the sender may have sent `allowed` bytes.
 struct Ask {
-  uint64_t transfer, bytes, allowed;
+  uint64_t transfer, allowed;
 };
 
 std::byte pattern(size_t place) { return static_cast<std::byte>(place % 251); }
 
-std::string on_loopback(uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
+Error failed(const std::string& how) {
+  return {Status::transport, "a bare UDP transfer " + how,
+          "loopback must have its usual MTU of 65,536 bytes: ip link show lo"};
+}
 
 void wait_for_frames(Poll poll, int fd) {
   if (poll == Poll::busy) return spin_pause();
@@ -36,137 +44,126 @@ void wait_for_frames(Poll poll, int fd) {
   ::poll(&waiting, 1, kSleepMs);
 }
 
-}  // namespace
+class Sender {
+ public:
+  Sender(Poll poll, size_t bytes)
+      : poll_(poll), socket_(udp::Socket::bound(udp::resolve(kLoopback), kLoopback, {})) {
+    for (size_t i = 0; i < bytes; ++i) bytes_.push_back(pattern(i));
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(socket_.local().port()); }
 
-UdpSender::UdpSender(Poll poll, size_t row_bytes, size_t rows)
-    : poll_(poll),
-      socket_(udp::Socket::bound(udp::resolve(kLoopback), kLoopback, {})),
-      port_(socket_.local().port()),
-      row_bytes_(row_bytes),
-      rows_(rows),
-      table_(row_bytes * rows) {
-  for (size_t i = 0; i < row_bytes * rows; ++i) table_.data()[i] = pattern(i);
-}
-
-uint64_t UdpSender::serve(uint64_t for_ns) {
-  const uint64_t end = now_ns() + for_ns;
-  uint64_t total = 0;
-  while (now_ns() < end) {
-    Ask ask{};
-    socklen_t length = sizeof to_.storage;
-    if (recvfrom(socket_.fd(), &ask, sizeof ask, MSG_DONTWAIT, to_.get(), &length) != sizeof ask) {
-      wait_for_frames(poll_, socket_.fd());
-      continue;
+  void serve(const std::stop_token& stop) {
+    uint64_t transfer = 0, sent = 0;
+    while (!stop.stop_requested()) {
+      Ask ask{};
+      socklen_t length = sizeof to_.storage;
+      if (recvfrom(socket_.fd(), &ask, sizeof ask, MSG_DONTWAIT, to_.get(), &length) !=
+          sizeof ask) {
+        wait_for_frames(poll_, socket_.fd());
+        continue;
+      }
+      if (ask.transfer != transfer) sent = 0;
+      transfer = ask.transfer;
+      while (sent < ask.allowed) sent += send(sent, ask.allowed);
     }
-    if (ask.transfer != transfer_) {
-      transfer_ = ask.transfer;
-      begin(ask.bytes);
-    }
-    const uint64_t before = sent_;
-    send(std::min(ask.allowed, ask.bytes));
-    total += sent_ - before;
   }
-  return total;
-}
 
-void UdpSender::begin(uint64_t bytes) {
-  sent_ = 0;
-  if (rows_ == 0) {
-    size_t next = bytes_.size();
-    bytes_.resize(std::max<uint64_t>(next, bytes));
-    for (; next < bytes; ++next) bytes_[next] = pattern(next);
-    return;
-  }
-  drawn_.clear();
-  while (drawn_.size() * row_bytes_ < bytes) {
-    drawn_.push_back(random_.below(rows_) * row_bytes_);
-  }
-}
-
-// The parts of a message of up to that many of the bytes to be sent next.
-void UdpSender::fill_message(uint64_t bytes) {
-  const size_t length = std::min<uint64_t>(kMessageBytes, bytes);
-  parts_.clear();
-  if (rows_ == 0) {
-    parts_.push_back({bytes_.data() + sent_, length});
-    return;
-  }
-  for (size_t filled = 0; filled < length;) {
-    const size_t row = (sent_ + filled) / row_bytes_, skip = (sent_ + filled) % row_bytes_;
-    const size_t part = std::min(row_bytes_ - skip, length - filled);
-    parts_.push_back({table_.data() + drawn_[row] + skip, part});
-    filled += part;
-  }
-}
-
-void UdpSender::send(uint64_t allowed) {
-  while (sent_ < allowed) {
-    fill_message(allowed - sent_);
-    msghdr message{};
-    message.msg_name = to_.get();
-    message.msg_namelen = to_.length();
-    message.msg_iov = parts_.data();
-    message.msg_iovlen = parts_.size();
-    const ssize_t sent = sendmsg(socket_.fd(), &message, MSG_DONTWAIT);
-    if (sent > 0) {
-      sent_ += static_cast<uint64_t>(sent);
-    } else if (errno == EAGAIN || errno == ENOBUFS) {
+ private:
+  size_t send(uint64_t from, uint64_t until) {
+    const size_t length = std::min<uint64_t>(kMessageBytes, until - from);
+    const ssize_t sent =
+        sendto(socket_.fd(), bytes_.data() + from, length, MSG_DONTWAIT, to_.get(), to_.length());
+    if (sent > 0) return static_cast<size_t>(sent);
+    if (errno == EAGAIN || errno == ENOBUFS) {
       pollfd room{socket_.fd(), POLLOUT, 0};
       ::poll(&room, 1, kSleepMs);
     } else if (errno != EINTR) {
-      throw Error(Status::transport, std::string("a bare UDP transfer: ") + std::strerror(errno),
-                  "loopback must have its usual MTU of 65,536 bytes: ip link show lo");
+      throw failed(std::string("fails: ") + std::strerror(errno));
     }
+    return 0;
   }
-}
 
-UdpReceiver::UdpReceiver(uint16_t port, Poll poll)
-    : poll_(poll),
-      socket_(udp::Socket::connected(udp::resolve(on_loopback(port)), on_loopback(port), {})) {}
+  Poll poll_;
+  udp::Socket socket_;
+  std::vector<std::byte> bytes_;
+  udp::SocketAddress to_{};
+};
 
-size_t UdpReceiver::transfers(uint64_t bytes, const Loop& loop) {
-  bytes_.resize(bytes + kRoomBytes);
-  return run(loop, [&] { transfer(bytes); });
-}
+class Receiver {
+ public:
+  Receiver(Poll poll, const std::string& sender, size_t bytes)
+      : poll_(poll),
+        socket_(udp::Socket::connected(udp::resolve(sender), sender, {})),
+        size_(bytes),
+        bytes_(bytes + kRoomBytes) {}
 
-void UdpReceiver::ask(uint64_t bytes, uint64_t allowed) {
-  const Ask ask{transfer_, bytes, allowed};
-  while (::send(socket_.fd(), &ask, sizeof ask, 0) < 0 && errno == EAGAIN) spin_pause();
-}
-
-// Messages come in order and none is lost, or the sum of their lengths shows it.
-void UdpReceiver::transfer(uint64_t bytes) {
-  // The kernel counts its bookkeeping, too (as UdpTransport::receive_capacity_bytes).
-  const uint64_t window = std::max(socket_.receive_buffer_bytes() / 3, 2 * kMessageBytes);
-  ++transfer_;
-  uint64_t allowed = std::min(window, bytes);
-  ask(bytes, allowed);
-  uint64_t heard = now_ns();
-  for (uint64_t got = 0; got < bytes;) {
-    if (const size_t more = receive(bytes_.data() + got); more > 0) {
-      got += more;
-      heard = 0;
-      if (allowed < bytes && allowed - got < window / 2) {
-        allowed = std::min(got + window, bytes);
-        ask(bytes, allowed);
+  // Messages come in order and none is lost, or the sum of their lengths shows it.
+  void transfer() {
+    // The kernel counts its bookkeeping, too (as UdpTransport::receive_capacity_bytes).
+    const uint64_t window = std::max(socket_.receive_buffer_bytes() / 3, 2 * kMessageBytes);
+    ++transfer_;
+    uint64_t allowed = std::min(window, size_);
+    ask(allowed);
+    uint64_t heard = now_ns();
+    for (uint64_t got = 0; got < size_;) {
+      const ssize_t more = recv(socket_.fd(), bytes_.data() + got, kRoomBytes, MSG_DONTWAIT);
+      if (more > 0) {
+        got += static_cast<uint64_t>(more);
+        heard = 0;
+        if (allowed < size_ && allowed - got < window / 2) {
+          allowed = std::min(got + window, size_);
+          ask(allowed);
+        }
+        continue;
       }
-      continue;
+      const uint64_t now = now_ns();
+      if (heard == 0) heard = now;
+      if (now - heard > kSilenceNs) throw failed("stands still at byte " + std::to_string(got));
+      wait_for_frames(poll_, socket_.fd());
     }
-    const uint64_t now = now_ns();
-    if (heard == 0) heard = now;
-    if (now - heard > kSilenceNs) {
-      throw Error(Status::transport,
-                  "a bare UDP transfer stood still at byte " + std::to_string(got) + " of " +
-                      std::to_string(bytes),
-                  "let its two processes run undisturbed");
-    }
-    wait_for_frames(poll_, socket_.fd());
   }
-}
 
-size_t UdpReceiver::receive(std::byte* to) {
-  const ssize_t length = recv(socket_.fd(), to, kRoomBytes, MSG_DONTWAIT);
-  return length > 0 ? static_cast<size_t>(length) : 0;
+  bool came_whole() const {
+    for (size_t i = 0; i < size_; ++i) {
+      if (bytes_[i] != pattern(i)) return false;
+    }
+    return true;
+  }
+
+ private:
+  void ask(uint64_t allowed) {
+    const Ask ask{transfer_, allowed};
+    while (::send(socket_.fd(), &ask, sizeof ask, 0) < 0 && errno == EAGAIN) spin_pause();
+  }
+
+  Poll poll_;
+  udp::Socket socket_;
+  uint64_t size_;
+  std::vector<std::byte> bytes_;
+  uint64_t transfer_ = 0;
+};
+
+}  // namespace
+
+size_t udp_transfers(std::optional<unsigned> core, Poll poll, uint64_t bytes, const Loop& loop) {
+  Sender sender(poll, bytes);
+  Receiver receiver(poll, sender.address(), bytes);
+  std::exception_ptr failure;
+  size_t count = 0;
+  {
+    std::jthread sending([&](const std::stop_token& stop) {
+      if (core) stay_on(pthread_self(), *core);
+      try {
+        sender.serve(stop);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    });
+    count = run(loop, [&] { receiver.transfer(); });
+  }
+  if (failure) std::rethrow_exception(failure);
+  if (count > 0 && !receiver.came_whole()) throw failed("brings other bytes than were sent");
+  return count;
 }
 
 }  // namespace drlnet::measure

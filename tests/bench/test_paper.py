@@ -16,22 +16,41 @@ import pytest
 from system.command import descendants
 
 import drlnet
-from drlnet.bench.engine import Effort
+from drlnet.bench.engine import Course, Effort, Results
 from drlnet.bench.machine import Cores
-from drlnet.bench.paper.netns import through_server
-from drlnet.bench.paper.report import COMPARISONS, caption, comparison_of, plot, reductions, show
-from drlnet.bench.paper.roles import CHUNK_S, Actor, Appends, Learner, Phase, thinned
-from drlnet.bench.paper.suite import (
+from drlnet.bench.netns import through_server
+from drlnet.bench.paper.roles import (
+    BASE,
+    CHUNK_S,
+    SHAPES,
+    SINCE_DUE,
+    STORE,
+    Actor,
+    Appends,
     Group,
-    Heard,
-    Results,
-    during,
+    Layout,
+    Learner,
+    Phase,
+    Workload,
     groups_of,
-    measure_paper,
     operations,
+    thinned,
 )
-from drlnet.bench.paper.workloads import BASE, SHAPES, Layout, Workload
-from drlnet.bench.transport.subjects import Subject, subjects_of
+from drlnet.bench.paper.suite import (
+    COMPARISONS,
+    OPS,
+    Heard,
+    caption,
+    comparison_of,
+    during,
+    keep,
+    measure_paper,
+    plot,
+    records_of,
+    reductions,
+    show,
+)
+from drlnet.bench.transport.suite import Subject, subjects_of
 from drlnet.errors import TransportError
 from drlnet.launch.signals import Stop
 
@@ -61,7 +80,9 @@ def heard_of_all() -> Heard:
         phase("store", Layout.MEMORY, [], 0, 110),
         phase("fetch", Layout.MEMORY, [6.0], 0, 120),
     ]
-    heard.appends = [Appends(at + 0.1, at + 0.2, [7.0, 9.0]) for at in (0, 10, 20, 110, 130)]
+    heard.appends = [
+        Appends(at + 0.1, at + 0.2, [7.0, 9.0], [8.0, 90.0]) for at in (0, 10, 20, 110, 130)
+    ]
     return heard
 
 
@@ -70,7 +91,7 @@ def results_of_all() -> Results:
     for transport, slower in ((BLOCK, 10), (BUSY, 2), (Subject("dpdk:local busy", "", "busy"), 1)):
         heard = heard_of_all()
         heard.phases = [replace(p, us=[slower * us for us in p.us]) for p in heard.phases]
-        results.add(Group("network", transport, SMALL, (32,)), heard)
+        keep(results, Group("network", transport, SMALL, (32,)), heard)
     return results
 
 
@@ -106,12 +127,26 @@ def test_an_actor_at_a_fixed_rate_does_not_sleep_past_a_chunk() -> None:
     learner, actor = Learner("block", "cartpole"), Actor()
     actor.open(learner.serve("udp://127.0.0.1:0", None), "block", "cartpole", SMALL.rate)
     end_s = time.monotonic() + 0.3
-    actor.hear(lambda: time.monotonic() > end_s)
+    actor.asked = lambda: time.monotonic() > end_s
     chunks = actor.act()
     # Fewer where the machine lets it wake late.
     assert max(len(one.us) for one in chunks) == round(CHUNK_S * SMALL.rate)
-    # One interval for each append, however late the machine lets it wake.
-    assert all(one.end_s - one.start_s >= len(one.us) / SMALL.rate for one in chunks)
+    # One interval for each append: what was late is made up for, and no more than that.
+    count = sum(len(one.us) for one in chunks)
+    assert chunks[-1].end_s - chunks[0].start_s >= (count - 1) / SMALL.rate
+    # From when it was due: what it took, and what it waited for before.
+    for one in chunks:
+        pairs = zip(one.since_due_us, one.us, strict=True)
+        assert all(since_due > us for since_due, us in pairs)
+
+
+def test_at_full_rate_nothing_is_due() -> None:
+    learner, actor = Learner("block", "cartpole"), Actor()
+    actor.open(learner.serve("udp://127.0.0.1:0", None), "block", "cartpole", 0.0)
+    asked = iter([False, True])
+    actor.asked = lambda: next(asked)
+    (chunk,) = actor.act()
+    assert chunk.us and not chunk.since_due_us
 
 
 def test_polling_threads_are_counted() -> None:
@@ -124,18 +159,15 @@ def test_polling_threads_are_counted() -> None:
 
 def test_appends_belong_to_the_phase_that_they_fell_into() -> None:
     one = phase("batch", Layout.STORE, [1.0], start_s=5)
-    appends = [
-        Appends(4.9, 5.1, [1]), Appends(5.1, 5.2, [2, 3]), Appends(5.9, 6.1, [4]),
-        Appends(6.1, 6.2, [5]),
-    ]  # fmt: skip
-    assert during(appends, one) == [2, 3, 4]
+    appends = [Appends(start_s, start_s + 0.1, [1.0], [2.0]) for start_s in (4.9, 5.1, 5.9, 6.1)]
+    assert during(appends, one) == appends[1:3]
     assert len(thinned(np.arange(10_000.0))) == 2000
     assert thinned(np.array([1.25])) == [1.25]
 
 
 def test_what_is_lower_than_what() -> None:
     results = results_of_all()
-    records = results.records()
+    records = records_of(results)
     found = {
         (one.comparison, one.subject, one.op, one.than): one.share
         for one in reductions(records, "udp block", "udp busy")
@@ -155,11 +187,13 @@ def test_what_is_lower_than_what() -> None:
     assert found[2, c, "batch", b] == pytest.approx(0.5)
     assert found[3, c, "batch + update", a] == pytest.approx(-19)
     assert found[2, c, "store", b] == pytest.approx(0)
+    stored = {r.op: (r.p50_us, r.rounds) for r in records if r.subject == c if r.op in OPS[1:3]}
+    assert stored == {STORE: (pytest.approx(8), 1), SINCE_DUE: (pytest.approx(49), 1)}
 
 
 def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     results = results_of_all()
-    records = results.records()
+    records = records_of(results)
     file = io.StringIO()
     show(records, reductions(records, "udp block", "udp busy"), file=file)
     text = file.getvalue()
@@ -171,10 +205,10 @@ def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     line = next(line for line in lines if "(c) in-network" in line)
     assert line.split()[2:] == ["40.00", "40.00", "40.00-40.00", "-50%", "+1900%"]
     for comparison in COMPARISONS:
-        lines = " ".join(caption(comparison, records))
+        lines = caption(comparison)
         assert "neither is a network" in lines
         assert f"{100 * comparison.low:.1f}% to {100 * comparison.high:.1f}%" in lines
-        assert "interfaces" in " ".join(caption(comparison, [], network=True))
+        assert "interfaces" in caption(comparison, network=True)
     ElementTree.fromstring(plot(records).svg())
 
 
@@ -194,10 +228,10 @@ def test_one_round_measures_every_layout_and_leaves_nothing(stop: Stop) -> None:
     groups = [Group(place, BLOCK, SMALL, (32,)) for place in ("network", "learner")]
     groups.append(Group("network", Subject("absent", "absent:1", "block"), SMALL, (32,)))
     notes: list[str] = []
-    results = measure_paper(stop, groups, rounds=1, effort=TINY, note=notes.append)
+    results = measure_paper(Course(stop, 1, TINY, notes.append), groups)
     assert set(results.unavailable) == {groups[2].name}
     assert any("skipped" in note for note in notes)
-    records = results.records()
+    records = records_of(results)
     cells = {(comparison_of(r), r.op, r.subject) for r in records}
     for layout in (Layout.LEARNER, Layout.STORE, Layout.NETWORK):
         subject = f"{layout.value}, udp block"
@@ -229,12 +263,9 @@ def test_roles_in_namespaces_meet_through_the_servers_host(stop: Stop) -> None:
             for place in ("network", "learner")
             for subject in over
         ]
-        results = measure_paper(
-            stop, groups, rounds=1, effort=TINY, note=lambda line: None,
-            places=places,
-        )  # fmt: skip
+        results = measure_paper(Course(stop, 1, TINY), groups, places)
     assert not results.unavailable
-    subjects_seen = {r.subject for r in results.records() if comparison_of(r) == 3}
+    subjects_seen = {r.subject for r in records_of(results) if comparison_of(r) == 3}
     layouts = (Layout.LEARNER, Layout.STORE, Layout.NETWORK)
     assert subjects_seen == {f"{layout.value}, {one.name}" for one in over for layout in layouts}
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)

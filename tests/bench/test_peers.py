@@ -6,11 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from drlnet.bench import peers
-from drlnet.bench.peers.base import ALPHA, BETA, Floats, Peer
-from drlnet.bench.peers.torch import TorchCumsum
+from drlnet.bench.peers import ALPHA, BETA, Floats, Peer
 from drlnet.bench.processes import PeerUnavailable
 from drlnet.errors import ConfigError
 
@@ -18,12 +16,8 @@ LEAVES, BATCH, BATCHES = 50, 512, 40
 
 
 def made(name: str, priorities: Floats) -> Peer:
-    if name == "torch-cpu":  # what torch-cuda does, on the device that is there
-        return TorchCumsum(priorities)
-    if name.endswith("-cuda") and not torch.cuda.is_available():
-        pytest.skip(f"{name}: no GPU")
     try:
-        return peers.find_sampler(name)(priorities)
+        return peers.imported(peers.SAMPLERS, name)(priorities)
     except PeerUnavailable as error:
         pytest.skip(f"{name}: {error}")
 
@@ -45,7 +39,7 @@ def check_draws(peer: Peer, priorities: Floats) -> None:
     assert np.all(np.abs(counts - draws * expected) < 5 * error)
 
 
-@pytest.mark.parametrize("name", [*peers.SAMPLERS, "torch-cpu"])
+@pytest.mark.parametrize("name", peers.SAMPLERS)
 def test_a_peer_draws_by_priority_before_and_after_updates(name: str) -> None:
     random = np.random.default_rng(3)
     priorities = random.uniform(0.1, 4, LEAVES).astype(np.float32)
@@ -59,13 +53,13 @@ def test_a_peer_draws_by_priority_before_and_after_updates(name: str) -> None:
 
 def test_numpy_is_always_there() -> None:
     for name in ("numpy", "numpy-tree"):
-        assert peers.find_sampler(name)(np.ones(1, np.float32)).includes
+        assert peers.imported(peers.SAMPLERS, name)(np.ones(1, np.float32)).includes
 
 
 def test_a_peer_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(peers.SAMPLERS, "absent", ("absent", "Absent"))
     with pytest.raises(PeerUnavailable, match=r"pip install 'drlnet\[peers\]'"):
-        peers.find_sampler("absent")
+        peers.imported(peers.SAMPLERS, "absent")
 
 
 def test_a_peer_that_is_broken_says_so_in_one_line(

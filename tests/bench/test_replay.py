@@ -21,20 +21,24 @@ import pytest
 from system.command import Command, finished
 
 from drlnet.bench import peers
-from drlnet.bench.engine import Effort
+from drlnet.bench.engine import Course, Effort
 from drlnet.bench.peers.numpy import Numpy
 from drlnet.bench.processes import Stopped, Worker, WorkerFailed
 from drlnet.bench.records import Record, Round, key_of
 from drlnet.bench.replay.learner import ALONE, BESIDE, CYCLE, PREFETCHED
 from drlnet.bench.replay.memory import BY, Block, blocks_of, first_of
 from drlnet.bench.replay.ours import Ours
-from drlnet.bench.replay.report import ratios, shares, show
 from drlnet.bench.replay.suite import (
+    OPS,
+    SUITE,
     Results,
     Subject,
     Work,
     is_floor,
     measure_replays,
+    ratios,
+    shares,
+    show,
     subjects_of,
 )
 from drlnet.bench.shapes import Shape
@@ -42,6 +46,7 @@ from drlnet.client import Column
 from drlnet.errors import ConfigError
 from drlnet.launch.signals import Stop
 
+NUMPY = partial(peers.imported, peers.MEMORIES, "numpy")
 TINY = Effort(calls=4, budget_s=1.0, warm_up=1)
 FRAME = Column("uint8", (6, 6))
 FRAMES = Shape("tiny frames", FRAME, 4, 3, 2000)
@@ -52,9 +57,7 @@ VECTORS = Shape("tiny vectors", Column("float32", (4,)), 1, 1, 2000)
 def measured(subjects: list[Subject], clients: list[int], notes: list[str]) -> Results:
     work = Work("tiny", {"": VECTORS}, 1e5)
     with Stop() as stop:
-        return measure_replays(
-            stop, [(work, subjects)], rounds=1, effort=TINY, note=notes.append, clients=clients
-        )
+        return measure_replays(Course(stop, 1, TINY, notes.append), [(work, subjects)], clients)
 
 
 def blocks(shape: Shape, count: int) -> Iterator[Block]:
@@ -67,10 +70,10 @@ def test_ours_and_an_in_process_memory_do_the_same_work() -> None:
     ours = next(
         s for s in subjects_of(Work("", {"": VECTORS}, 1e5), ["udp"], []) if "block" in s.name
     )
-    numpy = Subject("numpy", partial(peers.find_memory, "numpy"), VECTORS, resident=True)
+    numpy = Subject("numpy", NUMPY, VECTORS, resident=True)
     results = measured([ours, numpy], [0, 2], [])
     assert not results.unavailable
-    records = {key_of(r): r for r in results.records()}
+    records = {key_of(r): r for r in results.records(SUITE, OPS)}
     for name in ("udp block", "numpy"):
         for op in ALONE:
             assert records[name, op, "tiny"].rounds == 1
@@ -82,7 +85,7 @@ def test_ours_and_an_in_process_memory_do_the_same_work() -> None:
     beside = results.inserted_per_second()["tiny, 2 inserting"]
     assert all(beside[name] > 0 for name in ("udp block", "numpy"))
     floors = {subject for subject, _, _ in records if is_floor(subject)}
-    assert floors == {"memcpy (floor)", "numpy gather (floor)", "bare udp block (floor)"}
+    assert floors == {"memcpy (floor)", "bare udp block (floor)"}
 
 
 @pytest.mark.parametrize("shape", [VECTORS, FRAMES, WHOLE], ids=lambda shape: shape.name)
@@ -116,7 +119,7 @@ def _newest(shape: Shape, obs: np.ndarray) -> np.ndarray:
     not (shutil.which("redis-server") and find_spec("redis")), reason="no redis-server, or no redis"
 )
 def test_redis_holds_the_transitions_that_its_clients_insert() -> None:
-    memory = peers.find_memory("redis")(VECTORS)
+    memory = peers.imported(peers.MEMORIES, "redis")(VECTORS)
     try:
         given = list(blocks(VECTORS, VECTORS.capacity // BY))
         door = memory.door()()
@@ -168,18 +171,16 @@ def test_a_peer_that_dies_in_the_middle_is_left_out_and_what_it_did_is_kept() ->
             for pid in children():
                 os.kill(pid, signal.SIGKILL)
 
-    numpy = Subject("numpy", partial(peers.find_memory, "numpy"), VECTORS, resident=True)
+    numpy = Subject("numpy", NUMPY, VECTORS, resident=True)
     too_large = replace(VECTORS, capacity=1 << 55)
-    endless = Subject("too large", partial(peers.find_memory, "numpy"), too_large, resident=True)
+    endless = Subject("too large", NUMPY, too_large, resident=True)
     with Stop() as stop:
-        results = measure_replays(
-            stop, [(Work("tiny", {}, 1e5), [numpy, endless])], rounds=2, effort=TINY, note=note,
-            clients=[0],
-        )  # fmt: skip
+        work = Work("tiny", {}, 1e5)
+        results = measure_replays(Course(stop, 2, TINY, note), [(work, [numpy, endless])], [0])
     assert results.unavailable["numpy"] == "from round 2 on: it was killed by SIGKILL"
     assert "Memory" in results.unavailable["too large"]
     assert "numpy: skipped: from round 2 on: it was killed by SIGKILL" in notes
-    kept = {(r.op, r.rounds) for r in results.records() if r.subject == "numpy"}
+    kept = {(r.op, r.rounds) for r in results.records(SUITE, OPS) if r.subject == "numpy"}
     assert kept == {(op, 1) for op in ALONE}
     assert not children()
 
@@ -229,7 +230,6 @@ def test_ratios_and_shares_are_of_the_same_work() -> None:
         record("cpprb", CYCLE, "atari", 20.0),
         record("cpprb", CYCLE, "elsewhere", 20.0),
         record("bare udp busy (floor), rows", "sample 512", "atari", 200.0),
-        record("bare udp busy of rows (floor), rows", "sample 512", "atari", 150.0),
         record("memcpy (floor)", "sample 512", "atari", 400.0),
     ]
     found = ratios(records, "dpdk:local busy")
@@ -242,7 +242,6 @@ def test_ratios_and_shares_are_of_the_same_work() -> None:
         ("dpdk:local busy", CYCLE, "memcpy (floor)", 0.2),
         ("dpdk:local busy", PREFETCHED, "memcpy (floor)", 0.25),
         ("udp busy, rows", PREFETCHED, "bare udp busy (floor), rows", 0.25),
-        ("bare udp busy of rows (floor), rows", "sample 512", "bare udp busy (floor), rows", 0.75),
     ]
     file = io.StringIO()
     show(records, found, shares(records), {"cpprb": "in process"}, file=file)

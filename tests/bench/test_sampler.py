@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,29 +15,29 @@ from system.command import finished
 
 from drlnet import native
 from drlnet.bench import measure
-from drlnet.bench.engine import COPY, Effort, Results
+from drlnet.bench.engine import Course, Effort, Results
+from drlnet.bench.processes import Worker, WorkerFailed
 from drlnet.bench.records import Record, Round, key_of
-from drlnet.bench.sampler.report import plot, ratios, show
-from drlnet.bench.sampler.suite import (
+from drlnet.bench.samplers import (
     DISTRIBUTIONS,
     OPS,
-    REPLY,
+    Drawer,
     Subject,
+    live,
     measure_samplers,
+    plot,
     priorities_of,
-    running,
+    ratios,
+    show,
     sizes_of,
     subjects_of,
     words_of,
     workload_of,
 )
-from drlnet.bench.shapes import Shape
-from drlnet.client import Column
 from drlnet.errors import ConfigError
 from drlnet.launch.signals import Stop
 
 TINY = Effort(calls=10, budget_s=1.0, warm_up=2)
-SMALL_SHAPE = Shape("small", Column("uint8", (8, 8)), stack=4, n_step=3, capacity=2000)
 
 
 def measured(
@@ -44,20 +45,16 @@ def measured(
 ) -> Results:
     with Stop() as stop:
         return measure_samplers(
-            stop,
+            Course(stop, rounds, TINY, notes.append),
             subjects,
             sizes=sizes,
             batch=16,
             distribution="exponential",
-            rounds=rounds,
-            effort=TINY,
-            note=notes.append,
-            shapes=[SMALL_SHAPE],
         )
 
 
 def records_of(results: Results) -> list[Record]:
-    return results.records_of("sampler", results.in_order(OPS))
+    return results.records("sampler", OPS)
 
 
 def test_subjects_take_turns() -> None:
@@ -71,13 +68,11 @@ def test_subjects_take_turns() -> None:
 
     subjects, results = [Path(name) for name in "abc"], Results()
     with Stop() as stop:
-        results.take_turns(
-            stop, subjects, 3, turn, lambda line: None,
-            behind=lambda left: behind.append(len(left)),
-        )  # fmt: skip
+        course = Course(stop, 3)
+        results.take_turns(course, subjects, turn, behind=lambda left: behind.append(len(left)))
         stop.set()
         with results.until_stopped():
-            results.take_turns(stop, subjects, 3, turn, lambda line: None)
+            results.take_turns(course, subjects, turn)
     assert "".join(seen) == "abc" + "bca" + "ac" + "a"
     assert behind == [3, 2, 2]
     assert results.unavailable == {"b": "from round 2 on: no more of it\n  try: none"}
@@ -131,31 +126,24 @@ def test_every_sampler_is_measured_over_every_size() -> None:
                 record = records.pop((name, op, workload_of(size, 16)))
                 assert record.rounds == 2
                 assert 0 < record.p50_us <= record.p99_us
-    first = native.sampler_names()[0]
-    replies, copies = (records.pop((name, REPLY, "16 small")) for name in (first, COPY))
     assert not records
-    # The same bytes: 7 rows of 64 B, and an item's other columns, keys and probabilities.
-    for record in (replies, copies):
-        assert record.bytes_per_second is not None
-        assert 16 * 7 * 64 < record.bytes_per_second / record.per_second < 16 * 700
     assert results.includes.keys() == {"numpy"}
     assert not results.unavailable
 
 
-def test_a_kernel_holds_while_its_tree_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_runs_in_the_process_that_measures_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRLNET_KERNEL", raising=False)
     *faster, slowest = measure.kernel_names()
     (subject,) = subjects_of(["prioritized"], [], [slowest])
     assert subject.name == (f"prioritized, {slowest}" if faster else "prioritized")
-    for before in (None, slowest):
-        if before is None:
-            monkeypatch.delenv("DRLNET_KERNEL", raising=False)
-        else:
-            monkeypatch.setenv("DRLNET_KERNEL", before)
-        with running(slowest):
-            assert os.environ["DRLNET_KERNEL"] == slowest
-        assert os.environ.get("DRLNET_KERNEL") == before
-    with pytest.raises(ConfigError, match="DRLNET_KERNEL"), running("none such"):
-        measure.LiveSampler("prioritized", 0.6, 1e-6, {}, np.ones(1, np.float32), 0)
+    find = partial(partial, partial(live, "prioritized", "none such"))
+    with (
+        Stop() as stop,
+        Worker(stop, partial(Drawer, find)) as drawer,
+        pytest.raises(WorkerFailed, match="DRLNET_KERNEL names 'none such'"),
+    ):
+        drawer.call("open", "uniform", 10)
+    assert "DRLNET_KERNEL" not in os.environ
 
 
 PEER = """
@@ -185,7 +173,7 @@ def test_a_peer_that_fails_in_the_middle_is_left_out_and_what_it_did_is_kept(
     results = measured(subjects_of(["uniform"], ["cpprb"]), [10, 20], notes)
     assert results.unavailable == {"cpprb": cause}
     assert notes.count(f"cpprb: skipped: {cause}") == 1
-    kept = [(r.subject, r.op, r.workload, r.rounds) for r in records_of(results) if r.op != REPLY]
+    kept = [(r.subject, r.op, r.workload, r.rounds) for r in records_of(results)]
     assert kept == [
         ("uniform", "draw", "16 of 10", 2),
         ("cpprb", "draw", "16 of 10", 1),
@@ -251,14 +239,11 @@ def test_ratios_are_to_the_baseline_of_the_same_cell() -> None:
             record("ours", "draw", "w", 10.0),
             record("theirs", "draw", "w", 40.0),
             record("theirs", "draw", "elsewhere", 40.0),
-            record("ours", REPLY, "r", 30.0),
-            record(COPY, REPLY, "r", 20.0),
         ],
         "ours",
     )
     assert [(r.subject, r.op, r.baseline, r.ratio) for r in found] == [
         ("theirs", "draw", "ours", 4.0),
-        ("ours", REPLY, COPY, 1.5),
     ]
 
 
@@ -287,17 +272,20 @@ def test_the_table_fits_and_the_plot_marks_the_caches() -> None:
     ElementTree.fromstring(plot(records, one_size, caches).svg())
 
 
-def test_the_command_writes_what_it_measured(tmp_path: Path) -> None:
+def test_the_command_writes_what_it_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_cpprb(tmp_path, monkeypatch, "raise OSError('broken')")
     small = ("--sizes", "64,2^10", "--batch", "8", "--rounds", "1", "--quick")
-    chosen = ("--samplers", "uniform,prioritized", "--peers", "numpy,torchrl-cuda")
+    chosen = ("--samplers", "uniform,prioritized", "--peers", "numpy,cpprb")
     ended = finished(tmp_path, "bench", "sampler", "--json", *small, *chosen)
     assert ended.popen.returncode == 0, ended.text()
     said = ended.last_json()
     assert {"machine", "command", "records", "ratios", "unavailable"} <= said.keys()
     assert "l1_cache_bytes" in said["machine"]
     assert {r["suite"] for r in said["records"]} == {"sampler"}
-    assert {r["baseline"] for r in said["ratios"]} == {"uniform", COPY}
-    assert "torchrl-cuda" in said["unavailable"]
+    assert {r["baseline"] for r in said["ratios"]} == {"uniform"}
+    assert said["unavailable"] == {"cpprb": "OSError: broken"}
     folder = tmp_path / "runs" / "bench"
     assert json.loads((folder / "sampler.json").read_text()) == said
     ElementTree.parse(folder / "sampler.svg")

@@ -17,12 +17,12 @@ def _shown(record: Record) -> list[str]:
 
 def test_long_names_cost_no_figures() -> None:
     """They are folded: a figure that is cut short is none."""
-    name = "bare udp block of rows (floor), frames, 3-step"
+    name = "dpdk:virtio-user busy, frames, 3-step and more"
     workload = "atari, 2 inserting, to the end of a line of its own and beyond it"
     lines = _shown(Record("replay", name, workload, "sample 512", 57331.25, 181340.0, 1.0, 1))
     assert max(map(len, lines)) <= 80
     assert "…" not in "".join(lines)
     (figures,) = (line for line in lines if "57331" in line)
     assert figures.split()[-4:] == ["57331", "181340", "132,195,300", "36.91x"]
-    assert figures.startswith("  bare udp block of rows")
+    assert figures.startswith("  dpdk:virtio-user busy,")
     assert lines[lines.index(figures) + 1].startswith("  ")  # the rest of the name, below it

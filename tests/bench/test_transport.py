@@ -20,25 +20,26 @@ import numpy as np
 import pytest
 from system.command import PROGRAM, command, finished
 
-from drlnet.bench import measure
-from drlnet.bench.engine import COPY, Effort
+from drlnet.bench.engine import COPY, Course, Effort, Results
 from drlnet.bench.machine import Cores
-from drlnet.bench.netns import namespaces
+from drlnet.bench.netns import joined, namespaces, over_veth
 from drlnet.bench.records import Record, Records, Round, key_of
 from drlnet.bench.show import plot_bars
-from drlnet.bench.transport.measuring import BATCH, BATCH_BYTES, CELLS, measure_ring
-from drlnet.bench.transport.netns import joined
-from drlnet.bench.transport.report import caption, show
-from drlnet.bench.transport.subjects import Subject, subjects_of
+from drlnet.bench.transport.measuring import BATCH, BATCH_BYTES, CELLS, measure_handovers
 from drlnet.bench.transport.suite import (
-    RING,
+    HANDOVER,
+    OPS,
     Places,
-    Results,
+    Subject,
+    caption,
     measure_transports,
     reductions,
+    show,
+    subjects_of,
 )
 from drlnet.cli.bench.command import written
 from drlnet.cli.output import Output, require_writable
+from drlnet.config.transports import AF_XDP_MTU
 from drlnet.errors import ConfigError, TransportError
 from drlnet.launch.signals import Stop
 
@@ -104,20 +105,20 @@ def test_reductions_without_a_baseline_or_a_gain() -> None:
 
 def test_udp_block_and_busy_produce_every_cell() -> None:
     with Stop() as stop:
-        results = measure_transports(
-            stop, subjects_of(["udp"]), rounds=1, effort=TINY, note=lambda line: None
-        )
-    found = {key_of(r): r for r in results.records()}
+        results = measure_transports(Course(stop, 1, TINY), subjects_of(["udp"]))
+    found = {key_of(r): r for r in results.records("transport", OPS)}
     for subject in ("udp block", "udp busy"):
         assert {(op, payload) for name, op, payload in found if name == subject} == set(CELLS)
-    assert {payload for name, _, payload in found if name == RING}
+    handed = {(op, payload) for name, op, payload in found if name == HANDOVER}
+    assert handed <= set(CELLS)  # none where there is one core, or other work has it
+    assert "floor" not in HANDOVER  # a transport that copies once may be below it
     assert (COPY, "sampled bytes", BATCH) in found
     for one in found.values():
         assert one.p999_us is not None
         assert 0 < one.p50_us <= one.p99_us <= one.p999_us < 5e6
     stream = found["udp busy", "sampled bytes", BATCH]
     assert stream.bytes_per_second == pytest.approx(stream.per_second * BATCH_BYTES)
-    records = results.records()
+    records = results.records("transport", OPS)
     file = io.StringIO()
     show(records, reductions(records), file=file)
     assert max(len(line) for line in file.getvalue().splitlines()) <= 80
@@ -128,7 +129,7 @@ def test_bars_are_marked_where_cells_are_oversubscribed() -> None:
     records = [record("udp busy", 3.0), replace(record("udp block", 60.0), oversubscribed=True)]
     svg = plot_bars("Latency", records).svg()
     assert ">60 *<" in svg and ">3<" in svg
-    assert "* fewer cores than threads that poll" in svg
+    assert "* fewer cores than threads that want one" in svg
     assert "*" not in re.findall(r">([^<]*)<", plot_bars("Latency", records[:1]).svg())
 
 
@@ -137,22 +138,21 @@ def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
     present = Subject("udp busy", "udp://127.0.0.1:0", "busy")
     notes: list[str] = []
     with Stop() as stop:
-        results = measure_transports(
-            stop, [absent, present], rounds=1, effort=TINY, note=notes.append, floors=False
-        )
+        course = Course(stop, 1, TINY, notes.append)
+        results = measure_transports(course, [absent, present], beside=False)
         assert "absent" in results.unavailable["absent busy"]
-        assert {r.subject for r in results.records()} == {"udp busy"}
+        assert {r.subject for r in results.records("transport", OPS)} == {"udp busy"}
         assert any(line.startswith("absent busy: skipped: ") for line in notes)
         with pytest.raises(TransportError, match="no transport can be measured: "):
-            measure_transports(
-                stop, [absent], rounds=1, effort=TINY, note=notes.append, floors=False
-            )
-    results = Results(cores=Cores(None, None, 1), polling={"udp busy": 2})
-    results.keep("udp busy", "ping", "64 B", [1.0, 2.0])
-    (oversubscribed,) = results.records()
+            measure_transports(course, [absent], beside=False)
+    results = Results(cores=Cores(None, None, 1))
+    results.keep("udp busy", "ping", "64 B", [1.0, 2.0], threads=2)
+    (oversubscribed,) = results.records("transport", OPS)
     assert oversubscribed.oversubscribed
-    assert any(line.startswith("*") for line in caption([oversubscribed], []))
-    assert "MTU 3498" in " ".join(caption([], [], mtu=3498))
+    file = io.StringIO()
+    show([oversubscribed], [], file=file)
+    assert "\n* fewer cores than threads" in file.getvalue()
+    assert "MTU 3498" in " ".join(caption([], mtu=3498))
 
 
 def test_a_transport_that_fails_later_and_a_stop_keep_what_was_measured() -> None:
@@ -170,11 +170,10 @@ def test_a_transport_that_fails_later_and_a_stop_keep_what_was_measured() -> Non
 
     with Stop() as stop:
         results = measure_transports(
-            stop, [failing, good], rounds=9, effort=TINY, note=lambda line: None,
-            places=Places(around=around), floors=False,
+            Course(stop, 9, TINY), [failing, good], places=Places(around=around), beside=False,
         )  # fmt: skip
     assert results.unavailable == {"failing": "from round 2 on: its interface is gone"}
-    pings = [r for r in results.records() if (r.op, r.workload) == ("ping", "64 B")]
+    pings = [r for r in results.records("transport", OPS) if (r.op, r.workload) == ("ping", "64 B")]
     assert [(r.subject, r.rounds) for r in pings] == [("failing", 1), ("good", 3)]
     assert results.interrupted
 
@@ -207,25 +206,15 @@ def test_a_terminal_that_is_closed_loses_nothing(tmp_path: Path) -> None:
     assert "udp block" in {r["subject"] for r in said["records"]}
 
 
-def test_the_ring_answers_from_another_process() -> None:
-    # It raises by itself where an answer is not what was sent.
-    with Stop() as stop:
-        measured = measure_ring(stop, TINY, Cores.usable())
-    payloads = ["64 B", "1 KiB", "7 KB frame", "8 KiB"]
+def test_messages_are_handed_over_between_two_cores() -> None:
+    before = os.sched_getaffinity(0)
+    measured = measure_handovers(TINY, Cores.usable())
+    payloads = ["64 B", "1 KiB", "7 KB frame", "8 KiB"] if len(before) > 1 else []
     assert list(measured) == [("ping", payload) for payload in payloads]
-    for latencies_us in measured.values():
-        assert len(latencies_us) > 0
-        assert 0.05 < np.median(latencies_us) < 1e5
-
-
-def test_a_ring_that_nobody_answers_says_so() -> None:
-    file = os.memfd_create("ring")
-    try:
-        os.ftruncate(file, measure.RingPair.file_bytes())
-        with pytest.raises(TransportError, match="does not answer"):
-            measure.RingPair(file).pings(64, np.empty(1, np.uint64), 10.0)
-    finally:
-        os.close(file)
+    for latencies_us in measured.values():  # none where other work has a core
+        assert all(0.01 < us < 1e5 for us in latencies_us)
+    assert os.sched_getaffinity(0) == before
+    assert measure_handovers(TINY, Cores(None, None, 1)) == {}
 
 
 def test_an_unknown_transport_is_refused() -> None:
@@ -237,6 +226,21 @@ def test_namespaces_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(TransportError, match="takes root"), joined(1500):
         pass
+
+
+def test_af_xdp_above_its_mtu_says_which_one_measures_it() -> None:
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("network namespaces take root and ip: apt-get install iproute2")
+    with over_veth(AF_XDP_MTU + 1) as (places, subjects):
+        refused = []
+        for subject in subjects:
+            try:
+                with places.around(subject):
+                    pass
+            except TransportError as error:
+                assert "--mtu 3498" in error.remedy
+                refused.append(subject.name)
+    assert refused == ["udp to dpdk:af_xdp busy", "dpdk:af_xdp busy"]
 
 
 _HOLDS_NAMESPACES = """

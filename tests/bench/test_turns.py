@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from system.command import all_ended, command, descendants
 
-from drlnet.bench.machine import RunDelay
+from drlnet.bench.engine import Course
+from drlnet.bench.machine import run_delay
 from drlnet.bench.records import Record
 from drlnet.bench.turns import ALONE, BESIDE, measure_turns
 from drlnet.client import Client
@@ -25,11 +26,11 @@ def test_run_delay_counts_waiting_for_a_core() -> None:
 
     def spin() -> None:
         os.sched_setaffinity(0, {core})
-        with RunDelay() as delay:
-            before, began = delay.total_us(), time.monotonic()
+        with run_delay() as delay:
+            before, began = delay(), time.monotonic()
             while time.monotonic() < began + 0.3:
                 sum(range(1000))
-            delays.append((delay.total_us() - before, 1e6 * (time.monotonic() - began)))
+            delays.append((delay() - before, 1e6 * (time.monotonic() - began)))
 
     # Processes, not threads of one interpreter, which its lock would already take in turns.
     child = os.fork()
@@ -52,13 +53,13 @@ def test_run_delay_of_a_process_that_is_gone() -> None:
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
-    with pytest.raises(FileNotFoundError):
-        RunDelay(child)
+    with pytest.raises(FileNotFoundError), run_delay(child):
+        pass
 
 
 def test_turns_records_each_ping_as_seen_and_on_a_core() -> None:
     with Stop() as stop:
-        measured = measure_turns(stop, rounds=1, pings=200, polls=["block"], note=print)
+        measured = measure_turns(Course(stop, 1), pings=200, polls=["block"])
     records = measured.records
     (looks,) = measured.distance.rounds  # none where other work had the cores
     assert {look.before for look in looks} <= {"udp, poll block"}
@@ -84,7 +85,7 @@ def test_ctrl_c_ends_a_round_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Client, "ping", ping)
     with Stop() as stop:
-        measured = measure_turns(stop, rounds=1, pings=100, polls=["block", "busy"], note=print)
+        measured = measure_turns(Course(stop, 1), pings=100, polls=["block", "busy"])
     assert count == 150
     assert measured.more["interrupted"]
     assert {(record.subject, record.workload) for record in measured.records} == {
@@ -107,5 +108,5 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
 def test_a_stop_before_anything_is_measured() -> None:
     with Stop() as stop:
         stop.set()
-        measured = measure_turns(stop, rounds=1, pings=100, note=print)
+        measured = measure_turns(Course(stop, 1), pings=100)
     assert (measured.records, measured.more["interrupted"]) == ([], True)

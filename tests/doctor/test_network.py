@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from doctor.machine import machine, this_machine
 
-from drlnet.bench.transport.netns import joined
+from drlnet.bench.netns import joined
 from drlnet.config import ServerConfig
+from drlnet.config.transports import AF_XDP_MTU
 from drlnet.doctor import Finding, Host, network
 from drlnet.errors import TransportError
 
@@ -144,4 +145,4 @@ def test_the_right_to_attach_a_program(tmp_path: Path) -> None:
 
 def test_the_largest_frame_of_xdp_is_that_of_the_native_core() -> None:
     text = (NATIVE / "dpdk/nic_link.cc").read_text()
-    assert f"an MTU of at most {network._XDP_MTU}" in text
+    assert f"an MTU of at most {AF_XDP_MTU}" in text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drlnet.cli.bench.command import require_writable_file
+from drlnet.cli.output import require_writable_file
 from drlnet.errors import ConfigError
 from drlnet.metrics.whole import write_whole
 

@@ -13,7 +13,7 @@ import pytest
 from system.command import Command, command
 
 import drlnet
-from drlnet.bench.transport.netns import Side, joined
+from drlnet.bench.netns import Side, joined
 from drlnet.errors import TransportError
 
 DRIVERS = ("af_packet", "af_xdp")

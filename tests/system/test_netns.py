@@ -26,7 +26,7 @@ from system.joined import (
     within,
 )
 
-from drlnet.bench.transport.netns import Side
+from drlnet.bench.netns import Side
 from drlnet.launch.process import DRLNET
 
 __all__ = ["sides"]

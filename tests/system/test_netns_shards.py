@@ -18,7 +18,7 @@ from system.joined import (
 )
 from system.using import use
 
-from drlnet.bench.transport.netns import Side
+from drlnet.bench.netns import Side
 
 pytestmark = pytest.mark.exhaustive
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from drlnet.bench.engine import Effort
 from drlnet.bench.machine import Cores
+from drlnet.bench.netns import over_veth
 from drlnet.bench.processes import Worker, served
 from drlnet.bench.transport.measuring import Cell, Client
-from drlnet.bench.transport.netns import joined, places_of, veth_subjects
 from drlnet.launch.signals import Stop
 
 SUBJECTS = ("udp on veth busy", "dpdk:af_packet busy", "dpdk:af_xdp busy")
@@ -48,9 +48,8 @@ def main() -> None:
     asked = parser.parse_args()
     found = {name: Stalls() for name in SUBJECTS}
     cores = Cores.usable()
-    with Stop() as stop, joined(asked.mtu) as sides:
-        subjects = [one for one in veth_subjects(*sides) if one.name in SUBJECTS]
-        places = places_of(*sides)
+    with Stop() as stop, over_veth(asked.mtu) as (places, measured):
+        subjects = [one for one in measured if one.name in SUBJECTS]
         for subject in subjects * asked.sessions:
             with (
                 places.around(subject),

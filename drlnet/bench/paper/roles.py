@@ -1,4 +1,5 @@
-"""The processes of a group: a learner that times its access to the replay, and its actors.
+"""What is compared, in groups of processes; and those: a learner that times its access to the
+replay, and its actors.
 
 Each is called from the process that measures (Worker), or by `drlnet bench paper --role`.
 """
@@ -6,11 +7,11 @@ Each is called from the process that measures (Worker), or by `drlnet bench pape
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +19,147 @@ from numpy.typing import NDArray
 from drlnet import native
 from drlnet.bench import measure
 from drlnet.bench.engine import Effort, Timed
-from drlnet.bench.paper.workloads import SHAPES, Layout
+from drlnet.bench.processes import Lasting
+from drlnet.bench.shapes import Rows, bytes_of
+from drlnet.bench.transport.measuring import Filled
+from drlnet.bench.transport.suite import Subject
+from drlnet.client import View
 from drlnet.errors import ConfigError, TableMismatch
 from drlnet.roles.reach import TIMEOUT_S, awaited
 
-STORE, FETCH, PING = "store", "fetch", "ping"
+STORE, SINCE_DUE, FETCH, PING = "store", "store since due", "fetch", "ping"
+TABLE = "experience"  # all roles have one: another size is refused by the server
 BATCH, CYCLE = "batch", "batch + update"
 CHUNK_S = 0.01  # of appends that are kept together: slices of 0.04 s and more hold several
 _FETCHED_KEYS = 1000
 _MOST, _MOST_OF_CHUNK = 2000, 70  # latencies that are kept; of more, evenly chosen ones
 
 Buffer = NDArray[np.uint8]
+
+
+class Layout(str, Enum):
+    """Where the replay is, and which side draws."""
+
+    LEARNER = "(a) in the learner"
+    STORE = "(b) plain store"
+    NETWORK = "(c) in-network"
+    MEMORY = "memory server"  # comparison 1: no sampling at all
+
+
+_STACKS = {"obs": View("row", (-3, 0)), "next_obs": View("row", (-2, 1))}  # as Atari's agents see
+# Tables have more rows, all filled, than caches close to a core hold.
+SHAPES = {
+    "cartpole": Rows("40 B step", (40,), 65536),
+    "frame": Rows("7 KB frame", (84, 84), 8192, _STACKS),
+    "transition": Rows("56 KB transition", (2, 4, 84, 84), 2048),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The actors of a group. rate: appends per second of each; 0: as fast as they can."""
+
+    shape: str = "frame"
+    actors: int = 2
+    rate: float = 250.0
+
+    @property
+    def words(self) -> str:
+        pace = f"at {self.rate:g}/s" if self.rate else "at full rate"
+        return f"{SHAPES[self.shape].name}, {self.actors} actor{'s'[: self.actors - 1]} {pace}"
+
+    def with_batch(self, batch: int) -> str:
+        """What a record calls it. batch: 0 where an operation has none."""
+        return f"{self.words}, batch {batch}" if batch else self.words
+
+
+BASE = Workload()
+ALONE = Workload(actors=1, rate=0.0)  # of comparison 1 only: one store after the other
+BATCHES = (512, 32)
+
+
+def variations(*, quick: bool) -> list[Workload]:
+    """The base case, then one factor changed at a time."""
+    shapes = ["cartpole"] if quick else ["cartpole", "transition"]
+    found = [BASE, *(replace(BASE, shape=shape) for shape in shapes)]
+    if quick:
+        return found
+    found += [replace(BASE, actors=actors) for actors in (1, 4, 8)]
+    return [*found, replace(BASE, rate=0.0)]
+
+
+Op = tuple[str, Layout, int]  # operation, layout, batch
+
+
+@dataclass(frozen=True)
+class Group:
+    """One set of processes.
+
+    place: "network", where (b) and (c) are measured on one server; "learner", where (a) is. poll of
+    the transport: of server, learner and actors.
+    """
+
+    place: str
+    transport: Subject
+    workload: Workload
+    batches: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        where = "(b), (c)" if self.place == "network" else "(a)"
+        where = where if self.batches else "memory server"
+        return f"{where}, {self.transport.name}, {self.workload.words}"
+
+    @property
+    def polling_threads(self) -> int:
+        """Threads that never sleep: server, learner, and actors without a pause.
+
+        In (a) an actor that waits for its answer counts, too: the learner computes all the time,
+        where elsewhere it waits for the server and leaves its core to actors.
+        """
+        if self.transport.poll != "busy":
+            return 0
+        paced = min(1, self.workload.actors) if self.place == "learner" else 0
+        return 2 + (paced if self.workload.rate else self.workload.actors)
+
+
+def operations(group: Group, turn: int, *, slices: int) -> Iterator[Op]:
+    """What the learner does, one after the other; batch 0 where an operation has none.
+
+    turn: the layouts at one server change by it. slices: of the cells of batches, which take turns.
+    """
+    layouts = [Layout.LEARNER]
+    if group.place == "network":
+        layouts = [Layout.NETWORK, Layout.STORE]
+        fetches = [FETCH] if group.workload.rate else []
+        yield from ((op, Layout.MEMORY, 0) for op in (PING, *fetches, STORE))
+    for number in range(turn, turn + slices):
+        for batch in group.batches:
+            for layout in layouts[:: -1 if number % 2 else 1]:
+                yield BATCH, layout, batch
+                yield CYCLE, layout, batch
+
+
+def groups_of(transports: Sequence[Subject], *, quick: bool) -> list[Group]:
+    """Which groups compare what. transports: kernel UDP blocking and polled, then devices.
+
+    Every transport gets the base case (in quick, (a) only where it has more); the first device and
+    blocking kernel UDP (without a device polled kernel UDP) get the other workloads, too.
+    """
+    bases = [*transports[:1], *(transports[2:3] or transports[1:2])]
+    found = [Group("network", transport, ALONE, ()) for transport in transports]
+    # What is compared stands side by side, (a) behind the (b) and (c) of its transport: seconds
+    # apart, the host has seldom moved the cores in between.
+    for workload in variations(quick=quick):
+        # Where round trips dominate, the small batch is what shows it.
+        both = workload in {BASE, replace(BASE, shape="cartpole")}
+        for transport in transports:
+            for place in ("network", "learner"):
+                base = workload == BASE and not (quick and place == "learner")
+                if base or transport in bases:
+                    batches = BATCHES if both else BATCHES[:1]
+                    found.append(Group(place, transport, workload, batches))
+    return found
 
 
 @dataclass(frozen=True)
@@ -48,11 +179,15 @@ class Phase:
 
 @dataclass(frozen=True)
 class Appends:
-    """What one actor stored within a short time: a latency each."""
+    """What one actor stored within a short time: a latency each.
+
+    since_due_us: at a fixed rate, from when each was due: what kept it waiting counts, too.
+    """
 
     start_s: float
     end_s: float
     us: list[float]
+    since_due_us: list[float]
 
 
 def thinned(latencies_us: NDArray[np.float64], most: int = _MOST) -> list[float]:
@@ -60,11 +195,6 @@ def thinned(latencies_us: NDArray[np.float64], most: int = _MOST) -> list[float]
     step = -(-len(latencies_us) // most)
     chosen: list[float] = np.round(latencies_us[:: max(1, step)], 3).tolist()
     return chosen
-
-
-def layout_of(spec: native.TableSpec, batch: int) -> dict[str, Any]:
-    """Where the parts of a batch lie."""
-    return cast(dict[str, Any], spec.layout(batch))
 
 
 def _reached(
@@ -96,7 +226,7 @@ class Learner:
 
     def __init__(self, poll: str, shape: str, note: Callable[[str], None] = lambda line: None):
         self._poll, self._shape, self._note = poll, SHAPES[shape], note
-        self.spec = self._shape.spec()
+        self.spec = self._shape.spec(TABLE)
         self.replays: dict[Layout, measure.Replay] = {}
         self._others: dict[str, Timed] = {}
         self._buffers: dict[int, Buffer] = {}
@@ -114,23 +244,20 @@ class Learner:
         fetches: actors leave items in the table for long enough that single ones can be fetched.
         """
         session, table = _reached(address, "learner", self._poll, self.spec, self._note)
-        session.fill(table, self.spec, self._shape.capacity)
+        filled = Filled(session, self.spec, self._shape.capacity)
         self.replays = {
             Layout.NETWORK: measure.InNetworkReplay(session, table, self.spec),
             Layout.STORE: measure.StoreReplay(session, table, self.spec),
         }
         self._others = {PING: partial(session.pings, 64)}
         if fetches:
-            batch, place = self.buffer(_FETCHED_KEYS), self.buffer(1).copy()
-            session.samples(table, _FETCHED_KEYS, batch, np.empty(1, np.uint64), TIMEOUT_S)
-            offset = layout_of(self.spec, _FETCHED_KEYS)["keys"]
-            keys = np.frombuffer(batch, np.uint64, _FETCHED_KEYS, offset).copy()
-            self._others[FETCH] = partial(session.reads, table, keys, place)
+            keys = filled.sampled_keys(_FETCHED_KEYS)
+            self._others[FETCH] = partial(session.reads, table, keys, filled.buffer(1))
 
     def buffer(self, batch: int) -> Buffer:
         """Memory for a batch, whose pages are there already."""
         if batch not in self._buffers:
-            self._buffers[batch] = np.zeros(layout_of(self.spec, batch)["total_bytes"], np.uint8)
+            self._buffers[batch] = np.zeros(bytes_of(self.spec, batch), np.uint8)
         return self._buffers[batch]
 
     def measure(self, op: str, layout: Layout, batch: int, effort: Effort) -> Phase:
@@ -145,12 +272,8 @@ class Learner:
         return Phase(op, layout, batch, start_s, time.monotonic(), thinned(latencies))
 
 
-class Actor:
+class Actor(Lasting):
     """Stores one step after the other, and says how long each took: a request for step and item."""
-
-    def hear(self, asked: Callable[[], bool]) -> None:
-        """asked: whether to stop."""
-        self._asked = asked
 
     def open(
         self,
@@ -161,7 +284,7 @@ class Actor:
         note: Callable[[str], None] = lambda line: None,
     ) -> None:
         """Connects. rate: appends per second; 0: as fast as it can. note: see Learner."""
-        spec = SHAPES[shape].spec()
+        spec = SHAPES[shape].spec(TABLE)
         session, table = _reached(address, "actor", poll, spec, note)
         self._appender = measure.Appender(session, table, spec)
         self._row = np.ones(SHAPES[shape].row_bytes, np.uint8)
@@ -172,12 +295,19 @@ class Actor:
     def act(self) -> list[Appends]:
         """Appends until asked for something else."""
         latencies = np.empty(self._most, np.uint64)
+        since_due = np.empty(self._most if self._interval_s else 0, np.uint64)
+        timed: Timed = partial(self._appender.appends, self._row)
+        if self._interval_s:
+            paced = self._appender.paced_appends
+            timed = partial(paced, self._row, self._interval_s, since_due)
         longest_s = CHUNK_S + self._most * self._interval_s
         chunks: list[Appends] = []
         with suppress(KeyboardInterrupt):
-            while not self._asked():
+            while not self.asked():
                 start_s = time.monotonic()
-                count = self._appender.appends(self._row, latencies, longest_s, self._interval_s)
-                us = thinned(latencies[:count] / 1e3, _MOST_OF_CHUNK)
-                chunks.append(Appends(start_s, time.monotonic(), us))
+                count = timed(latencies, longest_s)
+                both = (
+                    thinned(times[:count] / 1e3, _MOST_OF_CHUNK) for times in (latencies, since_due)
+                )
+                chunks.append(Appends(start_s, time.monotonic(), *both))
         return chunks

@@ -1,4 +1,6 @@
-"""Groups of processes that measure, each a server, its actors and its learner; all in turns."""
+"""Groups of processes that measure, each a server, its actors and its learner, all in turns; and
+the paper's three comparisons of what they found, as tables and as bars.
+"""
 
 from __future__ import annotations
 
@@ -6,69 +8,40 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
+from typing import TextIO
 
-from drlnet.bench.engine import Effort, Note
-from drlnet.bench.engine import Results as Rounds
+from drlnet.bench import show as tables
+from drlnet.bench.engine import Course, Effort, Results
 from drlnet.bench.machine import Cores
 from drlnet.bench.paper.roles import (
     BATCH,
     CYCLE,
     FETCH,
     PING,
+    SINCE_DUE,
     STORE,
     Actor,
     Appends,
+    Group,
+    Layout,
     Learner,
     Phase,
+    operations,
 )
-from drlnet.bench.paper.workloads import ALONE, BASE, BATCHES, Layout, Workload, variations
 from drlnet.bench.processes import Worker, served
-from drlnet.bench.records import Key, Record
-from drlnet.bench.transport.subjects import Subject
+from drlnet.bench.records import Key, Record, key_of, lower_than
 from drlnet.launch.process import DRLNET
 from drlnet.launch.signals import Stop
+from drlnet.plots import Figure
 
 SUITE = "paper"
-OPS = (PING, STORE, FETCH, BATCH, CYCLE)
+OPS = (PING, STORE, SINCE_DUE, FETCH, BATCH, CYCLE)
 # So many calls that all but pings take the time: actors append a few times meanwhile.
 FULL = Effort(calls=20_000, budget_s=0.25, warm_up=50)
 QUICK = Effort(calls=20_000, budget_s=0.12, warm_up=20)
 SLICE_S = 0.04  # of a cell, at most: seconds before a host moves cores, longer than 17 MB take
-Op = tuple[str, Layout, int]  # operation, layout, batch
-
-
-@dataclass(frozen=True)
-class Group:
-    """One set of processes.
-
-    place: "network", where (b) and (c) are measured on one server; "learner", where (a) is. poll of
-    the transport: of server, learner and actors.
-    """
-
-    place: str
-    transport: Subject
-    workload: Workload
-    batches: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        where = "(b), (c)" if self.place == "network" else "(a)"
-        where = where if self.batches else "memory server"
-        return f"{where}, {self.transport.name}, {self.workload.words}"
-
-    @property
-    def polling_threads(self) -> int:
-        """Threads that never sleep: server, learner, and actors without a pause.
-
-        In (a) an actor that waits for its answer counts, too: the learner computes all the time,
-        where elsewhere it waits for the server and leaves its core to actors.
-        """
-        if self.transport.poll != "busy":
-            return 0
-        paced = min(1, self.workload.actors) if self.place == "learner" else 0
-        return 2 + (paced if self.workload.rate else self.workload.actors)
 
 
 @dataclass
@@ -83,15 +56,10 @@ class Heard:
 class Places:
     """Where the roles run: programs (inside namespaces) and cores."""
 
-    cores: Cores
+    cores: Cores = field(default_factory=Cores.usable)
     server: Sequence[str] = DRLNET
     actor: Sequence[str] = DRLNET
     learner: Sequence[str] = DRLNET
-
-    @staticmethod
-    def usable() -> Places:
-        """On this machine, without namespaces."""
-        return Places(Cores.usable())
 
     def listens(self, group: Group) -> list[str]:
         """What the server listens on, or the learner that holds the replay."""
@@ -108,13 +76,12 @@ class Places:
         return self.cores.client + 1 + index % (self.cores.count - 2)
 
 
-def run_group(
-    stop: Stop, group: Group, effort: Effort, places: Places, heard: Heard, *, turn: int = 0
-) -> None:
+def run_group(course: Course, group: Group, places: Places, heard: Heard, *, turn: int = 0) -> None:
     """Runs it to its end. What was measured before an error stays in `heard`.
 
     Raises what a role died of, Stopped.
     """
+    stop, effort = course.stop, course.effort
     with _connected(stop, group, places) as (learner, actors), ExitStack() as acting:
         found = [acting.enter_context(actor.doing("act")) for actor in actors]
         # The cells of batches take turns in slices, which share their time.
@@ -160,110 +127,206 @@ def _connected(stop: Stop, group: Group, places: Places) -> Iterator[tuple[Worke
         yield learner, actors
 
 
-def operations(group: Group, turn: int, *, slices: int) -> Iterator[Op]:
-    """What the learner does, one after the other; batch 0 where an operation has none.
-
-    turn: the layouts at one server change by it. slices: of the cells of batches, which take turns.
-    """
-    layouts = [Layout.LEARNER]
-    if group.place == "network":
-        layouts = [Layout.NETWORK, Layout.STORE]
-        fetches = [FETCH] if group.workload.rate else []
-        yield from ((op, Layout.MEMORY, 0) for op in (PING, *fetches, STORE))
-    for number in range(turn, turn + slices):
-        for batch in group.batches:
-            for layout in layouts[:: -1 if number % 2 else 1]:
-                yield BATCH, layout, batch
-                yield CYCLE, layout, batch
-
-
-def groups_of(transports: Sequence[Subject], *, quick: bool) -> list[Group]:
-    """Which groups compare what. transports: kernel UDP blocking and polled, then devices.
-
-    Every transport gets the base case (in quick, (a) only where it has more); the first device and
-    blocking kernel UDP (without a device polled kernel UDP) get the other workloads, too.
-    """
-    bases = [*transports[:1], *(transports[2:3] or transports[1:2])]
-    found = [Group("network", transport, ALONE, ()) for transport in transports]
-    # What is compared stands side by side, (a) behind the (b) and (c) of its transport: seconds
-    # apart, the host has seldom moved the cores in between.
-    for workload in variations(quick=quick):
-        # Where round trips dominate, the small batch is what shows it.
-        both = workload in {BASE, replace(BASE, shape="cartpole")}
-        for transport in transports:
-            for place in ("network", "learner"):
-                base = workload == BASE and not (quick and place == "learner")
-                if base or transport in bases:
-                    batches = BATCHES if both else BATCHES[:1]
-                    found.append(Group(place, transport, workload, batches))
-    return found
+def keep(results: Results, group: Group, heard: Heard) -> None:
+    """The group's round, or what there is of it. A subject is a layout over a transport."""
+    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    polling: dict[tuple[str, str, str], int] = {}
+    for phase in heard.phases:
+        workload = group.workload.with_batch(phase.batch)
+        subject = f"{phase.layout.value}, {group.transport.name}"
+        latencies = {phase.op: phase.us}
+        if phase.op in {STORE, BATCH}:
+            begun = during(heard.appends, phase)
+            latencies[STORE] = [us for one in begun for us in one.us]
+            latencies[SINCE_DUE] = [us for one in begun for us in one.since_due_us]
+        # While the learner rests it does not poll.
+        threads = max(0, group.polling_threads - (phase.op == STORE))
+        for op, us in latencies.items():
+            found[subject, op, workload] += us
+            polling[subject, op, workload] = threads
+    for key, us in found.items():
+        results.keep(*key, us, threads=polling[key])
 
 
-@dataclass
-class Results(Rounds):
-    """The results of groups. A subject is a layout over a transport."""
-
-    def add(self, group: Group, heard: Heard) -> None:
-        """The group's round, or what there is of it."""
-        found: dict[Key, list[float]] = defaultdict(list)
-        polling = group.polling_threads
-        for phase in heard.phases:
-            subject = f"{phase.layout.value}, {group.transport.name}"
-            workload = group.workload.with_batch(phase.batch)
-            stored = during(heard.appends, phase)
-            found[subject, phase.op, workload] += stored if phase.op == STORE else phase.us
-            if phase.op == BATCH:
-                found[subject, STORE, workload] += stored
-            resting = phase.op == STORE and polling > 0  # the learner, which does not poll then
-            self.threads[subject, phase.op, workload] = polling - resting
-            self.threads.setdefault((subject, STORE, workload), polling)
-        for key, latencies in found.items():
-            self.keep(*key, latencies)
-
-    def records(self) -> list[Record]:
-        """In the order of the tables: one layout below the other."""
-        workloads = list(dict.fromkeys(workload for _, _, workload in self.rounds))
-
-        def place(key: Key) -> tuple[int, int, str, str]:
-            subject, op, workload = key
-            transport = subject.partition(", ")[2]
-            return OPS.index(op), workloads.index(workload), transport, subject
-
-        return self.records_of(SUITE, sorted(self.rounds, key=place))
+def records_of(results: Results) -> list[Record]:
+    """In the order of the tables: one layout below the other, by transport."""
+    return results.records(SUITE, OPS, subjects=lambda subject: subject.split(", ")[::-1])
 
 
-def during(appends: Sequence[Appends], phase: Phase) -> list[float]:
-    """The latencies of appends that were begun within the phase.
+def during(appends: Sequence[Appends], phase: Phase) -> list[Appends]:
+    """Those that were begun within the phase.
 
     However long they took, or short phases would have only short ones.
     """
-    begun = (one for one in appends if phase.start_s <= one.start_s <= phase.end_s)
-    return [latency for one in begun for latency in one.us]
+    return [one for one in appends if phase.start_s <= one.start_s <= phase.end_s]
 
 
-def measure_paper(
-    stop: Stop,
-    groups: Sequence[Group],
-    *,
-    rounds: int,
-    effort: Effort,
-    note: Note,
-    places: Places | None = None,
-) -> Results:
+def measure_paper(course: Course, groups: Sequence[Group], places: Places | None = None) -> Results:
     """Measures all groups, a round at a time.
 
     When stopped, what was measured until then is returned, marked as interrupted.
     """
-    places = places or Places.usable()
+    places = places or Places()
     results = Results(cores=places.cores)
 
     def turn(group: Group) -> None:
         heard = Heard()
         try:
-            run_group(stop, group, effort, places, heard, turn=results.number)
+            run_group(course, group, places, heard, turn=results.number)
         finally:
-            results.add(group, heard)
+            keep(results, group, heard)
 
     with results.until_stopped():
-        results.take_turns(stop, groups, rounds, turn, note)
+        results.take_turns(course, groups, turn)
     return results
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Furukawa and Matsutani, arXiv 2110.13506: by how much the paper found latencies lower."""
+
+    number: int
+    title: str
+    low: float
+    high: float
+
+
+COMPARISONS = (
+    Comparison(1, "kernel bypass: access to a shared memory server", 0.327, 0.589),
+    Comparison(2, "in-network replay: access to the replay memory", 0.117, 0.281),
+    Comparison(3, "prioritized sampling: a batch and its priority update", 0.219, 0.291),
+)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The share of a baseline's p50 in the same round by which ours is lower, negative where it is
+    higher: the rounds' median, least and most. than: the baseline's subject.
+    """
+
+    comparison: int
+    subject: str
+    op: str
+    workload: str
+    than: str
+    share: float
+    low: float
+    high: float
+
+
+def comparison_of(record: Record) -> int:
+    """Its number; 0 for pings, which stand beside all."""
+    if not record.subject.startswith(Layout.MEMORY.value):
+        return 3 if record.op == CYCLE else 2
+    return 0 if record.op == PING else 1
+
+
+def reductions(records: Sequence[Record], block: str, busy: str) -> list[Reduction]:
+    """Comparison 1: every transport against kernel UDP, asleep and polled. 2 and 3: (c) against
+    (b) and (a) over the same transport."""
+    measured = {key_of(record): record for record in records}
+    found = []
+    for record in records:
+        number = comparison_of(record)
+        layout, _, transport = record.subject.partition(", ")
+        baselines: list[str] = []
+        if number == 1 and transport != block:
+            baselines = [f"{layout}, {name}" for name in (block, busy) if name != transport]
+        elif layout == Layout.NETWORK.value:
+            baselines = [f"{one.value}, {transport}" for one in (Layout.STORE, Layout.LEARNER)]
+        for than in baselines:
+            baseline = measured.get((than, record.op, record.workload))
+            share = lower_than(record.of_rounds(), baseline.of_rounds()) if baseline else None
+            if share is not None:
+                found.append(Reduction(number, *key_of(record), than, *astuple(share)))
+    return found
+
+
+def show(
+    records: Sequence[Record],
+    reductions: Sequence[Reduction],
+    *,
+    file: TextIO,
+    network: bool = False,
+) -> None:
+    """Prints a table for each comparison: in colour on a terminal, plain elsewhere.
+
+    network: the links are interfaces, not shared memory and loopback.
+    """
+    for comparison in COMPARISONS:
+        chosen = [one for one in records if comparison_of(one) == comparison.number]
+        named = {key_of(record): _named(record, comparison.number) for record in chosen}
+        words: dict[str, dict[Key, str]] = {}
+        for one in reductions:
+            if one.comparison == comparison.number:
+                shown = key_of(named[key_of(one)])
+                words.setdefault(_heading(one), {})[shown] = f"{-100 * one.share:+.0f}%"
+        if chosen:
+            title = f"\nComparison {comparison.number}: {comparison.title}"
+            tables.console_on(file).print(title, style="bold")
+        relative = {heading: tables.column(of) for heading, of in words.items()}
+        columns, lines = (
+            {"of rounds": _of_rounds, **relative},
+            [caption(comparison, network=network)],
+        )
+        without = ("p99.9 us", "GB/s")
+        tables.show([*named.values()], columns, lines, file=file, without=without)
+
+
+def _heading(one: Reduction) -> str:
+    """The column of what it is relative to: a way to poll, or a layout's letter."""
+    layout, _, transport = one.than.partition(", ")
+    return f"than {transport.split()[-1] if one.comparison == 1 else layout.split()[0]}"
+
+
+def _named(record: Record, comparison: int) -> Record:
+    """As a table shows it: its subject is what is compared there, the rest stands above."""
+    layout, _, transport = record.subject.partition(", ")
+    if comparison == 1:
+        return replace(record, subject=transport)
+    return replace(record, subject=layout, op=f"{transport}: {record.op}")
+
+
+def _of_rounds(record: Record) -> str:
+    return f"{tables.figure(record.p50_low_us or 0)}-{tables.figure(record.p50_high_us or 0)}"
+
+
+def caption(comparison: Comparison, *, network: bool = False) -> str:
+    """What a reader has to know beside the figures."""
+    low, high = 100 * comparison.low, 100 * comparison.high
+    since_due = (
+        "Since due: from when an actor's schedule has an append due, its own waking up included; "
+        "a late append puts off none behind it."
+    )
+    what = {
+        1: '"Than block" and "than busy": than kernel UDP whose server and client sleep, and spin, '
+        "until something arrives. Store: an actor's append of one step, acknowledged, the learner "
+        f"at rest; fetch: the learner's read of one item by its key. No sampling. {since_due}",
+        2: "Store: an actor's append while the learner samples; batch: the learner's prioritized "
+        f"batch, no update. {since_due}",
+        3: "The learner's wait for a prioritized batch and for its priority update.",
+    }[comparison.number]
+    if comparison.number > 1:
+        what = (
+            '"Than (b)" and "than (a)": (c) relative to that layout over the same transport. (a) '
+            "is the learner's own memory, beside a server thread on another core; (b) reads new "
+            f"priorities, draws for itself, reads items, writes back; (c) asks (b)'s server. {what}"
+        )
+    link = (
+        "All links are pairs of interfaces through the server's host."
+        if network
+        else "All processes share one machine: dpdk links are shared memory, udp is loopback; "
+        "neither is a network."
+    )
+    return (
+        f"{what} Shares: of p50 in the same round, median over the rounds; -50% is half. The paper "
+        f"(arXiv 2110.13506, on its own 40 GbE cluster): {low:.1f}% to {high:.1f}%. {link} Of "
+        "rounds: the least and most of the rounds' medians."
+    )
+
+
+def plot(records: Sequence[Record]) -> Figure:
+    """Every record's p50 to p99; a subject is a layout over a transport."""
+    numbers = {record: comparison_of(record) for record in records}
+    shown = [replace(record, op=f"{n}. {record.op}") for record, n in numbers.items() if n]
+    return tables.plot_bars("What access to the replay takes", shown)

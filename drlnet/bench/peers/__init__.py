@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from drlnet.bench.processes import PeerUnavailable
+from drlnet.bench.replay.memory import Block, Door, Memory
 from drlnet.config.names import chosen
-
-if TYPE_CHECKING:
-    from drlnet.bench.peers.base import Floats, Peer
-    from drlnet.bench.replay.memory import Memory
-    from drlnet.bench.shapes import Shape
 
 # name: module of this package, class in it
 SAMPLERS = {
@@ -27,8 +27,6 @@ SAMPLERS = {
     "cpprb": ("cpprb", "CpprbSampler"),
     "torchrl": ("torchrl", "TorchrlSampler"),
     "tianshou": ("tianshou", "TianshouSampler"),
-    "torch-cuda": ("torch", "CudaCumsum"),
-    "torchrl-cuda": ("torchrl", "CudaTorchrl"),
 }
 MEMORIES = {
     "cpprb": ("cpprb", "Cpprb"),
@@ -39,26 +37,66 @@ MEMORIES = {
     "numpy": ("numpy", "Numpy"),
 }
 
+ALPHA = 0.6  # priority exponent
+BETA = 0.4  # importance exponent
+FLOOR = 1e-6  # the least priority that counts
+
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+
+def mass(priorities: Floats) -> NDArray[np.float64]:
+    """What an item is drawn in proportion to, for peers that leave it to their user."""
+    return np.maximum(priorities, FLOOR).astype(np.float64) ** ALPHA
+
+
+class Peer(ABC):
+    """n priorities, all set when it is made."""
+
+    includes: ClassVar[str]  # for a caption: what its draw and its update do
+
+    @abstractmethod
+    def __init__(self, priorities: Floats) -> None: ...
+
+    @abstractmethod
+    def draw(self, batch: int) -> tuple[Any, ...]:
+        """Indices [batch], importance weights [batch], rows if any, in the peer's own types."""
+
+    def given(self, indices: Indices, priorities: Floats) -> tuple[Any, Any]:
+        """What update() takes, in the peer's own types. Not timed."""
+        return indices, priorities
+
+    @abstractmethod
+    def update(self, indices: Any, priorities: Any) -> None:
+        """New priorities [k] for indices [k]."""
+
+
+class Remote(Memory):
+    """A memory in a server's process: its learner inserts as its clients do, through the door."""
+
+    def __init__(self, door: Door) -> None:
+        self._door, self._own = door, door()
+
+    def insert(self, block: Block) -> None:
+        self._own.insert(block)
+
+    def wait_for_inserts(self) -> None:
+        self._own.wait_for_inserts()
+
+    def door(self) -> Door:
+        return self._door
+
+    def close(self) -> None:
+        self._own.close()
+
 
 def named(peers: Mapping[str, object], names: Sequence[str] | None) -> list[str]:
     """Those names, each once; None: all. Raises ConfigError for one that is none."""
     return chosen("peer", names, list(peers))
 
 
-def find_sampler(name: str) -> Callable[[Floats], Peer]:
-    """Makes that peer with a leaf for each of the priorities [n]. Raises PeerUnavailable."""
-    kind: type[Peer] = imported(SAMPLERS, name)
-    return kind
-
-
-def find_memory(name: str) -> Callable[[Shape], Memory]:
-    """Makes that peer, empty. Raises PeerUnavailable."""
-    kind: type[Memory] = imported(MEMORIES, name)
-    return kind
-
-
 def imported(peers: Mapping[str, tuple[str, str]], name: str) -> Any:
-    """The class of that peer. Raises PeerUnavailable.
+    """The class of that peer: of priorities [n], or of a Shape. Raises PeerUnavailable.
 
     The warnings of foreign code are not ours to print.
     """

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from cpprb import PrioritizedReplayBuffer
 
-from drlnet.bench.peers.base import ALPHA, BETA, FLOOR, Floats, Peer
+from drlnet.bench.peers import ALPHA, BETA, FLOOR, Floats, Peer
 from drlnet.bench.replay.memory import Block, Drawn, InProcess
 from drlnet.bench.shapes import Shape
 

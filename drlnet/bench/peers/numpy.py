@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drlnet.bench.peers.base import BETA, Floats, Indices, Peer, mass
+from drlnet.bench.peers import BETA, Floats, Indices, Peer, mass
 from drlnet.bench.replay.memory import Block, Drawn, InProcess
 from drlnet.bench.shapes import Shape
 

@@ -19,16 +19,16 @@ import numpy as np
 import redis
 from numpy.typing import NDArray
 
-from drlnet.bench.peers.base import Remote
+from drlnet.bench.peers import Remote
 from drlnet.bench.peers.numpy import NumpyTree
 from drlnet.bench.processes import PeerUnavailable
-from drlnet.bench.replay.memory import Block, Drawn
+from drlnet.bench.replay.memory import Block, Drawn, Inserter
 from drlnet.bench.shapes import Shape
 
 _HEAD = "head"  # rows that were ever given a number
 
 
-class Rows:
+class Rows(Inserter):
     """One process's way to the rows."""
 
     def __init__(self, place: str, shape: Shape) -> None:
@@ -59,9 +59,6 @@ class Rows:
 
     def head(self) -> int:
         return int(self._redis.get(_HEAD) or 0)
-
-    def wait_for_inserts(self) -> None:
-        """Each insertion is answered before it returns."""
 
     def close(self) -> None:
         self._redis.close()

@@ -14,9 +14,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import reverb
 import tensorflow as tf
 
-from drlnet.bench.peers.base import ALPHA, BETA, Remote
+from drlnet.bench.peers import ALPHA, BETA, Remote
 from drlnet.bench.processes import Worker
-from drlnet.bench.replay.memory import BY, Block, Drawn
+from drlnet.bench.replay.memory import BY, Block, Drawn, Inserter
 from drlnet.bench.shapes import Shape
 from drlnet.launch.signals import Stop
 
@@ -48,7 +48,7 @@ class _Served:
         self._server.stop()
 
 
-class _Inserting:
+class _Inserting(Inserter):
     """One process's way in. New items have priority 1: Reverb knows no largest one."""
 
     def __init__(self, address: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tianshou.data import Batch, PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer
 
-from drlnet.bench.peers.base import ALPHA, BETA, Floats, Indices, Peer
+from drlnet.bench.peers import ALPHA, BETA, Floats, Indices, Peer
 from drlnet.bench.replay.memory import BY, Block, Drawn, InProcess
 from drlnet.bench.shapes import Shape
 

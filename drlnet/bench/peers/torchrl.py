@@ -1,56 +1,45 @@
-"""torchrl: PrioritizedSampler, whose trees are C++ and, in its CUDA wheels, CUDA; and
-TensorDictPrioritizedReplayBuffer over tensors in memory.
+"""torchrl: PrioritizedSampler, whose trees are C++, and TensorDictPrioritizedReplayBuffer over
+tensors in memory.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from tensordict import TensorDict
-from torchrl.data import (
-    LazyTensorStorage,
-    PrioritizedSampler,
-    TensorDictPrioritizedReplayBuffer,
-)
+from torchrl.data import LazyTensorStorage, PrioritizedSampler, TensorDictPrioritizedReplayBuffer
 
-from drlnet.bench.peers.base import ALPHA, BETA, FLOOR, Floats
-from drlnet.bench.peers.torch import TorchPeer
+from drlnet.bench.peers import ALPHA, BETA, FLOOR, Floats, Indices, Peer
 from drlnet.bench.replay.memory import Block, Drawn, InProcess
 from drlnet.bench.shapes import Shape
 
 
-class TorchrlSampler(TorchPeer):
+class TorchrlSampler(Peer):
     includes = "draw: its sampler's sample(), no rows; update: its sampler's update_priority()"
-    options: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, priorities: Floats) -> None:
+        torch.set_num_threads(1)  # one core, as everybody has
         logging.getLogger("torchrl").setLevel(logging.WARNING)  # it tells of every storage
         count = len(priorities)
         # The sampler asks the storage how many rows there are, and of which shape.
-        self._storage = LazyTensorStorage(count, device=self.device)
+        self._storage = LazyTensorStorage(count)
         self._storage.set(slice(0, count), torch.zeros(count, dtype=torch.uint8))
-        self._sampler = PrioritizedSampler(count, ALPHA, BETA, FLOOR, **self.options)
-        indices = torch.arange(count, device=self.device)
-        self.update(indices, self._tensor(priorities))
+        self._sampler = PrioritizedSampler(count, ALPHA, BETA, FLOOR)
+        self.update(torch.arange(count), torch.from_numpy(priorities))
 
     def draw(self, batch: int) -> tuple[Any, Any]:
         indices, more = self._sampler.sample(self._storage, batch)
-        self._synchronize()
         return indices, more["priority_weight"]
+
+    def given(self, indices: Indices, priorities: Floats) -> tuple[Any, Any]:
+        return torch.from_numpy(indices), torch.from_numpy(priorities)
 
     def update(self, indices: Any, priorities: Any) -> None:
         self._sampler.update_priority(indices, priorities, storage=self._storage)
-        self._synchronize()
-
-
-class CudaTorchrl(TorchrlSampler):
-    includes = f"{TorchrlSampler.includes}; on the GPU, until it has finished"
-    device = "cuda"
-    options: ClassVar[dict[str, Any]] = {"device": "cuda"}
 
 
 class Torchrl(InProcess):

@@ -1,9 +1,11 @@
-"""The process in which a memory is used: its operations, timed; and those that insert beside it."""
+"""The process in which a memory is used: its operations, timed; those that insert beside it; and
+what no memory can beat: the same bytes, copied or sent over kernel UDP.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle
 from typing import Any
@@ -11,7 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drlnet.bench.engine import Effort, timed_calls
+from drlnet.bench.engine import COPY, Effort, timed_calls
+from drlnet.bench.machine import Cores, pinned
+from drlnet.bench.measure import copies, udp_transfers
+from drlnet.bench.processes import Lasting
 from drlnet.bench.replay.memory import BY, Block, Door, Inserter, Memory, blocks_of, first_of
 from drlnet.bench.shapes import Shape
 
@@ -29,10 +34,13 @@ ALONE = (_INSERT_ONE, INSERT, f"sample {_SMALL_BATCH}", SAMPLE, _UPDATE, CYCLE)
 BESIDE = (CYCLE,)  # what is measured beside inserting clients
 
 Latencies = NDArray[np.float64]  # us
+Floor = tuple[str, str, Latencies, int]  # subject, operation, bytes of one
 
 
 class Learner:
-    """One memory at a time, made and used here. Called from another process (Worker)."""
+    """One memory at a time, made and used here. Called from another process (Worker), as are the
+    memory's own methods.
+    """
 
     def __init__(self, find: Callable[[], Callable[[Shape], Memory]]) -> None:
         self._make = find()
@@ -99,18 +107,6 @@ class Learner:
         drawn = cycle([self.memory.sample(BATCH)[0] for _ in range(_DRAWN)])
         return lambda: (next(drawn), *self._priorities())
 
-    def door(self) -> Door:
-        """For clients that insert."""
-        return self.memory.door()
-
-    def welcome(self, count: int) -> None:
-        """Lets so many clients in that are at the door."""
-        self.memory.welcome(count)
-
-    def let_go(self) -> None:
-        """After they were told to leave."""
-        self.memory.let_go()
-
     def shut(self) -> None:
         """Ends the memory; another may be made."""
         memory, self._memory = self._memory, None
@@ -121,7 +117,7 @@ class Learner:
         self.shut()
 
 
-class Client:
+class Client(Lasting):
     """A process that inserts beside a learner, at a given rate.
 
     It sleeps for a millisecond at least and then inserts what has become due: to be woken for each
@@ -132,9 +128,6 @@ class Client:
         self._inserter: Inserter | None = door()
         self._blocks: Iterator[Block] = blocks_of(shape)
 
-    def hear(self, asked: Callable[[], bool]) -> None:
-        self._asked = asked
-
     def insert(self, per_second: float) -> tuple[int, float]:
         """Transitions at that rate until asked for something else: (how many, in how many s).
 
@@ -144,7 +137,7 @@ class Client:
         interval_s = BY / per_second
         started = time.perf_counter()
         count = 0
-        while not (count and self._asked()):
+        while not (count and self.asked()):
             ahead_s = started + count * interval_s - time.perf_counter()
             if ahead_s > 0:  # a slow one still hears when asked
                 time.sleep(min(max(ahead_s, SLICE_S), _HEAR_S))
@@ -159,3 +152,28 @@ class Client:
         if inserter is not None:
             inserter.wait_for_inserts()
             inserter.close()
+
+
+def bare(poll: str) -> str:
+    """The floor of transports that poll in that way."""
+    return f"bare udp {poll} (floor)"
+
+
+def measure_floors(shape: Shape, effort: Effort, polls: Sequence[str]) -> Iterator[Floor]:
+    """A batch's bytes by memcpy and bare UDP, and an insertion's by memcpy.
+
+    Copies are of an item's bytes in one piece from random places of as much memory as the table
+    has; a bare transfer sends one buffer.
+    """
+    cores = Cores.usable()
+    reply_bytes = shape.reply_bytes(BATCH)
+    item_bytes, row_bytes = reply_bytes // BATCH, shape.row_bytes
+    items = max(BATCH, shape.table_bytes // item_bytes)
+    with pinned(cores.client):
+        batches = partial(copies, item_bytes, items, BATCH)
+        yield COPY, SAMPLE, effort.latencies_us(batches), reply_bytes
+        rows = partial(copies, row_bytes, items, BY)
+        yield COPY, INSERT, effort.latencies_us(rows), BY * row_bytes
+        for poll in polls:
+            transfers = partial(udp_transfers, cores.server, poll, reply_bytes)
+            yield bare(poll), SAMPLE, effort.latencies_us(transfers), reply_bytes

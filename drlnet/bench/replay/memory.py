@@ -7,13 +7,12 @@ their own: they go through the door that the memory opens for them.
 from __future__ import annotations
 
 import os
-import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
-from multiprocessing.connection import Connection
-from typing import Any, ClassVar, Protocol
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,17 +29,18 @@ Drawn = tuple[Any, Any, Any]
 """(keys or indices, importance weights, rows), as the memory hands them out."""
 
 
-class Inserter(Protocol):
+class Inserter(ABC):
     """One process's way in. Transitions get the largest priority seen so far, as is usual."""
 
+    @abstractmethod
     def insert(self, block: Block) -> None:
-        """Inserts k transitions; may still be on their way when it returns."""
+        """Inserts k transitions, 1 or BY, of as many environments; may return before it is done."""
 
-    def wait_for_inserts(self) -> None:
+    def wait_for_inserts(self) -> None:  # noqa: B027, most have nothing to wait for
         """Waits until all that was inserted is stored."""
 
-    def close(self) -> None:
-        """Gives up what it holds."""
+    def close(self) -> None:  # noqa: B027
+        """Ends what it has started."""
 
 
 Door = Callable[[], Inserter]
@@ -51,7 +51,7 @@ Step = Callable[[NDArray[np.float32]], None]
 """A learner's, which takes the new priorities [batch] of what it draws."""
 
 
-class Memory(ABC):
+class Memory(Inserter):
     """A prioritized replay memory, empty when it is made."""
 
     includes: ClassVar[str] = ""  # for a caption: what it is, and how it is used
@@ -60,20 +60,12 @@ class Memory(ABC):
     def __init__(self, shape: Shape) -> None: ...
 
     @abstractmethod
-    def insert(self, block: Block) -> None:
-        """As Inserter's; a block has 1 transition or BY, of as many environments."""
-
-    @abstractmethod
     def sample(self, batch: int) -> Drawn:
         """Draws with replacement, by priority; the rows are arrays in this process's memory."""
 
     @abstractmethod
     def update(self, keys: Any, priorities: NDArray[np.float32]) -> None:
         """New priorities [k], raw, of drawn keys [k]. Returns when others would see them."""
-
-    def wait_for_inserts(self) -> None:
-        """As Inserter's."""
-        return
 
     def fill(self, blocks: Iterator[Block], capacity: int) -> None:
         """Fills it to its capacity. Not timed."""
@@ -96,15 +88,9 @@ class Memory(ABC):
 
     def welcome(self, count: int) -> None:
         """Lets so many clients in that are at the door, where somebody has to."""
-        return
 
     def let_go(self) -> None:
         """Returns once clients that are leaving have come through the door for the last time."""
-        return
-
-    def close(self) -> None:
-        """Ends what it has started."""
-        return
 
 
 class InProcess(Memory):
@@ -114,8 +100,7 @@ class InProcess(Memory):
     """
 
     def __init__(self, shape: Shape) -> None:
-        self._place = f"\0drlnet-replay-{os.getpid()}"  # of Linux' abstract names: no file is left
-        self._doorbell: socket.socket | None = None
+        self._doorbell: Listener | None = None
         self._senders: list[Connection[Any, Any]] = []
 
     @abstractmethod
@@ -127,11 +112,10 @@ class InProcess(Memory):
         return self.draw(batch)
 
     def door(self) -> Door:
+        place = f"\0drlnet-replay-{os.getpid()}"  # of Linux' abstract names: no file is left
         if self._doorbell is None:
-            self._doorbell = socket.socket(socket.AF_UNIX)
-            self._doorbell.bind(self._place)
-            self._doorbell.listen()
-        return partial(_Sender, self._place)
+            self._doorbell = Listener(place)
+        return partial(_Sender, place)
 
     def _take(self) -> None:
         """What waits in the sockets now."""
@@ -149,9 +133,7 @@ class InProcess(Memory):
 
     def welcome(self, count: int) -> None:
         assert self._doorbell is not None
-        for _ in range(count):
-            came, _ = self._doorbell.accept()
-            self._senders.append(Connection(came.detach()))
+        self._senders += [self._doorbell.accept() for _ in range(count)]
 
     def let_go(self) -> None:
         for sender in self._senders:
@@ -166,19 +148,14 @@ class InProcess(Memory):
             self._doorbell.close()
 
 
-class _Sender:
+class _Sender(Inserter):
     """The other end."""
 
     def __init__(self, place: str) -> None:
-        with socket.socket(socket.AF_UNIX) as connected:
-            connected.connect(place)
-            self._connection: Connection[Any, Any] = Connection(connected.detach())
+        self._connection = Client(place)
 
     def insert(self, block: Block) -> None:
         self._connection.send(block)
-
-    def wait_for_inserts(self) -> None:
-        """The learner takes what is left when it lets go."""
 
     def close(self) -> None:
         self._connection.close()

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drlnet.bench.machine import Cores
-from drlnet.bench.peers.base import ALPHA, BETA
+from drlnet.bench.peers import ALPHA, BETA
 from drlnet.bench.processes import served
-from drlnet.bench.replay.memory import BY, Block, Door, Drawn, Memory, Step, blocks_of
+from drlnet.bench.replay.memory import BY, Block, Door, Drawn, Inserter, Memory, Step, blocks_of
 from drlnet.bench.shapes import Shape
+from drlnet.bench.transport.suite import Poll
 from drlnet.client import Batch, Client, Sampler, Table, Writer, importance_weights
 from drlnet.errors import SampleExpired
 from drlnet.launch.signals import Stop
@@ -25,37 +25,34 @@ DEPTH = 2  # batches requested ahead
 _BESIDE = "udp://127.0.0.1:0"  # where clients that insert come in: blocking sockets
 
 
-@dataclass
-class _Appender:
+class _Appender(Inserter):
     """k streams of a table, one row of each in an append."""
 
-    writer: Writer
-    shape: Shape
-
-    def __post_init__(self) -> None:
-        count = self.writer.num_streams
+    def __init__(self, writer: Writer, shape: Shape) -> None:
+        count = writer.num_streams
+        self._writer, self._shape = writer, shape
         self._streams = np.arange(count)
         self._yes, self._no = np.ones(count, bool), np.zeros(count, bool)
         self._begins = True  # an episode, with the next row
-        self._columns = tuple(self.shape.columns)
+        self._columns = tuple(shape.columns)
 
     def insert(self, block: Block) -> None:
         """The rows in which the transitions begin, each with an item."""
         first = self._yes if self._begins else self._no
         columns = {name: block[name] for name in self._columns}
-        if self.shape.stack > 1 and not self.shape.whole:
+        if self._shape.stack > 1 and not self._shape.whole:
             columns["obs"] = block["obs"][:, -1]  # the newest: the others are in rows before
-        steps = self.writer.append(columns, first, self._no)
-        self.writer.add_items(self._streams, steps)
+        steps = self._writer.append(columns, first, self._no)
+        self._writer.add_items(self._streams, steps)
         self._begins = bool(block["terminated"][0])
         if self._begins:  # the row in which the episode ends is nobody's beginning
-            self.writer.append(columns, self._no, self._yes)
+            self._writer.append(columns, self._no, self._yes)
 
     def wait_for_inserts(self) -> None:
-        self.writer.flush()
+        self._writer.flush()
 
     def close(self) -> None:
-        self.writer.close()
+        self._writer.close()
 
 
 def _table(client: Client, shape: Shape) -> Table:
@@ -68,23 +65,17 @@ def _table(client: Client, shape: Shape) -> Table:
     )
 
 
-class _Visitor:
+class _Visitor(_Appender):
     """A client that inserts from another process, and keeps off the core that a server polls on."""
 
     def __init__(self, address: str, shape: Shape, not_on: int | None) -> None:
         if not_on is not None:
             os.sched_setaffinity(0, os.sched_getaffinity(0) - {not_on})
         self._client = Client(address, name="inserting", poll="block")
-        self._appender = _Appender(_table(self._client, shape).writer(BY), shape)
-
-    def insert(self, block: Block) -> None:
-        self._appender.insert(block)
-
-    def wait_for_inserts(self) -> None:
-        self._appender.wait_for_inserts()
+        super().__init__(_table(self._client, shape).writer(BY), shape)
 
     def close(self) -> None:
-        self._appender.close()
+        super().close()
         self._client.close()
 
 
@@ -94,7 +85,7 @@ class Ours(Memory):
     listen: as serve takes it; poll: of server and client.
     """
 
-    def __init__(self, listen: str, poll: Literal["block", "busy"], shape: Shape) -> None:
+    def __init__(self, listen: str, poll: Poll, shape: Shape) -> None:
         self._listen, self._poll, self._shape = listen, poll, shape
         self._start([listen])
 

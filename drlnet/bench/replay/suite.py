@@ -7,19 +7,20 @@ started anew for each turn, so that they take no core from the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
+from typing import Literal, TextIO
 
 import numpy as np
 
 from drlnet.bench import peers
-from drlnet.bench.engine import Effort, Note
+from drlnet.bench import show as tables
+from drlnet.bench.engine import COPY, Course
 from drlnet.bench.engine import Results as Rounds
 from drlnet.bench.processes import Worker, WorkerFailed, Workers
-from drlnet.bench.records import Key, Record
-from drlnet.bench.replay.floors import measure_floors
+from drlnet.bench.records import Key, Ratio, Record, key_of, over, ratios_of
 from drlnet.bench.replay.learner import (
     ALONE,
     BATCH,
@@ -28,15 +29,17 @@ from drlnet.bench.replay.learner import (
     INSERT,
     PREFETCHED,
     SAMPLE,
+    SLICE_S,
     Client,
     Learner,
+    bare,
+    measure_floors,
 )
 from drlnet.bench.replay.memory import BY, Memory
-from drlnet.bench.replay.ours import Ours
+from drlnet.bench.replay.ours import DEPTH, Ours
 from drlnet.bench.shapes import FRAMES, FRAMES_3, SMALL_STEP, WHOLE, Shape
-from drlnet.bench.transport.subjects import Subject as Link
-from drlnet.bench.transport.subjects import subjects_of as links_of
-from drlnet.launch.signals import Stop
+from drlnet.bench.transport.suite import Subject as Link
+from drlnet.bench.transport.suite import subjects_of as links_of
 
 SUITE = "replay"
 CLIENTS = (0, 1, 2)
@@ -111,39 +114,24 @@ def subjects_of(
         if shape == usual or link.poll == "busy"
     ]
     return ours + [
-        Subject(name, partial(peers.find_memory, name), usual, resident=True)
+        Subject(name, partial(peers.imported, peers.MEMORIES, name), usual, resident=True)
         for name in peers.named(peers.MEMORIES, against)
     ]
 
 
 @dataclass
 class Results(Rounds):
-    """The results of replay memories."""
+    """The results of replay memories, and what clients inserted beside them."""
 
-    includes: dict[str, str] = field(default_factory=dict)  # by peer
-    busy: dict[tuple[str, str], int] = field(default_factory=dict)
-    """(subject, workload): threads that poll, and clients that insert."""
-    bytes: dict[Key, int] = field(default_factory=dict)  # that one call moves
     inserted: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    """(subject, workload): transitions per second that clients inserted beside the learner."""
+    """(subject, workload): transitions per second, by round."""
 
     def inserted_per_second(self) -> dict[str, dict[str, float]]:
-        """By workload and subject: what clients inserted beside the learner, median of rounds."""
+        """By workload and subject: the median of the rounds."""
         found: dict[str, dict[str, float]] = {}
         for (subject, workload), rates in self.inserted.items():
             found.setdefault(workload, {})[subject] = float(np.median(rates))
         return found
-
-    def records(self) -> list[Record]:
-        """By workload and operation; within each, subjects as they were first measured."""
-        return [
-            Record.of(
-                SUITE, subject, workload, op, self.rounds[subject, op, workload],
-                operation_bytes=self.bytes.get((subject, op, workload)),
-                oversubscribed=self.busy.get((subject, workload), 0) > self.cores.count,
-            )
-            for subject, op, workload in self.in_order(OPS, workloads_first=True)
-        ]  # fmt: skip
 
 
 def is_floor(subject: str) -> bool:
@@ -157,12 +145,8 @@ def workload_of(work: Work, clients: int) -> str:
 
 
 def measure_replays(
-    stop: Stop,
+    course: Course,
     works: Sequence[tuple[Work, Sequence[Subject]]],
-    *,
-    rounds: int,
-    effort: Effort,
-    note: Note,
     clients: Sequence[int] = CLIENTS,
 ) -> Results:
     """Measures all subjects in turns over each work, and the floors behind each round.
@@ -172,12 +156,10 @@ def measure_replays(
     results = Results()
     with results.until_stopped():
         for work, subjects in works:
-            with Workers(stop) as learners:
-                one = _OneWork(stop, learners, results, work, effort, clients)
-                results.take_turns(
-                    stop, subjects, rounds, one.turn, note, what=f"{work.name}, ",
-                    behind=one.measure_floors,
-                )  # fmt: skip
+            with Workers(course.stop) as learners:
+                one = _OneWork(course, learners, results, work, clients)
+                what, behind = f"{work.name}, ", one.measure_floors
+                results.take_turns(course, subjects, one.turn, what=what, behind=behind)
     return results
 
 
@@ -185,11 +167,10 @@ def measure_replays(
 class _OneWork:
     """One work: the learners' processes, and what a turn is."""
 
-    stop: Stop
+    course: Course
     learners: Workers
     results: Results
     work: Work
-    effort: Effort
     clients: Sequence[int]
 
     def turn(self, subject: Subject) -> None:
@@ -210,41 +191,41 @@ class _OneWork:
 
     def _beside(self, subject: Subject, learner: Worker, count: int) -> None:
         """Every operation, while so many clients insert."""
-        workload = workload_of(self.work, count)
-        polling = 0 if subject.link is None else subject.link.polling_threads
-        self.results.busy[subject.name, workload] = polling + count
         if count == 0:
-            self._operations(subject, learner, workload, ALONE)
+            self._operations(subject, learner, count, ALONE)
             return
-        make = partial(Client, learner.call("door"), subject.shape)
+        make = partial(Client, learner.call("memory.door"), subject.shape)
         with ExitStack() as stack:
-            clients = [stack.enter_context(Worker(self.stop, make)) for _ in range(count)]
-            learner.begin("welcome", count)
+            clients = [stack.enter_context(Worker(self.course.stop, make)) for _ in range(count)]
+            learner.begin("memory.welcome", count)
             for client in clients:
                 client.ready()
             learner.answer()
             with ExitStack() as inserting:
                 rate = self._rate(subject)
                 found = [inserting.enter_context(c.doing("insert", rate)) for c in clients]
-                self._operations(subject, learner, workload, BESIDE)
+                self._operations(subject, learner, count, BESIDE)
             for client in clients:
                 client.begin("leave")
-            learner.call("let_go", deadline_s=_LEAVE_S)
+            learner.call("memory.let_go", deadline_s=_LEAVE_S)
             for client in clients:
                 client.answer(_LEAVE_S)
-        per_second = sum(count / seconds for ((count, seconds),) in found)
-        self.results.inserted.setdefault((subject.name, workload), []).append(per_second)
+        per_second = sum(inserted / seconds for ((inserted, seconds),) in found)
+        key = subject.name, workload_of(self.work, count)
+        self.results.inserted.setdefault(key, []).append(per_second)
 
     def _operations(
-        self, subject: Subject, learner: Worker, workload: str, ops: Sequence[str]
+        self, subject: Subject, learner: Worker, clients: int, ops: Sequence[str]
     ) -> None:
+        link, reply_bytes = subject.link, subject.shape.reply_bytes(BATCH)
         for op in (*ops, PREFETCHED):
-            latencies = learner.measure(op, self.effort)
-            if latencies is not None and len(latencies):
-                self.results.keep(subject.name, op, workload, latencies)
-                if subject.link is not None and op in BULK:
-                    size = subject.shape.reply_bytes(BATCH)
-                    self.results.bytes[subject.name, op, workload] = size
+            latencies = learner.measure(op, self.course.effort)
+            if latencies is not None:
+                self.results.keep(
+                    subject.name, op, workload_of(self.work, clients), latencies,
+                    operation_bytes=reply_bytes if link is not None and op in BULK else None,
+                    threads=clients + (0 if link is None else link.polling_threads),
+                )  # fmt: skip
 
     def _rate(self, subject: Subject) -> float:
         """Transitions per second of a client."""
@@ -257,7 +238,116 @@ class _OneWork:
         for form, shape in self.work.forms.items():
             links = [s.link for s in subjects if s.link is not None and s.shape == shape]
             polls = sorted({link.poll for link in links if link.name.startswith("udp")})
-            for floor in measure_floors(self.stop, shape, self.effort, polls) if links else ():
-                name = named(floor.subject, form)
-                self.results.keep(name, floor.op, self.work.name, floor.latencies_us)
-                self.results.bytes[name, floor.op, self.work.name] = floor.operation_bytes
+            floors = measure_floors(shape, self.course.effort, polls) if links else ()
+            for name, op, latencies, size in floors:
+                self.results.keep(
+                    named(name, form), op, self.work.name, latencies, operation_bytes=size
+                )
+
+
+def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
+    """Rounds' mean times over the baseline's; of a cycle, over its one with batches prefetched.
+
+    A peer cannot draw ahead of the update before (Reverb does so anyway): both are a learner's
+    step as it is usually taken.
+    """
+
+    def against(record: Record) -> Key | None:
+        op = PREFETCHED if record.op == CYCLE else record.op
+        return None if is_floor(record.subject) else (baseline, op, record.workload)
+
+    return ratios_of(records, against, "mean_us")
+
+
+def shares(records: Sequence[Record]) -> list[Ratio]:
+    """The floor's time over ours, by round: 0.8 is 80% of what the floor does meanwhile.
+
+    By p50, which one delay of a few large transfers does not bend; of insertions, whose work waits
+    behind the calls, by the mean.
+    """
+    found_at = {key_of(r): r for r in records}
+    found = []
+    for record in records:
+        subject, op = _floor_of(record) or ("", "")
+        floor = found_at.get((subject, op, record.workload.split(",")[0]))
+        if floor is None:
+            continue
+        figure: Literal["mean_us", "p50_us"] = "mean_us" if op == INSERT else "p50_us"
+        share = over(floor.of_rounds(figure), record.of_rounds(figure))
+        if share is not None:
+            found.append(Ratio(*key_of(record), subject, *astuple(share)))
+    return found
+
+
+def _floor_of(record: Record) -> tuple[str, str] | None:
+    """(subject, op)"""
+    link, _, form = record.subject.partition(", ")
+    transport, _, poll = link.partition(" ")
+    if poll not in {"busy", "block"}:
+        return None
+    if record.op == INSERT:
+        return named(COPY, form), INSERT
+    if record.op in BULK:
+        return named(bare(poll) if transport == "udp" else COPY, form), SAMPLE
+    return None
+
+
+def show(
+    records: Sequence[Record],
+    ratios: Sequence[Ratio],
+    shares: Sequence[Ratio],
+    includes: Mapping[str, str],
+    *,
+    file: TextIO,
+) -> None:
+    """Prints it: in colour on a terminal, plain elsewhere. includes: what each peer is."""
+    slower = {key_of(r): tables.times(r.ratio) for r in ratios}
+    of_floor = {key_of(r): f"{100 * r.ratio:.0f}%" for r in shares}
+    tables.show(
+        records,
+        {"per s": _per_second, "ratio": tables.column(slower), "of floor": tables.column(of_floor)},
+        caption(records, ratios, includes),
+        file=file,
+        without=("p99.9 us", "GB/s"),
+    )
+
+
+def _per_second(record: Record) -> str:
+    """Calls; of insertions, transitions."""
+    return f"{record.per_second * (BY if record.op == INSERT else 1):,.0f}"
+
+
+def caption(
+    records: Sequence[Record], ratios: Sequence[Ratio], includes: Mapping[str, str]
+) -> list[str]:
+    """What a reader has to know beside the figures."""
+    lines = []
+    works = [(name, WORKS[name]) for name in WORKS if name in {r.workload for r in records}]
+    for baseline in dict.fromkeys(ratio.baseline for ratio in ratios):
+        lines.append(
+            f'Ratio: mean time relative to "{baseline}" in the same operation, workload and round '
+            f'(median over the rounds); 4x takes four times as long. Of "{CYCLE}": to that with '
+            f"{DEPTH} batches requested ahead, as a learner takes them where it can."
+        )
+    lines.append(
+        f"Per s: calls, or transitions inserted by {BY}, all of them stored. Sampled rows are in "
+        "the process's memory, with weights; an update is answered, except when prefetched."
+    )
+    if any("inserting" in record.workload for record in records):
+        lines.append(
+            f"Inserting: processes beside the learner, each at {SHARE:.0%} of the rate at which "
+            f"the same subject inserts by {BY} alone, in slices of {SLICE_S * 1e3:g} ms; two "
+            "together at most "
+            + " and ".join(f"{work.beside_per_second:,.0f}/s ({name})" for name, work in works)
+            + "; into drlnet through blocking UDP sockets, from any core but the one on which its "
+            "server polls."
+        )
+    if any(is_floor(record.subject) for record in records):
+        lines.append(
+            "Of floor: the p50 of the floor that moves the same bytes at the end of the round over "
+            "its own (of insertions the mean), median over the rounds: a memcpy for dpdk:local and "
+            "insertions, for udp a bare transfer (64 KB datagrams, no header, into place)."
+        )
+    if included := tables.included(records, includes):
+        lines += ["Peers are used from Python, as is everything here:", *included]
+    return lines

@@ -1,25 +1,21 @@
-"""What is measured of a transport: the measuring process, and the floors in this one.
+"""What is measured of a transport: the measuring process, and what stands beside it.
 
 Nothing of Python lies in a timed loop: each is native (native/measure/calls.h).
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drlnet.bench.engine import Effort, Timed
 from drlnet.bench.machine import Cores, pinned
-from drlnet.bench.measure import Appender, RingPair, Session, copies
-from drlnet.bench.processes import Worker
-from drlnet.client import Column, Item, Limiter, Sampler, View
-from drlnet.client.specs import native_spec
-from drlnet.launch.signals import Stop
+from drlnet.bench.measure import Appender, Session, copies, handovers
+from drlnet.bench.shapes import Rows, bytes_of
+from drlnet.native import TableSpec
 
 FRAME_BYTES = 84 * 84  # one Atari frame: "7 KB"
 PAYLOADS = {"64 B": 64, "1 KiB": 1024, "7 KB frame": FRAME_BYTES, "8 KiB": 8192}
@@ -37,7 +33,6 @@ CELLS: tuple[Cell, ...] = (
 _ROWS = 4096  # of a table: 29 MB of frames, which no cache close to a core holds
 _DEPTH = 4  # batches under way, as a learner's prefetch
 _TIMEOUT_S = 10.0
-_LOOK_S = 0.05  # how often the ring's echo looks whether it is to stop
 
 
 class Client:
@@ -46,7 +41,7 @@ class Client:
     def open(self, address: str, poll: str) -> None:
         """Connects. Raises what a client raises."""
         self._session: Session | None = Session(address, "bench", _TIMEOUT_S, poll)
-        self._tables: dict[int, _Table] = {}
+        self._tables: dict[int, Filled] = {}
 
     def measure(self, op: str, payload: str, effort: Effort) -> NDArray[np.float64]:
         """Latencies of one cell, us."""
@@ -67,7 +62,8 @@ class Client:
             session.publish(bytes(size))
             return session.fetches
         if size not in self._tables:
-            self._tables[size] = _Table(session, size)
+            spec = Rows("", (size,), _ROWS).spec(f"rows of {size} B")
+            self._tables[size] = Filled(session, spec, _ROWS)
         table = self._tables[size]
         if op == "append":
             return partial(table.appender.appends, np.ones(size, np.uint8))
@@ -82,69 +78,36 @@ class Client:
         return partial(session.streamed_samples, table.number, batch, buffers)
 
 
-class _Table:
-    """A full table of rows of one size, an item on each."""
+class Filled:
+    """A full table of rows, an item on each, at the session's server."""
 
-    def __init__(self, session: Session, row_bytes: int) -> None:
-        columns = {"row": Column("uint8", (row_bytes,))}
-        item, name = Item({"row": View("row")}), f"rows of {row_bytes} B"
-        self._spec = native_spec(name, columns, item, _ROWS, Sampler(), Limiter(), seed=0)
-        self._session = session
-        self.number = session.open_table(self._spec)
-        session.fill(self.number, self._spec, _ROWS)
-        self.appender = Appender(session, self.number, self._spec)
+    def __init__(self, session: Session, spec: TableSpec, rows: int) -> None:
+        self._session, self._spec = session, spec
+        self.number = session.open_table(spec)
+        session.fill(self.number, spec, rows)
+        self.appender = Appender(session, self.number, spec)
 
     def buffer(self, batch: int) -> NDArray[np.uint8]:
         """Memory for one reply."""
-        layout: dict[str, Any] = self._spec.layout(batch)
-        return np.empty(layout["total_bytes"], np.uint8)
+        return np.empty(bytes_of(self._spec, batch), np.uint8)
 
     def sampled_keys(self, count: int) -> NDArray[np.uint64]:
         """Keys of items that are alive now."""
         buffer, one = self.buffer(count), np.empty(1, np.uint64)
         self._session.samples(self.number, count, buffer, one, _TIMEOUT_S)
-        layout: dict[str, Any] = self._spec.layout(count)
-        return np.frombuffer(buffer, np.uint64, count, layout["keys"])
+        offset = cast(int, self._spec.layout(count)["keys"])
+        return np.frombuffer(buffer, np.uint64, count, offset)
 
 
-class Echo:
-    """The other process of a ring in shared memory: it sends back what comes."""
-
-    def __init__(self, path: str) -> None:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            self._ring = RingPair(file)
-        finally:
-            os.close(file)
-
-    def hear(self, asked: Callable[[], bool]) -> None:
-        self._asked = asked
-
-    def serve(self) -> int:
-        """Until asked for something else: how many messages."""
-        count = 0
-        while not self._asked():
-            count += self._ring.echo(_LOOK_S)
-        return count
-
-
-def measure_ring(stop: Stop, effort: Effort, cores: Cores) -> dict[Cell, NDArray[np.float64]]:
-    """Round trips of every payload through a bare ring of messages, both sides spinning."""
-    file = os.memfd_create("drlnet-ring", os.MFD_CLOEXEC)
-    try:
-        os.ftruncate(file, RingPair.file_bytes())
-        ring = RingPair(file)
-        # Its name for another process: it lives no longer than ours.
-        path = f"/proc/{os.getpid()}/fd/{file}"
-        with Worker(stop, partial(Echo, path), core=cores.server) as echo, pinned(cores.client):
-            echo.ready()
-            with echo.doing("serve"):
-                return {
-                    ("ping", payload): effort.latencies_us(partial(ring.pings, size))
-                    for payload, size in PAYLOADS.items()
-                }
-    finally:
-        os.close(file)
+def measure_handovers(effort: Effort, cores: Cores) -> dict[Cell, NDArray[np.float64]]:
+    """Round trips of every payload between threads on both cores; none where there is but one."""
+    if cores.server is None:
+        return {}
+    with pinned(cores.client):
+        return {
+            ("ping", payload): effort.latencies_us(partial(handovers, cores.server, size))
+            for payload, size in PAYLOADS.items()
+        }
 
 
 def measure_copy(effort: Effort, cores: Cores) -> NDArray[np.float64]:

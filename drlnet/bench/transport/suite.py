@@ -12,32 +12,67 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
+from typing import Any, Literal, TextIO
 
-from drlnet.bench.engine import COPY, Effort, Note
-from drlnet.bench.engine import Results as Rounds
+from drlnet.bench import show as tables
+from drlnet.bench.engine import COPY, Course, Results
 from drlnet.bench.processes import WorkerFailed, Workers, served
-from drlnet.bench.records import ByRound, OfRounds, Record, key_of, over
+from drlnet.bench.records import ByRound, Record, key_of, lower_than
 from drlnet.bench.transport.measuring import (
     BATCH,
     BATCH_BYTES,
     CELLS,
     Client,
     measure_copy,
-    measure_ring,
+    measure_handovers,
 )
-from drlnet.bench.transport.subjects import Subject
+from drlnet.config.names import chosen
+from drlnet.config.transports import LISTEN
 from drlnet.errors import TransportError
 from drlnet.launch.process import DRLNET
-from drlnet.launch.signals import Stop
 
 SUITE = "transport"
-RING = "shared-memory ring (floor)"
+OPS = tuple(dict.fromkeys(op for op, _ in CELLS))
+HANDOVER = "bare hand-over in memory"
 BLOCK, BUSY = "udp block", "udp busy"
 # Furukawa and Matsutani, arXiv 2110.13506: DPDK against kernel sockets, access latency to a
 # shared-memory replay server.
 PAPER_RANGE = (0.327, 0.589)
+_SMALL_BYTES = ("64 B", "1 KiB", "7 KB frame", "8 KiB")  # above, bytes per second are the measure
+Poll = Literal["block", "busy", "adaptive"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A transport and a way to poll, the same for server and client.
+
+    connect: what the client types, where that is not what the server says.
+    """
+
+    name: str
+    listen: str
+    poll: Poll
+    connect: str | None = None
+
+    @property
+    def polling_threads(self) -> int:
+        return 2 if self.poll == "busy" else 0
+
+
+def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
+    """Kernel UDP, blocking and polled, and each other transport polled. None: all there are.
+
+    Each is tried; one that cannot be had here says why. Raises ConfigError for an unknown name.
+    """
+    wanted = chosen("transport", transports, list(LISTEN))
+    others = [name for name in wanted if name != "udp"]
+    return [
+        Subject(BLOCK, LISTEN["udp"], "block"),
+        Subject(BUSY, LISTEN["udp"], "busy"),
+        *(Subject(f"{name} busy", LISTEN[name], "busy") for name in others),
+    ]
 
 
 @dataclass(frozen=True)
@@ -47,78 +82,55 @@ class Places:
     server: Sequence[str] = DRLNET
     client: Sequence[str] = DRLNET
     around: Callable[[Subject], AbstractContextManager[object]] = lambda subject: nullcontext()
-    insecure: bool = False
-
-
-@dataclass
-class Results(Rounds):
-    """The results of transports, with the threads that polled."""
-
-    polling: dict[str, int] = field(default_factory=dict)  # subject: threads that poll
-
-    def records(self) -> list[Record]:
-        """In the order of the cells, within each the subjects as they were first measured."""
-        subjects = list(self.polling)
-        return [
-            Record.of(
-                SUITE, subject, payload, op, self.rounds[subject, op, payload],
-                operation_bytes=BATCH_BYTES if payload == BATCH else None,
-                oversubscribed=self.polling[subject] > self.cores.count,
-            )
-            for subject, op, payload in sorted(
-                self.rounds, key=lambda key: (CELLS.index(key[1:]), subjects.index(key[0]))
-            )
-        ]  # fmt: skip
 
 
 def measure_transports(
-    stop: Stop,
+    course: Course,
     subjects: Sequence[Subject],
     *,
-    rounds: int,
-    effort: Effort,
-    note: Note,
     places: Places | None = None,
-    floors: bool = True,
+    beside: bool = True,
 ) -> Results:
-    """Measures all subjects in turns, and the floors behind each round.
+    """Measures all subjects in turns; beside: behind each round what memory alone takes, too.
 
     When stopped, returns what there is, marked as interrupted. Raises TransportError when no
     subject can be measured.
     """
     results, where = Results(), places or Places()
+    cores = results.cores
 
     def turn(subject: Subject) -> None:
-        cores = results.cores
         with (
             where.around(subject),
             served(
-                stop, [subject.listen], subject.poll, core=cores.server, program=where.server,
-                insecure=where.insecure,
+                course.stop, [subject.listen], subject.poll,
+                core=cores.server, program=where.server, insecure=True,
             ) as (_, addresses),
         ):  # fmt: skip
             client = clients.of("client", Client, program=where.client, core=cores.client)
             try:
                 client.call("open", subject.connect or addresses[0], subject.poll)
-                results.polling[subject.name] = subject.polling_threads
                 for op, payload in CELLS:
-                    latencies = client.measure(op, payload, effort)
-                    results.keep(subject.name, op, payload, latencies)
+                    results.keep(
+                        subject.name, op, payload, client.measure(op, payload, course.effort),
+                        operation_bytes=BATCH_BYTES if payload == BATCH else None,
+                        threads=subject.polling_threads,
+                    )  # fmt: skip
                 client.call("shut")
             except WorkerFailed:
                 clients.end("client")
                 raise
 
-    def measure_floors(left: object) -> None:
-        results.distance.look(results.cores, RING)
-        results.polling |= {RING: 2, COPY: 1}
-        for (op, payload), latencies in measure_ring(stop, effort, results.cores).items():
-            results.keep(RING, op, payload, latencies)
-        results.keep(COPY, "sampled bytes", BATCH, measure_copy(effort, results.cores))
+    def measure_beside(left: object) -> None:
+        results.distance.look(cores, HANDOVER)
+        for (op, payload), latencies in measure_handovers(course.effort, cores).items():
+            results.keep(HANDOVER, op, payload, latencies, threads=2)
+        copied = measure_copy(course.effort, cores)
+        results.keep(COPY, "sampled bytes", BATCH, copied, operation_bytes=BATCH_BYTES, threads=1)
 
-    with results.until_stopped(), Workers(stop) as clients:
-        behind = measure_floors if floors else None
-        results.take_turns(stop, subjects, rounds, turn, note, behind=behind)
+    with results.until_stopped(), Workers(course.stop) as clients:
+        behind = measure_beside if beside else None
+        results.take_turns(course, subjects, turn, behind=behind)
     if not results.rounds and not results.interrupted:
         cause = next(iter(results.unavailable.values()))
         raise TransportError(f"no transport can be measured: {cause}", "name others")
@@ -156,25 +168,15 @@ def reductions(
             continue
         cell, ours = (record.op, record.workload), record.of_rounds()
         blocking, polled = p50.get((block, *cell), {}), p50.get((busy, *cell), {})
-        than_block, than_busy = lower_than(ours, blocking), lower_than(ours, polled)
+        (than_block, of_block), (than_busy, of_busy) = (
+            (share.median, (share.low, share.high)) if share is not None else (None, None)
+            for share in (lower_than(ours, blocking), lower_than(ours, polled))
+        )
+        wake_up = wake_up_share(ours, blocking, polled)
         found.append(
-            Reduction(
-                record.subject,
-                *cell,
-                than_block.median if than_block else None,
-                than_busy.median if than_busy else None,
-                wake_up_share(ours, blocking, polled),
-                (than_block.low, than_block.high) if than_block else None,
-                (than_busy.low, than_busy.high) if than_busy else None,
-            )
+            Reduction(record.subject, *cell, than_block, than_busy, wake_up, of_block, of_busy)
         )
     return found
-
-
-def lower_than(ours: ByRound, baseline: ByRound) -> OfRounds | None:
-    """The shares by which ours is lower than the baseline of the same round."""
-    ratio = over(ours, baseline)
-    return None if ratio is None else ratio.lower()
 
 
 def wake_up_share(ours: ByRound, blocking: ByRound, polled: ByRound) -> float | None:
@@ -187,3 +189,60 @@ def wake_up_share(ours: ByRound, blocking: ByRound, polled: ByRound) -> float | 
     if 2 * len(lower) <= len(rounds):
         return None
     return median((blocking[n] - polled[n]) / (blocking[n] - ours[n]) for n in lower)
+
+
+def show(
+    records: Sequence[Record], reductions: Sequence[Reduction], *, file: TextIO, **compared: Any
+) -> None:
+    """Prints it: in colour on a terminal, plain elsewhere. compared: as caption() takes it."""
+    columns = {
+        "than block": tables.column({key_of(r): _share(r.than_block) for r in reductions}),
+        "than busy": tables.column({key_of(r): _share(r.than_busy) for r in reductions}),
+    }
+    tables.show(records, columns, caption(records, **compared), file=file)
+
+
+def _share(value: float | None) -> str:
+    """A reduction as a reader expects it: -63% is 63% lower."""
+    return "" if value is None else f"{-100 * value:+.1f}%"
+
+
+def caption(
+    records: Sequence[Record], *, block: str = BLOCK, busy: str = BUSY, mtu: int | None = None
+) -> list[str]:
+    """What a reader has to know beside the figures.
+
+    block, busy: the baselines' names. mtu: of the interfaces that links are, if they are.
+    """
+    low, high = PAPER_RANGE
+    link = (
+        f"All links here are the same pair of interfaces, MTU {mtu}: what is longer takes several "
+        "frames, which the kernel hands to itself as one, and to DPDK one by one."
+        if mtu is not None
+        else "Links in shared memory join processes of one machine and are not a network."
+    )
+    return [
+        f'"Than block" and "than busy": p50 relative to "{block}" and "{busy}" of the same round '
+        "(median over the rounds), kernel sockets whose server and client sleep, and spin, until "
+        "something arrives; -50% is half. "
+        f"The paper (arXiv 2110.13506) reports {-100 * low:.1f}% to {-100 * high:.1f}%, "
+        f"DPDK against kernel sockets. {link}",
+        *_wake_up(records, block, busy),
+    ]
+
+
+def _wake_up(records: Sequence[Record], block: str, busy: str) -> list[str]:
+    """How much of a blocking call is the time that a wake-up takes."""
+    p50 = {key_of(record): record.of_rounds() for record in records}
+    shares = [
+        share.median
+        for (subject, op, payload), polled in p50.items()
+        if subject == busy and payload in _SMALL_BYTES
+        if (share := lower_than(polled, p50.get((block, op, payload), {}))) is not None
+    ]
+    if not shares:
+        return []
+    return [
+        f"Wake-up time, {block} less {busy}, is {100 * median(shares):.0f}% of a blocking call "
+        "(median of the operations up to 8 KiB): polling alone, in the kernel, brings that."
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 import typer
 
 from drlnet.cli.options import DebugOption, EalOption, JsonOption, require_dpdk
-from drlnet.cli.output import Output, require_writable
+from drlnet.cli.output import Output, require_writable, require_writable_file
 
 if TYPE_CHECKING:
-    from drlnet.bench.engine import Effort
+    from drlnet.bench.engine import Course
     from drlnet.bench.records import Records
-    from drlnet.bench.transport.subjects import Subject
+    from drlnet.bench.transport.suite import Subject
     from drlnet.launch.signals import Stop
     from drlnet.plots import Figure
 
@@ -62,12 +61,11 @@ class Suite:
     quick: bool = option(False, "a tenth of the calls in a round")
     out: Path = option(Path("runs/bench"), "where JSON and plot are written", metavar="DIR")
 
-    @property
-    def effort(self) -> Effort:
-        """How long each operation of each round is measured."""
-        from drlnet.bench.engine import QUICK, Effort
+    def course(self, stop: Stop, output: Output, rounds: int) -> Course:
+        """How the suite goes."""
+        from drlnet.bench.engine import QUICK, Course, Effort
 
-        return QUICK if self.quick else Effort()
+        return Course(stop, rounds, QUICK if self.quick else Effort(), output.note)
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class OverTransports(Suite):
 
     def subjects(self) -> list[Subject]:
         """What --transports names. Raises ConfigError for what does not fit together."""
-        from drlnet.bench.transport.subjects import subjects_of
+        from drlnet.bench.transport.suite import subjects_of
         from drlnet.errors import ConfigError
 
         require_dpdk(self.eal, self.transports)
@@ -231,17 +229,3 @@ def note_interruption(output: Output, stop: Stop, *, measured: bool) -> None:
     if stop.is_set():
         until_then = "what is shown is what was measured until then"
         output.note(f"interrupted: {until_then if measured else 'nothing was measured until then'}")
-
-
-def require_writable_file(out: Path | None) -> None:
-    """As require_writable, of a file, if one is named."""
-    from drlnet.errors import ConfigError
-
-    if out is None:
-        return
-    if out.is_dir():
-        raise ConfigError(f"{out} is a folder", "name a file in it with --out")
-    if not out.exists() or out.is_file():  # it is replaced as a whole, by one beside it
-        require_writable(out.resolve().parent)
-    elif not os.access(out, os.W_OK):
-        raise ConfigError(f"cannot write to {out}", "choose another file with --out")

@@ -23,8 +23,8 @@ from drlnet.cli.options import DEFAULT_ADDRESS, require_dpdk
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
-    from drlnet.bench.paper.suite import Results
-    from drlnet.bench.transport.subjects import Subject
+    from drlnet.bench.engine import Results
+    from drlnet.bench.transport.suite import Subject
     from drlnet.launch.signals import Stop
 
 _ROLES = "Several machines, one role each"
@@ -73,7 +73,9 @@ class Paper(OverTransports):
     )  # fmt: skip
 
     def prepare(self, output: Output) -> Measure | None:
-        from drlnet.bench.paper.suite import FULL, QUICK, Places, groups_of, measure_paper
+        from drlnet.bench.engine import Course
+        from drlnet.bench.paper.roles import groups_of
+        from drlnet.bench.paper.suite import FULL, QUICK, Places, measure_paper
         from drlnet.launch.signals import Stop
 
         _require_fitting(self)
@@ -90,20 +92,15 @@ class Paper(OverTransports):
             local = local[:3]
 
         def measure(stop: Stop) -> Found:
-            subjects, places = local, Places.usable()
+            subjects, places = local, Places()
             with ExitStack() as stack:
                 if self.netns:
-                    from drlnet.bench.paper.netns import through_server
+                    from drlnet.bench.netns import through_server
 
                     places, subjects = stack.enter_context(through_server(places.cores, stop))
-                results = measure_paper(
-                    stop,
-                    groups_of(subjects, quick=self.quick),
-                    rounds=self.rounds or (2 if self.quick else 4),
-                    effort=QUICK if self.quick else FULL,
-                    note=output.note,
-                    places=places,
-                )
+                rounds, effort = (2, QUICK) if self.quick else (4, FULL)
+                course = Course(stop, self.rounds or rounds, effort, output.note)
+                results = measure_paper(course, groups_of(subjects, quick=self.quick), places)
             return _found(results, subjects, self.netns)
 
         return measure
@@ -125,9 +122,9 @@ def _require_fitting(asked: Paper) -> None:
     from drlnet.errors import ConfigError
 
     for one in fields(asked):
+        of_role = one.metadata.get("rich_help_panel") == _ROLES
         if getattr(asked, one.name) == one.default or one.name in {"role", "eal"}:
             continue
-        of_role = one.metadata.get("rich_help_panel") == _ROLES
         if of_role and asked.role is None:
             raise ConfigError(
                 f"{flag_of(one)} is of one role, and no --role is given",
@@ -141,10 +138,10 @@ def _require_fitting(asked: Paper) -> None:
 
 
 def _found(results: Results, subjects: list[Subject], netns: bool) -> Found:
-    from drlnet.bench.paper.report import COMPARISONS, plot, reductions, show
+    from drlnet.bench.paper.suite import COMPARISONS, plot, records_of, reductions, show
     from drlnet.bench.records import Records
 
-    records = results.records()
+    records = records_of(results)
     block, busy = (subject.name for subject in subjects[:2])
     found = reductions(records, block, busy)
     more = {
@@ -178,7 +175,7 @@ def _act(output: Output, asked: Paper, role: Role, stop: Stop) -> None:
     from drlnet.bench.paper.roles import Actor
 
     actor = Actor()
-    actor.hear(stop.is_set)
+    actor.asked = stop.is_set
     with suppress(KeyboardInterrupt), stop.interrupts():
         actor.open(asked.server, role.poll, role.size, role.rate, output.note)
         if not output.as_json:
@@ -189,10 +186,8 @@ def _act(output: Output, asked: Paper, role: Role, stop: Stop) -> None:
 
 def _learn(output: Output, asked: Paper, role: Role, stop: Stop) -> None:
     from drlnet.bench.engine import Effort
-    from drlnet.bench.paper.roles import STORE, Learner
-    from drlnet.bench.paper.suite import Group, operations
-    from drlnet.bench.paper.workloads import BATCHES, Workload
-    from drlnet.bench.transport.subjects import Subject
+    from drlnet.bench.paper.roles import BATCHES, STORE, Group, Learner, Workload, operations
+    from drlnet.bench.transport.suite import Subject
     from drlnet.config.checks import require_loopback
 
     place = "learner" if role.layouts == "a" else "network"

@@ -41,38 +41,33 @@ class Replay(Suite):
 
     def prepare(self, output: Output) -> Measure:
         from drlnet.bench.records import Records
-        from drlnet.bench.replay.report import ratios, shares, show
-        from drlnet.bench.replay.suite import WORKS, measure_replays, subjects_of
+        from drlnet.bench.replay import suite
         from drlnet.bench.show import plot_bars
         from drlnet.config.names import chosen
         from drlnet.errors import ConfigError
 
         clients = _numbers_in(self.clients)
         works = [
-            (WORKS[name], subjects_of(WORKS[name], self.transports, self.against))
-            for name in chosen("work", self.works, list(WORKS))
+            (suite.WORKS[name], suite.subjects_of(suite.WORKS[name], self.transports, self.against))
+            for name in chosen("work", self.works, list(suite.WORKS))
         ]
         if not any(subjects for _, subjects in works):
             raise ConfigError("there is nothing to measure", "name transports, peers, or both")
 
         def measure(stop: Stop) -> Found:
-            results = measure_replays(
-                stop, works, rounds=self.rounds, effort=self.effort, note=output.note,
-                clients=clients,
-            )  # fmt: skip
-            records = results.records()
-            slower, of_floor = ratios(records, works[0][1][0].name), shares(records)
-            more = {
-                "ratios": slower,
-                "shares_of_floor": of_floor,
-                "inserted_per_second": results.inserted_per_second(),
-                "includes": results.includes,
-                "unavailable": results.unavailable,
-                "interrupted": results.interrupted,
-            }
+            course = self.course(stop, output, self.rounds)
+            results = suite.measure_replays(course, works, clients)
+            records = results.records(suite.SUITE, suite.OPS, workloads_first=True)
+            slower, of_floor = suite.ratios(records, works[0][1][0].name), suite.shares(records)
+            more = results.derived(
+                ratios=slower,
+                shares_of_floor=of_floor,
+                inserted_per_second=results.inserted_per_second(),
+                includes=results.includes,
+            )
             return Found(
                 Records(records, more, results.distance),
-                lambda file: show(records, slower, of_floor, results.includes, file=file),
+                lambda file: suite.show(records, slower, of_floor, results.includes, file=file),
                 "replay",
                 plot_bars("Replay memories: time of a call", records),
             )

@@ -18,8 +18,7 @@ _MOST_DRAWS = 65536  # of one request to a server
 class Sampler(Suite):
     """Drawing a batch by priority and updating one, over sizes, beside what others do.
 
-    The server's samplers by themselves, on one core; then its whole answer to a
-    sample request, without a network, against memcpy. Peers come by pip install
+    The server's samplers by themselves, on one core. Peers come by pip install
     'drlnet\\[peers]'.
 
     [bold]Examples[/bold]
@@ -41,8 +40,8 @@ class Sampler(Suite):
         "ours, the first the baseline [dim](default all; none)[/dim]", may_be_none=True
     )
     peers: Names = names(
-        "numpy, numpy-tree, cpprb, torchrl, tianshou; torch-cuda and torchrl-cuda on a "
-        "GPU [dim](default all that can be had; none)[/dim]",
+        "numpy, numpy-tree, cpprb, torchrl, tianshou "
+        "[dim](default all that can be had; none)[/dim]",
         may_be_none=True,
     )
     kernels: Names = names(
@@ -52,9 +51,9 @@ class Sampler(Suite):
     priorities: str = option("exponential", "exponential, uniform, equal, or wide (12 magnitudes)")
 
     def prepare(self, output: Output) -> Measure:
+        from drlnet.bench import samplers as suite
         from drlnet.bench.measure import kernel_names
         from drlnet.bench.records import Records
-        from drlnet.bench.sampler import report, suite
         from drlnet.errors import ConfigError
         from drlnet.metrics.host import cache_bytes
 
@@ -70,24 +69,18 @@ class Sampler(Suite):
 
         def measure(stop: Stop) -> Found:
             results = suite.measure_samplers(
-                stop, subjects, sizes=sizes, batch=self.batch, distribution=self.priorities,
-                rounds=self.rounds, effort=self.effort, note=output.note,
+                self.course(stop, output, self.rounds), subjects,
+                sizes=sizes, batch=self.batch, distribution=self.priorities,
             )  # fmt: skip
-            records = results.records_of(suite.SUITE, results.in_order(suite.OPS))
-            found = report.ratios(records, subjects[0].name)
-            more = {
-                "ratios": found,
-                "kernels": kernel_names(),
-                "includes": results.includes,
-                "unavailable": results.unavailable,
-                "interrupted": results.interrupted,
-            }
+            records = results.records(suite.SUITE, suite.OPS)
+            found = suite.ratios(records, subjects[0].name)
+            more = results.derived(ratios=found, kernels=kernel_names(), includes=results.includes)
             by_workload = {suite.workload_of(size, self.batch): size for size in sizes}
             return Found(
                 Records(records, more),
-                lambda file: report.show(records, found, results.includes, file=file),
+                lambda file: suite.show(records, found, results.includes, file=file),
                 "sampler",
-                report.plot(records, by_workload, cache_bytes()),
+                suite.plot(records, by_workload, cache_bytes()),
             )
 
         return measure

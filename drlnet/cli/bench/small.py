@@ -12,7 +12,6 @@ from drlnet.cli.output import Output
 if TYPE_CHECKING:
     from drlnet.bench.distribution import Distance
     from drlnet.bench.records import Record, Records
-    from drlnet.bench.watch import Pair
     from drlnet.launch.signals import Stop
 
 
@@ -54,10 +53,12 @@ class Turns:
     pings: int = option(5000, "pings in each round", min=100)
 
     def prepare(self, output: Output) -> Measure:
+        from drlnet.bench.engine import Course
         from drlnet.bench.turns import measure_turns
 
         def measure(stop: Stop) -> Found:
-            measured = measure_turns(stop, rounds=self.rounds, pings=self.pings, note=output.note)
+            course = Course(stop, self.rounds, note=output.note)
+            measured = measure_turns(course, pings=self.pings)
             return Found(measured, partial(_show_turns, measured))
 
         return measure
@@ -94,10 +95,10 @@ class Watch(ToFile):
     def prepare(self, output: Output) -> Measure:
         from drlnet.bench.watch import measure_watching
 
-        def report(pair: Pair) -> None:
+        def report(alone: float, watched: float) -> None:
             output.note(
-                f"{pair.alone:,.0f} cycles/s not watched, {pair.watched:,.0f} watched, "
-                f"ratio {pair.ratio:.4f}"
+                f"{alone:,.0f} cycles/s not watched, {watched:,.0f} watched, "
+                f"ratio {watched / alone:.4f}"
             )
 
         def measure(stop: Stop) -> Found:

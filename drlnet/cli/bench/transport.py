@@ -19,9 +19,9 @@ _MTU = 9000  # of the veth pair
 class Transport(OverTransports):
     """Latency of every operation over each transport, against kernel UDP blocking and polled.
 
-    The same server program and payloads each time; a bare shared-memory ring
-    stands beside them as the floor. Measure on an idle machine with two cores or
-    more.
+    The same server program and payloads each time. Beside them: two threads that
+    hand messages over in memory, copied in and copied out, and a memcpy. Measure
+    on an idle machine with two cores or more.
 
     [bold]Examples[/bold]
 
@@ -34,16 +34,14 @@ class Transport(OverTransports):
 
     rounds: int = option(5, ROUNDS, min=1)
     mtu: int | None = option(
-        None, "of that veth pair; AF_XDP takes 3498 at most [dim](default 9000)[/dim]",
+        None, "of that veth pair; above 3498 without AF_XDP [dim](default 9000)[/dim]",
         min=1280, max=9000,
     )  # fmt: skip
 
     def prepare(self, output: Output) -> Measure:
         from drlnet.bench.records import Records
         from drlnet.bench.show import plot_bars
-        from drlnet.bench.transport import netns as veth
         from drlnet.bench.transport import suite
-        from drlnet.bench.transport.report import show
         from drlnet.errors import ConfigError
 
         local = self.subjects()
@@ -55,24 +53,20 @@ class Transport(OverTransports):
             subjects, places, (block, busy) = local, suite.Places(), (suite.BLOCK, suite.BUSY)
             with ExitStack() as stack:
                 if mtu is not None:
-                    sides = stack.enter_context(veth.joined(mtu, stop))
-                    subjects, places = veth.veth_subjects(*sides), veth.places_of(*sides)
-                    block, busy = veth.BLOCK, veth.BUSY
+                    from drlnet.bench import netns
+
+                    places, subjects = stack.enter_context(netns.over_veth(mtu, stop))
+                    block, busy = netns.BLOCK, netns.BUSY
+                course = self.course(stop, output, self.rounds)
                 results = suite.measure_transports(
-                    stop, subjects, rounds=self.rounds, effort=self.effort, note=output.note,
-                    places=places, floors=mtu is None,
-                )  # fmt: skip
-            records = results.records()
+                    course, subjects, places=places, beside=mtu is None
+                )
+            records = results.records(suite.SUITE, suite.OPS)
             found = suite.reductions(records, block=block, busy=busy)
-            more = {
-                "reductions": found,
-                "paper_range": suite.PAPER_RANGE,
-                "unavailable": results.unavailable,
-                "interrupted": results.interrupted,
-            }
+            more = results.derived(reductions=found, paper_range=suite.PAPER_RANGE)
             return Found(
                 Records(records, more, results.distance),
-                lambda file: show(records, found, file=file, block=block, busy=busy, mtu=mtu),
+                lambda file: suite.show(records, found, file=file, block=block, busy=busy, mtu=mtu),
                 "transport" if mtu is None else "transport-veth",
                 plot_bars("Latency of each operation", records),
             )

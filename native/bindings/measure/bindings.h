@@ -30,16 +30,7 @@ size_t timed(const Latencies& latencies, double budget_s, Run run) {
   return run(loop);
 }
 
-// serve(for_s) of what answers on a thread of its own, or in a process.
-template <typename Server>
-auto serving(size_t (Server::*serve)(uint64_t)) {
-  return [serve](Server& server, double for_s) {
-    nb::gil_scoped_release release;
-    return (server.*serve)(ns_of(for_s));
-  };
-}
-
-// transfers(bytes, latencies, budget_s), or batches: a loop of an object, for about that long.
+// draws(batch, latencies, budget_s): a loop of an object, for about that long.
 template <typename Measured, typename Amount>
 auto loop_of(size_t (Measured::*method)(Amount, const measure::Loop&)) {
   return [method](Measured& measured, Amount amount, const Latencies& latencies, double budget_s) {

@@ -4,11 +4,8 @@
 
 #include "bindings.h"
 #include "measure/calls.h"
-#include "measure/core_distance.h"
-#include "measure/frame_transfer.h"
-#include "measure/ring.h"
+#include "measure/handover.h"
 #include "measure/samplers.h"
-#include "measure/table.h"
 #include "measure/udp_transfer.h"
 #include "sampler/kernels/kernel.h"
 
@@ -24,39 +21,21 @@ void bind_floors(nb::module_& module) {
                  [&](const Loop& loop) { return copies(row_bytes, rows, batch, loop); });
   });
   module.def("core_round_trip_ns", &core_round_trip_ns, nb::call_guard<nb::gil_scoped_release>());
-  nb::class_<RingPair>(module, "RingPair")
-      .def(nb::init<int>())
-      .def_static("file_bytes", &RingPair::file_bytes)
-      .def("echo", serving(&RingPair::echo))
-      .def("pings", loop_of(&RingPair::pings));
-  nb::class_<UdpSender>(module, "UdpSender")
-      .def(
-          "__init__",
-          [](UdpSender* self, const std::string& poll, size_t row_bytes, size_t rows) {
-            new (self) UdpSender(poll_of(poll), row_bytes, rows);
-          },
-          nb::arg("poll"), nb::arg("row_bytes") = 0, nb::arg("rows") = 0)
-      .def_prop_ro("port", &UdpSender::port)
-      .def("serve", serving(&UdpSender::serve));
-  nb::class_<UdpReceiver>(module, "UdpReceiver")
-      .def("__init__", [](UdpReceiver* self, uint16_t port,
-                          const std::string& poll) { new (self) UdpReceiver(port, poll_of(poll)); })
-      .def("transfers", loop_of(&UdpReceiver::transfers));
-  nb::class_<FrameSender>(module, "FrameSender")
-      .def("__init__",
-           [](FrameSender* self, const std::string& address, const std::string& poll) {
-             nb::gil_scoped_release release;
-             new (self) FrameSender(address, poll_of(poll));
-           })
-      .def_prop_ro("address", &FrameSender::address)
-      .def("serve", serving(&FrameSender::serve));
-  nb::class_<FrameReceiver>(module, "FrameReceiver")
-      .def("__init__",
-           [](FrameReceiver* self, const std::string& address, const std::string& poll) {
-             nb::gil_scoped_release release;
-             new (self) FrameReceiver(address, poll_of(poll));
-           })
-      .def("transfers", loop_of(&FrameReceiver::transfers));
+  module.def("handovers",
+             [](unsigned core, size_t bytes, const Latencies& latencies, double budget_s) {
+               return timed(latencies, budget_s,
+                            [&](const Loop& loop) { return handovers(core, bytes, loop); });
+             });
+  module.def(
+      "udp_transfers",
+      [](std::optional<unsigned> core, const std::string& poll, uint64_t bytes,
+         const Latencies& latencies, double budget_s) {
+        const Poll how = poll_of(poll);
+        return timed(latencies, budget_s,
+                     [&](const Loop& loop) { return udp_transfers(core, how, bytes, loop); });
+      },
+      nb::arg("core").none(), nb::arg("poll"), nb::arg("bytes"), nb::arg("latencies_ns"),
+      nb::arg("budget_s"));
 }
 
 void bind_samplers(nb::module_& module) {
@@ -81,13 +60,6 @@ void bind_samplers(nb::module_& module) {
           nb::arg("priorities").noconvert(), nb::arg("seed"), nb::keep_alive<1, 6>())
       .def("draws", loop_of(&LiveSampler::draws))
       .def("updates", loop_of(&LiveSampler::updates));
-  nb::class_<FullTable>(module, "FullTable")
-      .def("__init__",
-           [](FullTable* self, const TableSpec& spec) {
-             nb::gil_scoped_release release;
-             new (self) FullTable(spec);
-           })
-      .def("samples", loop_of(&FullTable::samples));
 }
 
 }  // namespace

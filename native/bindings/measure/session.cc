@@ -18,6 +18,7 @@ struct Appender {
   Appender(Session& session, uint32_t table, const TableSpec& spec)
       : writer(session, table, spec, session.lease(table, 1), {2, kNeverNs}) {}
   StreamWriter writer;
+  Schedule schedule;
 };
 
 size_t stream_samples(Session& session, uint32_t table, uint32_t batch,
@@ -98,15 +99,22 @@ void bind_session(nb::module_& module) {
       .def("streamed_samples", &stream_samples);
   nb::class_<Appender>(module, "Appender")
       .def(nb::init<Session&, uint32_t, const TableSpec&>(), nb::keep_alive<1, 2>())
-      .def(
-          "appends",
-          [](Appender& appender, const Array<const uint8_t>& row, const Latencies& latencies,
-             double budget_s, double interval_s) {
-            return timed(latencies, budget_s, [&](const Loop& loop) {
-              return appends(appender.writer, std::as_bytes(span_of(row)), loop, ns_of(interval_s));
-            });
-          },
-          nb::arg("row"), nb::arg("latencies"), nb::arg("budget_s"), nb::arg("interval_s") = 0.0);
+      .def("appends",
+           [](Appender& appender, const Array<const uint8_t>& row, const Latencies& latencies,
+              double budget_s) {
+             return timed(latencies, budget_s, [&](const Loop& loop) {
+               return appends(appender.writer, std::as_bytes(span_of(row)), loop);
+             });
+           })
+      .def("paced_appends",
+           [](Appender& appender, const Array<const uint8_t>& row, double interval_s,
+              const Latencies& since_due, const Latencies& latencies, double budget_s) {
+             appender.schedule.interval_ns = ns_of(interval_s);
+             return timed(latencies, budget_s, [&](const Loop& loop) {
+               return paced_appends(appender.writer, std::as_bytes(span_of(row)), appender.schedule,
+                                    span_of(since_due), loop);
+             });
+           });
 }
 
 void bind_replays(nb::module_& module) {
@@ -123,8 +131,7 @@ void bind_replays(nb::module_& module) {
              replay.update(span_of(keys), span_of(priorities));
            })
       .def("samples", batches_of(&Replay::samples))
-      .def("cycles", batches_of(&Replay::cycles))
-      .def_prop_ro("expired", &Replay::expired);
+      .def("cycles", batches_of(&Replay::cycles));
   nb::class_<InNetworkReplay, Replay>(module, "InNetworkReplay")
       .def(nb::init<Session&, uint32_t, const TableSpec&>(), nb::keep_alive<1, 2>());
   nb::class_<StoreReplay, Replay>(module, "StoreReplay")

@@ -69,4 +69,27 @@ TEST_CASE("a client's latencies agree within 1% with the raw ones of the very sa
   }
 }
 
+TEST_CASE("appends that are late leave the schedule as it is, and are late in what they report") {
+  RunningServer server;
+  Connected connected = connect(server.address());
+  const FaultPlan plan{0, 0, 0, kDelayNs, 7};
+  connected.transport =
+      std::make_unique<FaultyTransport>(std::move(connected.transport), plan, plan);
+  Client client(std::move(connected), options_of(server));
+  TableSpec spec = spec_of(1024);
+  spec.columns = {{"row", DataType::u8, {40}}};
+  spec.item.views = {{"row", 0, 0, 0, Pad::repeat, Align::anchor}};
+  const uint32_t table = client.open_table(spec);
+  StreamWriter writer(client, table, spec, client.lease(table, 1), {2, 1'000'000'000'000});
+  const std::vector<std::byte> row(40);
+  measure::Schedule schedule{kDelayNs};  // each takes two of them at least
+  std::vector<uint64_t> latencies(20), since_due(20);
+  for (uint64_t before : {0, 20}) {  // the schedule goes on from one loop to the next
+    REQUIRE(measure::paced_appends(writer, row, schedule, since_due, {latencies, kPatienceNs}) ==
+            20);
+    CHECK(std::ranges::min(latencies) >= 2 * kDelayNs);
+    for (uint64_t i = 0; i < 20; ++i) CHECK(since_due[i] >= (before + i + 2) * kDelayNs);
+  }
+}
+
 }  // namespace drlnet::test

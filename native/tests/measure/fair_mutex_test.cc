@@ -1,9 +1,9 @@
-#include "measure/fair_mutex.h"
-
 #include <doctest/doctest.h>
 
 #include <thread>
 #include <vector>
+
+#include "measure/replay.h"
 
 namespace drlnet::test {
 

@@ -2,7 +2,7 @@
 
 Each subject is used by a process of its own, which may die alone. It is made for its turn and freed
 behind it, so that the largest size needs memory for one, and luck with memory is nobody's alone.
-Everything runs on one core. Last comes a server's whole answer, without a network, against memcpy.
+Everything runs on one core.
 """
 
 from __future__ import annotations
@@ -10,34 +10,32 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drlnet import native
 from drlnet.bench import peers
-from drlnet.bench.engine import COPY, Effort, Note, Results, timed_calls
-from drlnet.bench.machine import pinned
-from drlnet.bench.measure import FullTable, LiveSampler, copies, kernel_names
-from drlnet.bench.peers.base import ALPHA, FLOOR, Peer
+from drlnet.bench import show as tables
+from drlnet.bench.engine import Course, Effort, Results, timed_calls
+from drlnet.bench.measure import LiveSampler, kernel_names
+from drlnet.bench.peers import ALPHA, FLOOR, Peer
 from drlnet.bench.processes import WorkerFailed, Workers
-from drlnet.bench.shapes import FRAMES, FRAMES_3, SMALL, Shape
+from drlnet.bench.records import Ratio, Record, key_of, ratios_of
 from drlnet.client import Sampler
 from drlnet.config.names import chosen, require_known
 from drlnet.errors import ConfigError
-from drlnet.launch.signals import Stop
+from drlnet.plots import Axis, Figure, Line, Mark
 
 DRAW, UPDATE = "draw", "update"
 SUITE = "sampler"
-REPLY = "sample reply"
-OPS = (DRAW, UPDATE, REPLY)
-SHAPES = (SMALL, FRAMES, FRAMES_3)
+OPS = (DRAW, UPDATE)
 MOST = 2**27
+LEAF_BYTES = 4  # float32: the tree above the leaves adds a fraction to it
 _REMEDY = "give sizes from 1 to 2^27, such as 2^10,2^17,2^20 or 2^10..2^27"
 Floats = NDArray[np.float32]
 
@@ -64,48 +62,6 @@ def priorities_of(distribution: str, count: int, seed: int = 0) -> Floats:
 
 Latencies = NDArray[np.uint64]
 TREE = "prioritized"
-_KERNEL_VARIABLE = "DRLNET_KERNEL"  # read when a sampler is made: native/src/sampler/kernels
-
-
-class Loops(Protocol):
-    """Timed loops over n leaves that are all live, in batches of k."""
-
-    def draws(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
-        """k indices and what importance weights are made of."""
-        ...
-
-    def updates(self, batch: int, latencies_ns: Latencies, budget_s: float) -> int:
-        """New priorities for k random leaves, the exponent included."""
-        ...
-
-
-@dataclass(frozen=True)
-class Subject:
-    """One row of the results.
-
-    find: called in the process that is measured, so it must pickle; imports what makes loops over
-    such priorities. sampler, kernel: of ours, by their names in the native core.
-    """
-
-    name: str
-    find: Callable[[], Callable[[Floats], Loops]]
-    sampler: str | None = None
-    kernel: str | None = None
-
-
-@contextmanager
-def running(kernel: str | None) -> Iterator[None]:
-    """Sum trees that are made meanwhile run that kernel; None: the one that they choose."""
-    before = os.environ.get(_KERNEL_VARIABLE)
-    if kernel is not None:
-        os.environ[_KERNEL_VARIABLE] = kernel
-    try:
-        yield
-    finally:
-        if before is not None:
-            os.environ[_KERNEL_VARIABLE] = before
-        else:
-            os.environ.pop(_KERNEL_VARIABLE, None)
 
 
 class PeerLoops:
@@ -128,20 +84,31 @@ class PeerLoops:
         return timed_calls(given, self._peer.update, latencies_ns, budget_s)
 
 
-def _live(name: str, kernel: str | None, priorities: Floats) -> Loops:
-    with running(kernel):
-        return LiveSampler(name, ALPHA, FLOOR, dict(Sampler(name).options), priorities, 0)
+Loops = PeerLoops | LiveSampler
+"""Timed loops over n leaves that are all live, in batches of k: draws and updates."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One row of the results.
+
+    find: called in the process that is measured, so it must pickle; imports what makes loops over
+    such priorities.
+    """
+
+    name: str
+    find: Callable[[], Callable[[Floats], Loops]]
+
+
+def live(name: str, kernel: str | None, priorities: Floats) -> Loops:
+    """A sampler of ours, over these priorities. None: the fastest kernel."""
+    if kernel is not None:  # of this process alone, which measures no other
+        os.environ["DRLNET_KERNEL"] = kernel
+    return LiveSampler(name, ALPHA, FLOOR, dict(Sampler(name).options), priorities, 0)
 
 
 def _find_peer(name: str) -> Callable[[Floats], Loops]:
-    return partial(PeerLoops, peers.find_sampler(name))
-
-
-def _ours(name: str, kernel: str | None) -> Subject:
-    make = partial(_live, name, kernel)
-    make(np.ones(1, np.float32))  # says now if there is none of that name
-    fastest = kernel is None or kernel == kernel_names()[0]
-    return Subject(name if fastest else f"{name}, {kernel}", partial(partial, make), name, kernel)
+    return partial(PeerLoops, peers.imported(peers.SAMPLERS, name))
 
 
 def subjects_of(
@@ -153,13 +120,16 @@ def subjects_of(
 
     None: all there are. Raises ConfigError for an unknown name.
     """
+    ours = chosen("sampler", samplers, native.sampler_names())
     of_tree = chosen("kernel of this CPU", kernels, kernel_names())
-    ours = native.sampler_names() if samplers is None else list(dict.fromkeys(samplers))
     if kernels is not None and TREE not in ours:
         raise ConfigError(f"no sampler that is measured has kernels: {TREE} has", f"add {TREE}")
     found = []
     for name in ours:
-        found += [_ours(name, kernel) for kernel in (of_tree if name == TREE else [None])]
+        for kernel in of_tree if name == TREE else [None]:
+            fastest = kernel is None or kernel == kernel_names()[0]
+            words = name if fastest else f"{name}, {kernel}"
+            found.append(Subject(words, partial(partial, partial(live, name, kernel))))
     return found + [
         Subject(name, partial(_find_peer, name)) for name in peers.named(peers.SAMPLERS, others)
     ]
@@ -196,21 +166,16 @@ def workload_of(size: int, batch: int) -> str:
 
 
 def measure_samplers(
-    stop: Stop,
+    course: Course,
     subjects: Sequence[Subject],
     *,
     sizes: Sequence[int],
     batch: int,
     distribution: str,
-    rounds: int,
-    effort: Effort,
-    note: Note,
-    shapes: Sequence[Shape] = SHAPES,
 ) -> Results:
-    """Measures all subjects in turns over every size, then the replies of a server.
+    """Measures all subjects in turns over every size.
 
-    Replies are drawn by the first sampler of ours, if there is one. When stopped, returns what
-    there is, marked as interrupted.
+    When stopped, returns what there is, marked as interrupted.
     """
     results = Results()
     core = results.cores.client
@@ -221,57 +186,20 @@ def measure_samplers(
             includes = drawer.call("open", distribution, size)
             if includes is not None:
                 results.includes[subject.name] = includes
-            for op in (DRAW, UPDATE):
-                latencies = drawer.measure(op, batch, effort)
+            for op in OPS:
+                latencies = drawer.measure(op, batch, course.effort)
                 results.keep(subject.name, op, workload_of(size, batch), latencies)
             drawer.call("shut")
         except WorkerFailed:
             drawers.end(subject.name)
             raise
 
-    with results.until_stopped():
-        with Workers(stop) as drawers:
-            for size in sizes:
-                left = [one for one in subjects if one.name not in results.unavailable]
-                what = f"{words_of(size)} leaves, "
-                results.take_turns(stop, left, rounds, partial(turn, size), note, what=what)
-        ours = [subject for subject in subjects if subject.sampler is not None]
-        with stop.interrupts():
-            for shape in shapes if ours else ():
-                _measure_replies(stop, results, shape, ours[0], batch, rounds, effort, note)
+    with results.until_stopped(), Workers(course.stop) as drawers:
+        for size in sizes:
+            left = [one for one in subjects if one.name not in results.unavailable]
+            what = f"{words_of(size)} leaves, "
+            results.take_turns(course, left, partial(turn, size), what=what)
     return results
-
-
-def _measure_replies(
-    stop: Stop,
-    results: Results,
-    shape: Shape,
-    subject: Subject,
-    batch: int,
-    rounds: int,
-    effort: Effort,
-    note: Note,
-) -> None:
-    """Replies, and a plain memcpy of as many bytes, in turns.
-
-    What is copied is drawn from as much memory as the table has, and lies together.
-    """
-    assert subject.sampler is not None
-    workload, spec = f"{batch} {shape.name}", shape.spec(Sampler(subject.sampler))
-    reply_bytes = shape.reply_bytes(batch)
-    places = max(1, shape.table_bytes // reply_bytes)
-
-    def turn(one: Subject) -> None:
-        with pinned(results.cores.client), running(subject.kernel):
-            if one.name == COPY:
-                timed = partial(copies, reply_bytes, places, 1)
-            else:
-                timed = partial(FullTable(spec).samples, batch)
-            results.keep(one.name, REPLY, workload, effort.latencies_us(timed))
-        results.operation_bytes[one.name, REPLY, workload] = reply_bytes
-
-    sides = [subject, replace(subject, name=COPY)]
-    results.take_turns(stop, sides, rounds, turn, note, what=f"replies, {shape.name}, ")
 
 
 def sizes_of(words: str) -> list[int]:
@@ -293,3 +221,84 @@ def words_of(size: int) -> str:
     """2^20 for a power of two from 2^10 on, else the number."""
     power = size.bit_length() - 1
     return f"2^{power}" if size == 2**power and power >= 10 else str(size)
+
+
+def ratios(records: Sequence[Record], baseline: str) -> list[Ratio]:
+    """By the rounds' p50, of every record but the baseline's own, wherever that was measured."""
+    return ratios_of(records, lambda record: (baseline, record.op, record.workload))
+
+
+def show(
+    records: Sequence[Record], found: Sequence[Ratio], includes: Mapping[str, str], *, file: TextIO
+) -> None:
+    """Prints it: in colour on a terminal, plain elsewhere. includes: what a peer's calls do."""
+    ratios = {key_of(r): tables.times(r.ratio) for r in found}
+    columns = {"ratio": tables.column(ratios)}
+    tables.show(records, columns, caption(records, found, includes), file=file)
+
+
+def caption(
+    records: Sequence[Record], found: Sequence[Ratio], includes: Mapping[str, str]
+) -> list[str]:
+    """What a reader has to know beside the figures."""
+    lines = []
+    if found:
+        lines.append(
+            f'Ratio: p50 relative to "{found[0].baseline}" in the same operation, workload and '
+            "round (median over the rounds); 4x takes four times as long. One core, every leaf "
+            "live, random leaves updated."
+        )
+    if any(record.subject not in includes for record in records):
+        lines.append(
+            "Samplers of drlnet are called in native code, as its server calls them; weights are "
+            "the learner's. Uniform and fifo keep no priorities. Where a name says no kernel, "
+            f"prioritized runs the fastest that this CPU has: {kernel_names()[0]}."
+        )
+    if included := tables.included(records, includes):
+        lines.append(
+            "Peers are called from Python, as they are used; indices, weights and priorities are "
+            "in their own types. What a call includes:"
+        )
+        lines += included
+    return lines
+
+
+def plot(records: Sequence[Record], sizes: Mapping[str, int], caches: Mapping[str, int]) -> Figure:
+    """A panel for draws, one for updates; a thin line reaches from each p50 to its p99.
+
+    sizes: leaves by workload; records of others are left out. caches: bytes by name, marked where
+    the leaves alone fill them.
+    """
+    shown = [record for record in records if record.workload in sizes]
+    if len(sizes) == 1:
+        return tables.plot_bars("Time for a batch", shown)  # nothing to draw a curve over
+    ops = list(dict.fromkeys(record.op for record in shown))
+    least, most = min(sizes.values()), max(sizes.values())
+    marks = [
+        Mark(size_bytes / LEAF_BYTES, f"{name} {_bytes(size_bytes)}")
+        for name, size_bytes in caches.items()
+        if least <= size_bytes / LEAF_BYTES <= most
+    ]
+    figure = Figure(
+        "Time for a batch over the number of leaves: p50 (point) to p99 (line)",
+        panels=ops,
+        share_y=True,
+    )
+    for op in ops:
+        curves = {}
+        for subject in dict.fromkeys(record.subject for record in shown):
+            found = [r for r in shown if (r.subject, r.op) == (subject, op)]
+            if found:
+                curves[subject] = Line(
+                    [sizes[r.workload] for r in found],
+                    [r.p50_us for r in found],
+                    high=[r.p99_us for r in found],
+                    spread="bars",
+                )
+        label = "us" if op == ops[0] else ""
+        figure.lines(op, curves, x=Axis("leaves", log=2), y=Axis(label, log=10), marks=marks)
+    return figure
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 2**20:g} MiB" if count >= 2**20 else f"{count / 2**10:g} KiB"

@@ -1,4 +1,4 @@
-#include "measure/core_distance.h"
+#include "measure/handover.h"
 
 #include <doctest/doctest.h>
 #include <pthread.h>
@@ -56,8 +56,25 @@ TEST_CASE("a cache line goes from one core to the other and back") {
   CHECK(threads() == before);
 }
 
-TEST_CASE("a core that is not there, or not ours, has no distance") {
+TEST_CASE("messages go from one core to the other and back, the longest slower than a line") {
+  const std::vector<unsigned> usable = cores();
+  if (usable.size() < 2) return;
+  on_core(usable[1], [&] {
+    std::vector<uint64_t> latencies(300);
+    for (const size_t bytes : {size_t{1}, size_t{64}, kMostHandedOver}) {
+      CAPTURE(bytes);
+      const size_t count = handovers(usable[0], bytes, {latencies, kLongNs});
+      // A busy machine may take one of the cores away.
+      if (count > 0) CHECK(latencies[0] > 5);
+      CHECK(handovers(usable[0], bytes, {latencies, 0}) == 0);
+    }
+  });
+}
+
+TEST_CASE("a core that is not there, or not ours, has no distance and takes no messages") {
   on_core(cores().front(), [] {
+    std::vector<uint64_t> latencies(1);
+    CHECK(handovers(CPU_SETSIZE, 64, {latencies, kLongNs}) == 0);
     CHECK_FALSE(core_round_trip_ns(CPU_SETSIZE - 1));
     CHECK_FALSE(core_round_trip_ns(CPU_SETSIZE));
   });

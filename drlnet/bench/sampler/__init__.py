@@ -1,1 +1,0 @@
-"""`drlnet bench sampler`: what drawing and updating cost, over sizes, beside what others do."""
