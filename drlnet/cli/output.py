@@ -74,7 +74,7 @@ def require_writable(out: Path, option: str = "--out") -> None:
 
 
 def require_writable_file(out: Path | None) -> None:
-    """As require_writable, of a file, if one is named."""
+    """Raises ConfigError where that file cannot be written; None: no file is wanted."""
     if out is None:
         return
     if out.is_dir():
