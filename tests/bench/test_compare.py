@@ -12,9 +12,9 @@ import pytest
 from system.command import finished
 
 from drlnet.bench.compare import Change, compare, show
-from drlnet.bench.engine import Effort
+from drlnet.bench.engine import Course, Effort
 from drlnet.bench.records import Records
-from drlnet.bench.sampler.suite import OPS, SUITE, measure_samplers, subjects_of
+from drlnet.bench.samplers import OPS, SUITE, measure_samplers, subjects_of
 from drlnet.errors import ConfigError
 from drlnet.launch.signals import Stop
 
@@ -26,12 +26,14 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A record of `drlnet bench sampler`, of four short rounds."""
     with Stop() as stop:
         results = measure_samplers(
-            stop, subjects_of(["prioritized", "uniform"], [], ["portable"]), sizes=[256], batch=16,
-            distribution="exponential", rounds=4, effort=Effort(300, 0.02, 20),
-            note=lambda line: None, shapes=[],
-        )  # fmt: skip
+            Course(stop, 4, Effort(300, 0.02, 20)),
+            subjects_of(["prioritized", "uniform"], [], ["portable"]),
+            sizes=[256],
+            batch=16,
+            distribution="exponential",
+        )
     path = tmp_path_factory.mktemp("records") / "sampler.json"
-    Records(results.records_of(SUITE, results.in_order(OPS))).write(path)
+    Records(results.records(SUITE, OPS)).write(path)
     return path
 
 
