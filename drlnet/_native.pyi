@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+build_commit: str | None  # of the checkout that it was built from
 Lease = tuple[int, int, int, int]  # ordinal, epoch, token, next_step
 
 class HistogramReading:

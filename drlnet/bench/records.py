@@ -16,8 +16,9 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from drlnet import __version__
+from drlnet import __version__, native
 from drlnet.bench.machine import CoreDistance
+from drlnet.bench.setup import setup_of
 from drlnet.errors import cannot_write
 from drlnet.metrics.host import host_facts, source_commit
 from drlnet.metrics.whole import write_whole
@@ -124,24 +125,28 @@ class Records(Generic[M]):
     records: list[M] = field(default_factory=list)
     more: dict[str, Any] = field(default_factory=dict)  # what a suite derives from them
     distance: CoreDistance = field(default_factory=CoreDistance)
+    addresses: Sequence[str] = ()  # beyond this machine, whose NICs the set-up then names
 
     def to_json(self, indent: int | None = None) -> str:
         """{"machine": {...}, "command": "...", "records": [...], ...}, on one line by default.
 
         "core_round_trips", beside the machine, where the cores' distance was looked at; of drlnet
-        the "version", and the "commit" where it runs from a checkout.
+        the "version", and the "commit" where it runs from a checkout, of the native core as well
+        where it was built from one ("build_commit").
         """
         command = " ".join(["drlnet", *sys.argv[1:]])
         seen = self.distance.in_words() != ""
-        commit = source_commit()
+        commits = {"commit": source_commit(), "build_commit": native.build_commit}
+        records = [record.to_dict() for record in self.records]
         return json.dumps(
             {
                 "machine": host_facts(),
+                "setup": setup_of([one["subject"] for one in records], self.addresses),
                 **({"core_round_trips": self.distance.to_dict()} if seen else {}),
                 "command": command,
                 "version": __version__,
-                **({"commit": commit} if commit else {}),
-                "records": [record.to_dict() for record in self.records],
+                **{name: commit for name, commit in commits.items() if commit},
+                "records": records,
                 **self.more,
             },
             default=asdict,

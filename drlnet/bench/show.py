@@ -34,7 +34,7 @@ def show(
         return
     console = console_on(file)
     console.print()  # what went before may end in ^C
-    columns = {name: of for name, of in {**_TIMES, **derived}.items() if name not in without}
+    columns = {name: of for name, of in {**TIMES, **derived}.items() if name not in without}
     figures = {record: [of(record) for of in columns.values()] for record in records}
     widths = [max(map(len, words)) for words in zip(columns, *figures.values(), strict=True)]
     longest = max(len(record.subject) for record in records) + 4
@@ -95,7 +95,7 @@ def figure(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
-_TIMES: dict[str, Callable[[Record], str]] = {
+TIMES: dict[str, Callable[[Record], str]] = {
     "p50 us": lambda record: _us(record.p50_us),
     "p99 us": lambda record: _us(record.p99_us),
     "p99.9 us": lambda record: _us(record.p999_us),

@@ -27,6 +27,7 @@ from drlnet.plots.panel import (
     draw_bar,
     draw_line,
     draw_mark,
+    draw_point,
     limit,
     set_ticks,
 )
@@ -37,6 +38,7 @@ _PNG_DPI = 150
 _LEFT = 0.008  # margin, as a share of the width
 _TITLE_INCHES, _ROW_INCHES = 0.32, 0.62  # of the figure; of a row of panels: its title and ticks
 _BAR_INCHES, _GROUP_GAP_BARS = 0.135, 0.9
+_POINTS_INCHES, _APART = 0.19, 0.24  # a row of points; between two of them, as a share of it
 
 
 class Figure:
@@ -124,6 +126,24 @@ class Figure:
             axes.set_ylim(at - _GROUP_GAP_BARS / 2, -0.5 - _GROUP_GAP_BARS / 2)
             self._axis(axes, "x", axis)
             self._height_inches = at * _BAR_INCHES + _ROW_INCHES
+
+    def points(self, panel: str, rows: Mapping[str, Mapping[str, Bar]], *, axis: Axis) -> None:
+        """Draws a row below the other, in each a point per subject; `axis` is that of the values.
+
+        All panels have the same rows, some of them empty: a figure with share_y names them once.
+        """
+        axes = self._panels[panel]
+        with matplotlib.rc_context(RC):
+            for place, bars in enumerate(rows.values()):
+                for number, (subject, bar) in enumerate(bars.items()):
+                    self._marked.add(subject)
+                    at = place + (number - (len(bars) - 1) / 2) * _APART
+                    draw_point(axes, at, bar, self._look(subject))
+            axes.set_yticks(range(len(rows)), [*rows])
+            axes.tick_params(axis="y", length=0)
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            self._axis(axes, "x", axis)
+            self._height_inches = len(rows) * _POINTS_INCHES + _ROW_INCHES
 
     def svg(self) -> str:
         """The figure as the text of an SVG; the same text for the same content."""

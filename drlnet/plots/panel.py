@@ -114,6 +114,15 @@ def draw_bar(axes: Axes, at: float, bar: Bar, found: Look) -> None:
     )  # fmt: skip
 
 
+def draw_point(axes: Axes, at: float, bar: Bar, found: Look) -> None:
+    """A value as a point at that height, hollow where there is something `behind` it."""
+    face = "white" if bar.behind else found.colour
+    axes.plot(bar.value, at, marker=found.marker, color=found.colour, markersize=4,
+              markerfacecolor=face, linestyle="")  # fmt: skip
+    if bar.high is not None:
+        axes.hlines(at, bar.value, bar.high, color=found.colour, linewidth=0.9, zorder=1.5)
+
+
 def draw_mark(axes: Axes, mark: Mark) -> None:
     """A mark, and its word."""
     if mark.axis == "x":

@@ -4,6 +4,11 @@
 
 NB_MODULE(_native, module) {
   module.doc() = "The native core of drlnet. An implementation detail: import drlnet instead.";
+#ifdef DRLNET_COMMIT
+  module.attr("build_commit") = DRLNET_COMMIT;
+#else
+  module.attr("build_commit") = nanobind::none();
+#endif
   drlnet::bind_errors(module);
   drlnet::bind_specs(module);
   drlnet::bind_server(module);

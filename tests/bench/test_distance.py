@@ -68,7 +68,7 @@ def test_the_line_stands_below_the_tables_and_in_the_json(
     assert " ".join(shown.split()) == distance.in_words()
     assert max(len(line) for line in shown.splitlines()) <= 80
     said = json.loads(records.to_json())
-    assert list(said)[:2] == ["machine", "core_round_trips"]
+    assert list(said)[:3] == ["machine", "setup", "core_round_trips"]
     assert said["version"] == __version__
     assert said["core_round_trips"]["in_words"] == distance.in_words()
     assert said["core_round_trips"]["by_round"][1][0] == {

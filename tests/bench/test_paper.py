@@ -21,6 +21,7 @@ from drlnet.bench.machine import Cores
 from drlnet.bench.netns import through_server
 from drlnet.bench.paper.roles import (
     BASE,
+    BATCHES,
     CHUNK_S,
     SHAPES,
     SINCE_DUE,
@@ -209,7 +210,20 @@ def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
         assert "neither is a network" in lines
         assert f"{100 * comparison.low:.1f}% to {100 * comparison.high:.1f}%" in lines
         assert "interfaces" in caption(comparison, network=True)
-    ElementTree.fromstring(plot(records).svg())
+
+
+def test_a_panel_per_transport_and_a_colour_per_layout() -> None:
+    svg = plot(records_of(results_of_all())).svg()
+    words = [part.text for part in ElementTree.fromstring(svg).iter() if part.text]
+    assert [words.count(word) for word in ("udp", "block", "dpdk:local")] == [2, 1, 1]
+    assert [words.count(layout.value) for layout in Layout] == [1, 1, 1, 1]
+    row = "3. batch + update: 40 B step, 1 actor, at 500/s, batch 32"
+    assert words.count(row) == 1, "named once, for all panels"
+    assert plot([]).svg()  # of a run that was interrupted before
+    base = replace(
+        records_of(results_of_all())[0], op="batch", workload=BASE.with_batch(BATCHES[0])
+    )
+    assert ">2. batch: base case<" in plot([replace(base, subject="(c) in-network, udp")]).svg()
 
 
 def test_groups_are_told_apart_by_their_names() -> None:

@@ -61,6 +61,19 @@ def test_bars_carry_their_values_and_groups() -> None:
     assert {"Bars", "ping, 64 B", "udp", "dpdk", "64.2", "1.2!"} <= set(words_of(figure))
 
 
+def test_points_share_their_rows() -> None:
+    figure = Figure("Points", panels=["left", "right"], share_y=True)
+    rows = {"small": {"a": Bar(1.0, high=3.0), "b": Bar(2.0, behind="*")}, "large": {}}
+    for panel, scale in (("left", rows), ("right", {"small": {}, "large": {"b": Bar(5.0)}})):
+        figure.points(panel, scale, axis=Axis("us", log=10))
+    words = words_of(figure)
+    assert [words.count(word) for word in ("small", "large", "a", "b")] == [1, 1, 1, 1]
+    svg = figure.svg()
+    hollow, filled = (f"fill: {face}; stroke: {look(1).colour.lower()}"
+                      for face in ("#ffffff", look(1).colour.lower()))  # fmt: skip
+    assert hollow in svg and filled in svg
+
+
 def test_it_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
     figure = curves()
     figure.save(tmp_path / "new" / "plot.png")

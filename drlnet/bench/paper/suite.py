@@ -4,6 +4,7 @@ the paper's three comparisons of what they found, as tables and as bars.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,9 @@ from drlnet.bench import show as tables
 from drlnet.bench.engine import Course, Effort, Results
 from drlnet.bench.machine import Cores
 from drlnet.bench.paper.roles import (
+    BASE,
     BATCH,
+    BATCHES,
     CYCLE,
     FETCH,
     PING,
@@ -34,7 +37,8 @@ from drlnet.bench.processes import Worker, served
 from drlnet.bench.records import Key, Record, key_of, lower_than
 from drlnet.launch.process import DRLNET
 from drlnet.launch.signals import Stop
-from drlnet.plots import Figure
+from drlnet.plots import Axis, Bar, Figure
+from drlnet.plots.style import duration
 
 SUITE = "paper"
 OPS = (PING, STORE, SINCE_DUE, FETCH, BATCH, CYCLE)
@@ -326,7 +330,34 @@ def caption(comparison: Comparison, *, network: bool = False) -> str:
 
 
 def plot(records: Sequence[Record]) -> Figure:
-    """Every record's p50 to p99; a subject is a layout over a transport."""
-    numbers = {record: comparison_of(record) for record in records}
-    shown = [replace(record, op=f"{n}. {record.op}") for record, n in numbers.items() if n]
-    return tables.plot_bars("What access to the replay takes", shown)
+    """A panel per transport, a row per operation and workload, a colour per layout."""
+    shown = [record for record in records if comparison_of(record)]
+    rows = dict.fromkeys(_row(record) for record in sorted(shown, key=comparison_of))
+    panels: dict[str, dict[str, dict[str, Bar]]] = {}
+    for record in shown:
+        layout, _, transport = record.subject.partition(", ")
+        cells = panels.setdefault(transport.replace(" ", "\n"), {row: {} for row in rows})
+        behind = "*" if record.oversubscribed else ""
+        cells[_row(record)][layout] = Bar(record.p50_us, high=record.p99_us, behind=behind)
+    crowded = any(record.oversubscribed for record in shown)
+    hollow = "; hollow: too few cores for its threads" if crowded else ""
+    title = f"Access to the replay, p50 (point) to p99 (line){hollow}"
+    figure = Figure(title, panels=[*panels] or [""], share_y=True)
+    ends = [us for record in shown for us in (record.p50_us, record.p99_us)]
+    axis = Axis(log=10, low=min(ends, default=1) / 2, high=max(ends, default=1) * 2, words=_third)
+    for panel, cells in panels.items():
+        figure.points(panel, cells, axis=axis)
+    return figure
+
+
+def _third(us: float) -> str:
+    """A tick's label at 1 us, 1 ms and 1 s: in a narrow panel there is room for these."""
+    return duration(us) if round(math.log10(us)) % 3 == 0 else ""
+
+
+def _row(record: Record) -> str:
+    """The operation, and what its workload has otherwise than the base case."""
+    base, own = (words.replace(" at ", ", at ").split(", ")
+                 for words in (BASE.with_batch(BATCHES[0]), record.workload))  # fmt: skip
+    varied = [part for part in own if part not in base]
+    return f"{comparison_of(record)}. {record.op}: {', '.join(varied) or 'base case'}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import typer
 
 from drlnet.cli.bench.command import command
+from drlnet.cli.bench.compare import compare
+from drlnet.cli.bench.offered_load import Load
 from drlnet.cli.bench.paper import Paper
 from drlnet.cli.bench.replay import Replay
 from drlnet.cli.bench.sampler import Sampler
@@ -12,8 +14,9 @@ from drlnet.cli.bench.small import Distribution, Turns, Watch
 from drlnet.cli.bench.transport import Transport
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure the service.")
-for kind in (Paper, Turns, Watch, Transport, Sampler, Replay, Distribution):
+for kind in (Paper, Turns, Watch, Transport, Load, Sampler, Replay, Distribution):
     commands.command(kind.__name__.lower())(command(kind))
+commands.command()(compare)
 
 
 @commands.command(hidden=True)

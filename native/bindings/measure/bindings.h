@@ -41,5 +41,6 @@ auto loop_of(size_t (Measured::*method)(Amount, const measure::Loop&)) {
 
 void bind_session(nb::module_& module);
 void bind_replays(nb::module_& module);
+void bind_open_loop(nb::module_& module);
 
 }  // namespace drlnet

@@ -70,6 +70,7 @@ NB_MODULE(_measure, module) {
   drlnet::bind_errors(module);
   drlnet::bind_session(module);
   drlnet::bind_replays(module);
+  drlnet::bind_open_loop(module);
   drlnet::bind_floors(module);
   drlnet::bind_samplers(module);
 }

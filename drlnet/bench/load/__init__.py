@@ -1,0 +1,1 @@
+"""`drlnet bench load`: latency over offered load, to the knee."""

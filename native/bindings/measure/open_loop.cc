@@ -1,0 +1,36 @@
+// The open loop of `drlnet bench load`.
+#include "measure/open_loop.h"
+
+#include "bindings.h"
+#include "measure/calls.h"
+
+namespace drlnet {
+
+using namespace measure;
+
+void bind_open_loop(nb::module_& module) {
+  nb::class_<OpenLoop>(module, "OpenLoop")
+      .def("__init__",
+           [](OpenLoop* self, const std::string& address, const std::string& poll, double loss,
+              double delay_s) {
+             const FaultPlan plan{.drop = loss, .delay_ns = ns_of(delay_s)};
+             nb::gil_scoped_release release;
+             new (self) OpenLoop(address, poll_of(poll), plan);
+           })
+      .def("ping", &OpenLoop::ping)
+      .def("append",
+           [](OpenLoop& load, Session& session, uint32_t table, const Array<const uint8_t>& row) {
+             nb::gil_scoped_release release;
+             load.append(table, session.lease(table, 1).front(), std::as_bytes(span_of(row)));
+           })
+      .def("sample", &OpenLoop::sample)
+      .def("run", [](OpenLoop& load, double per_second, double limit_s, uint64_t seed,
+                     const Latencies& latencies, const Latencies& late) {
+        const auto waited = span_of(latencies), left_late = span_of(late);
+        nb::gil_scoped_release release;
+        const Offered offered = load.run(per_second, ns_of(limit_s), seed, waited, left_late);
+        return std::make_pair(offered.answered, static_cast<double>(offered.elapsed_ns) / 1e9);
+      });
+}
+
+}  // namespace drlnet
