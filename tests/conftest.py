@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         of_a_slow_part = part in SLOW and not item.get_closest_marker("fast")
         if of_a_slow_part or item.get_closest_marker("exhaustive"):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_runtime_folder() -> Iterator[None]:
+    """Commands find the servers of this process's tests, and no others on this machine."""
+    with (
+        tempfile.TemporaryDirectory(prefix="drlnet-") as folder,
+        pytest.MonkeyPatch.context() as on,
+    ):
+        on.setenv("XDG_RUNTIME_DIR", folder)
+        yield
