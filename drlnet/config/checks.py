@@ -68,7 +68,7 @@ def derived(config: Config) -> Config:
         # Twice the least: room to work in, not only to survive.
         buffer = float(math.ceil(2 * least_error_buffer(config))) if limited else 0.0
         config = replace(config, replay=replace(config.replay, error_buffer=buffer))
-    if config.replay.capacity == 0 and config.replay.max_times_sampled:
+    if config.replay.capacity == 0:
         rows = least_capacity(config)
         config = replace(config, replay=replace(config.replay, capacity=rows))
     return config
@@ -131,7 +131,7 @@ def _check_min_size(config: Config) -> None:
 
 
 def _rows_of(config: Config, items: int) -> int:
-    """The rows that so many items stand on in long episodes."""
+    """The rows that this many items stand on in long episodes."""
     return items * config.algo.period
 
 

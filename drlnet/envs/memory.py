@@ -46,7 +46,7 @@ class TMaze(gym.Env[npt.NDArray[np.float32], np.int64]):
     Shows float32 [2]: the sign, 1 where the goal is on the left and -1 on the right, at the first
     step alone, then 0; and 1 at the junction, else 0. Actions: 0 walks on, 1 turns left, 2 right.
     A turn at the junction ends the episode, with reward 4 at the goal and -0.1 at the other end.
-    Elsewhere a turn moves nobody, as does walking on at the junction: -0.1. The mean return is
+    A turn in the corridor and a step at the junction change nothing: -0.1. The mean return is
     1.95 at most without memory, and 4 with it.
     """
 

@@ -56,8 +56,11 @@ def _take_turns(config: Config, client: Client, learning: Learning, stop: Stop) 
 def may_draw(config: Config, created: int, drawn: int) -> bool:
     """Decides whose turn it is: draws keep the ratio that the limiter asks for, so it never waits.
 
-    Without samples_per_insert it is a batch for each vector step.
+    Without samples_per_insert it is a batch for each vector step, of a queue one that is whole.
     """
     replay = config.replay
+    if replay.max_times_sampled:
+        draws = created * replay.max_times_sampled - drawn
+        return created >= replay.min_size and draws >= replay.batch_size
     ratio = replay.samples_per_insert or replay.batch_size / config.actor.envs_per_actor
     return native.may_sample(replay.min_size, ratio, created, drawn, replay.batch_size)

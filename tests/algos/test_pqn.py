@@ -129,7 +129,7 @@ def test_a_state_goes_on() -> None:
         ({"algo.trace": 1.5}, ConfigError, "algo.trace"),
         # A batch of LAST rows would have no step.
         ({"algo.unroll": 1, "algo.minibatch_size": 1}, ConfigError, "algo.unroll"),
-        ({"algo.unroll": 500}, Deadlock, "items of 500 steps"),
+        ({"algo.unroll": 500, "replay.capacity": 5_000}, Deadlock, "items of 500 steps"),
     ],
 )
 def test_what_cannot_work_is_refused(
