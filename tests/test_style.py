@@ -213,8 +213,8 @@ BANNED_IN_CODE = [r"(?i)\bwho\b", r"\bhimself\b"]  # pages may speak of people
 
 def texts() -> list[Path]:
     pages = [ROOT / "README.md", ROOT / "native" / "PROTOCOL.md", ROOT / "runs/results/README.md"]
-    code = [path for path in python_files() + native_files() if "bench" not in path.parts]
-    return [*pages, *sorted((ROOT / "drlnet" / "docs").glob("*.md")), *code]
+    docs = sorted((ROOT / "drlnet" / "docs").glob("*.md"))
+    return [*pages, *docs, *python_files(), *native_files()]
 
 
 def test_english() -> None:

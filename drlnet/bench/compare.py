@@ -64,7 +64,7 @@ class Comparison:
 
 
 def compare(before: Path, after: Path, figure: Figure = "p50_us") -> Comparison:
-    """Reads both. Raises ConfigError for what is no record, or of another benchmark."""
+    """Reads both. Raises ConfigError for a file that is not a record, or of another benchmark."""
     first, second = _read(before), _read(after)
     olds, news = (
         {key_of(record): record for record in _records_of(path, one)}
@@ -110,8 +110,8 @@ def _read(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", "name two files") from error
-    except ValueError as error:  # bytes that are no text, or a text that is no JSON
-        raise ConfigError(f"{path} is no JSON", _REMEDY) from error
+    except ValueError as error:  # bytes that are not text, or text that is not JSON
+        raise ConfigError(f"{path} is not JSON", _REMEDY) from error
     if not isinstance(found, dict) or not found.get("records"):
         raise ConfigError(f"{path} holds no records of a benchmark", _REMEDY)
     return found

@@ -47,7 +47,7 @@ class Distance:
     op: str = field(default="draw 512")
 
     def to_dict(self) -> dict[str, Any]:
-        """As a record of a result; a ratio without bound (a bin never drawn) is None."""
+        """The result as a record holds it; a ratio without bound (a bin never drawn) is None."""
         return {
             name: None if isinstance(value, float) and not np.isfinite(value) else value
             for name, value in asdict(self).items()
@@ -124,7 +124,7 @@ def measure_distances(
 ) -> Records[Distance]:
     """Every sampler with every setting over every distribution; report() is told of each.
 
-    Stops early, with what there is, when `stop` is set.
+    Stops early, with the results so far, when `stop` is set.
     """
     found: list[Distance] = []
     settings: list[tuple[str, Mapping[str, float]]] = [("prioritized", {})]

@@ -20,7 +20,7 @@ from drlnet.launch.signals import Stop
 COPY = "memcpy (floor)"
 
 Timed = Callable[[NDArray[np.uint64], float], int]
-"""A timed loop: fills latencies in nanoseconds for at most so many seconds, returns how many."""
+"""A timed loop: fills latencies in nanoseconds for at most that many seconds, returns how many."""
 Note = Callable[[str], None]
 
 
@@ -34,7 +34,7 @@ T = TypeVar("T", bound=_Named)
 
 @dataclass(frozen=True)
 class Effort:
-    """How long one operation of one round is measured: so many calls, or until the time is up."""
+    """How long an operation is measured in a round: this many calls, or until the time is up."""
 
     calls: int = 5000
     budget_s: float = 0.5
@@ -57,7 +57,7 @@ def timed_calls(
     latencies_ns: NDArray[np.uint64],
     budget_s: float,
 ) -> int:
-    """As native/measure/loop.h: arguments are made before each call, and not timed."""
+    """The loop of native/measure/loop.h: arguments are made before each call, and not timed."""
     end = time.perf_counter_ns() + round(budget_s * 1e9)
     for index in range(len(latencies_ns)):
         arguments = prepare()
@@ -71,7 +71,7 @@ def timed_calls(
 
 @dataclass(frozen=True)
 class Course:
-    """How a suite goes: in so many rounds, unless `stop` is set before; note: told of each turn."""
+    """How a suite goes: this many rounds, unless `stop` is set before. note: told of each turn."""
 
     stop: Stop
     rounds: int

@@ -163,7 +163,7 @@ class Worker:
             self.signal(signal.SIGTERM)
             self.signal(signal.SIGCONT)  # a stopped one would not heed it
             wait([self._pid_fd], _GRACE_S)
-        # Its group goes by its number, which is nobody else's until it is reaped.
+        # Its group goes by its number, which no other process has until it is reaped.
         os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._pid_fd)
@@ -324,7 +324,7 @@ def own(tag: str) -> str:
 
 
 def left_behind(folder: Path, tag: str) -> list[Path]:
-    """Things of that tag in the folder whose process is no more: a killed benchmark left them."""
+    """Things of that tag in the folder whose process has ended: a killed benchmark left them."""
     there = folder.iterdir() if folder.exists() else ()
     tagged = [(path, re.match(rf"{tag}(\d+)[-a-z]", path.name)) for path in there]
     return [path for path, match in tagged if match and not Path(f"/proc/{match[1]}").exists()]

@@ -1,7 +1,7 @@
 """Samplers and peers in turns: each size, each round, each subject anew.
 
 Each subject is used by a process of its own, which may die alone. It is made for its turn and freed
-behind it, so that the largest size needs memory for one, and luck with memory is nobody's alone.
+behind it, so that the largest size needs memory for one, and luck with memory meets all alike.
 Everything runs on one core.
 """
 
@@ -175,7 +175,7 @@ def measure_samplers(
 ) -> Results:
     """Measures all subjects in turns over every size.
 
-    When stopped, returns what there is, marked as interrupted.
+    When stopped, returns the results so far, marked as interrupted.
     """
     results = Results()
     core = results.cores.client
@@ -208,7 +208,7 @@ def sizes_of(words: str) -> list[int]:
     for word in words.split(","):
         found = re.fullmatch(r"\s*(?:(\d{1,9})|2\^(\d\d?)(?:\s*\.\.\s*2\^(\d\d?))?)\s*", word)
         if found is None:
-            raise ConfigError(f"'{word.strip()}' is no number of leaves", _REMEDY)
+            raise ConfigError(f"'{word.strip()}' is not a number of leaves", _REMEDY)
         number, low, high = found.groups()
         of_word = [int(number)] if number else [2**n for n in range(int(low), int(high or low) + 1)]
         if not of_word or not 1 <= of_word[0] <= of_word[-1] <= MOST:

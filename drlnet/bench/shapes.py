@@ -35,7 +35,7 @@ class Rows:
 
 
 def fill(table: Table, rows: Mapping[str, NDArray[Any]], count: int) -> None:
-    """Appends these rows, one of each stream, until there are so many, with an item on each."""
+    """Appends these rows, one of each stream, until there are that many, with an item on each."""
     streams = len(next(iter(rows.values())))
     goes_on = np.zeros(streams, np.bool_)
     with table.writer(streams) as writer:

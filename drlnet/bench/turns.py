@@ -90,7 +90,7 @@ def measure_turns(
 
     polls: of server and pinging client; the reader's is always adaptive.
 
-    When stopped, returns what there is, marked as interrupted.
+    When stopped, returns the results so far, marked as interrupted.
     """
     results, stop = Results(), course.stop
     subjects = [Subject(f"udp, poll {poll}", LISTEN["udp"], poll) for poll in polls]

@@ -51,7 +51,7 @@ class _Load:
         self._first = ~self._goes_on
 
     def latencies_us(self, seconds: float) -> list[float]:
-        """The cycles that so much time is enough for."""
+        """The cycles that this much time is enough for."""
         found, now = [], time.perf_counter()
         end = now + seconds
         while now < end:

@@ -129,7 +129,7 @@ def test_refused_files(record: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
         compare(record, tmp_path / "absent.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="is no JSON"):
+    with pytest.raises(ConfigError, match="is not JSON"):
         compare(tmp_path / "bytes.json", record)
 
 

@@ -145,7 +145,7 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "cause"),
     [
-        (["--delay", "5"], "'5' is no time"),
+        (["--delay", "5"], "'5' is not a time"),
         (["--transports", "memori"], "memori"),
         (["--server", "udp://127.0.0.1:1", "--transports", "udp"], "--server names a transport"),
     ],

@@ -112,7 +112,7 @@ class Generator:
         self._load = self._replay = None
 
     def _usage(self) -> dict[str, float]:
-        """Of this process and of the server's, or of this thread and the others."""
+        """Reads those of this process and the server's, or of this thread and the others."""
         ours, theirs = list(Path("/proc/self/task").iterdir()), []
         if self._server == os.getpid():
             own = str(threading.get_native_id())

@@ -108,7 +108,7 @@ def search(offer: Callable[[float], Step], keep: Callable[[Step], object]) -> fl
     """The greatest load that is answered in time; keep(step) for each load that was offered.
 
     What was too much is offered once more, and the better of the two counts: a machine that halted
-    us for a while is no knee.
+    us for a while is not a knee.
     """
 
     def keeps_up(step: Step) -> bool:
@@ -143,7 +143,7 @@ def measure_loads(
 ) -> Loads:
     """Searches the knee of each subject in turn. server: one that runs already, elsewhere maybe.
 
-    When stopped, returns what there is, marked as interrupted. Raises TransportError when no
+    When stopped, returns the results so far, marked as interrupted. Raises TransportError when no
     subject can be measured.
     """
     results = Loads()

@@ -191,7 +191,7 @@ class Appends:
 
 
 def thinned(latencies_us: NDArray[np.float64], most: int = _MOST) -> list[float]:
-    """At most so many of them, as a sample of all."""
+    """At most that many of them, as a sample of all."""
     step = -(-len(latencies_us) // most)
     chosen: list[float] = np.round(latencies_us[:: max(1, step)], 3).tolist()
     return chosen

@@ -42,7 +42,7 @@ from drlnet.plots.style import duration
 
 SUITE = "paper"
 OPS = (PING, STORE, SINCE_DUE, FETCH, BATCH, CYCLE)
-# So many calls that all but pings take the time: actors append a few times meanwhile.
+# All but pings spend the time and not the calls: actors append a few times meanwhile.
 FULL = Effort(calls=20_000, budget_s=0.25, warm_up=50)
 QUICK = Effort(calls=20_000, budget_s=0.12, warm_up=20)
 SLICE_S = 0.04  # of a cell, at most: seconds before a host moves cores, longer than 17 MB take
@@ -132,7 +132,7 @@ def _connected(stop: Stop, group: Group, places: Places) -> Iterator[tuple[Worke
 
 
 def keep(results: Results, group: Group, heard: Heard) -> None:
-    """The group's round, or what there is of it. A subject is a layout over a transport."""
+    """The group's round, as far as it went. A subject is a layout over a transport."""
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     polling: dict[tuple[str, str, str], int] = {}
     for phase in heard.phases:
@@ -284,7 +284,7 @@ def _heading(one: Reduction) -> str:
 
 
 def _named(record: Record, comparison: int) -> Record:
-    """As a table shows it: its subject is what is compared there, the rest stands above."""
+    """The record as a table shows it: its subject is what is compared, the rest stands above."""
     layout, _, transport = record.subject.partition(", ")
     if comparison == 1:
         return replace(record, subject=transport)

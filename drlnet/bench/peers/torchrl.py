@@ -22,7 +22,7 @@ class TorchrlSampler(Peer):
     includes = "draw: its sampler's sample(), no rows; update: its sampler's update_priority()"
 
     def __init__(self, priorities: Floats) -> None:
-        torch.set_num_threads(1)  # one core, as everybody has
+        torch.set_num_threads(1)  # one core, as all subjects have
         logging.getLogger("torchrl").setLevel(logging.WARNING)  # it tells of every storage
         count = len(priorities)
         # The sampler asks the storage how many rows there are, and of which shape.

@@ -1,4 +1,4 @@
-"""What a replay memory must do to be measured, ours and everybody's, and the data that goes in.
+"""What a replay memory must do to be measured, drlnet's or another's, and the data that goes in.
 
 A memory is made and used in the learner's process. Clients that insert beside it are processes of
 their own: they go through the door that the memory opens for them.
@@ -79,7 +79,7 @@ class Memory(Inserter):
         self.update(keys, priorities)
 
     def prefetching(self, batch: int) -> AbstractContextManager[Step] | None:
-        """The same with batches requested ahead and updates that nobody waits for; None: cannot."""
+        """The same with batches asked for ahead and updates that no call awaits; None: cannot."""
         return None
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Memory(Inserter):
         """For a process that inserts beside this one."""
 
     def welcome(self, count: int) -> None:
-        """Lets so many clients in that are at the door, where somebody has to."""
+        """Lets in that many clients that are at the door, where a memory has one."""
 
     def let_go(self) -> None:
         """Returns once clients that are leaving have come through the door for the last time."""
@@ -105,7 +105,7 @@ class InProcess(Memory):
 
     @abstractmethod
     def draw(self, batch: int) -> Drawn:
-        """As Memory.sample."""
+        """Does what Memory.sample does."""
 
     def sample(self, batch: int) -> Drawn:
         self._take()

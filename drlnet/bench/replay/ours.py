@@ -45,7 +45,7 @@ class _Appender(Inserter):
         steps = self._writer.append(columns, first, self._no)
         self._writer.add_items(self._streams, steps)
         self._begins = bool(block["terminated"][0])
-        if self._begins:  # the row in which the episode ends is nobody's beginning
+        if self._begins:  # no item begins at the row in which the episode ends
             self._writer.append(columns, self._no, self._yes)
 
     def wait_for_inserts(self) -> None:

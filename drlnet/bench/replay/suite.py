@@ -151,7 +151,7 @@ def measure_replays(
 ) -> Results:
     """Measures all subjects in turns over each work, and the floors behind each round.
 
-    When stopped, returns what there is, marked as interrupted.
+    When stopped, returns the results so far, marked as interrupted.
     """
     results = Results()
     with results.until_stopped():
@@ -190,7 +190,7 @@ class _OneWork:
             raise
 
     def _beside(self, subject: Subject, learner: Worker, count: int) -> None:
-        """Every operation, while so many clients insert."""
+        """Every operation, while that many clients insert."""
         if count == 0:
             self._operations(subject, learner, count, ALONE)
             return

@@ -93,7 +93,7 @@ def measure_transports(
 ) -> Results:
     """Measures all subjects in turns; beside: behind each round what memory alone takes, too.
 
-    When stopped, returns what there is, marked as interrupted. Raises TransportError when no
+    When stopped, returns the results so far, marked as interrupted. Raises TransportError when no
     subject can be measured.
     """
     results, where = Results(), places or Places()

@@ -217,7 +217,7 @@ def show_below(output: Output, records: Records[Any]) -> None:
 
 
 def end(output: Output, stop: Stop, records: Records[Any]) -> None:
-    """Says what there is, as JSON; ends the command with its exit code when it was told to stop."""
+    """Tells the results so far, as JSON; exits with the code for it when told to stop."""
     note_interruption(output, stop, measured=bool(records.records))
     output.result(records.to_json())
     if stop.is_set():
@@ -225,7 +225,7 @@ def end(output: Output, stop: Stop, records: Records[Any]) -> None:
 
 
 def note_interruption(output: Output, stop: Stop, *, measured: bool) -> None:
-    """What there is of a benchmark, where it was told to stop."""
+    """The results so far of a benchmark that was told to stop."""
     if stop.is_set():
         until_then = "what is shown is what was measured until then"
         output.note(f"interrupted: {until_then if measured else 'nothing was measured until then'}")

@@ -94,12 +94,12 @@ class Load(Suite):
 
 
 def _microseconds(words: str) -> float:
-    """Of "200us", "1.5ms", "0.1s". Raises ConfigError."""
+    """Microseconds of "200us", "1.5ms" or "0.1s". Raises ConfigError."""
     import re
 
     from drlnet.errors import ConfigError
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s)", words)
     if found is None:
-        raise ConfigError(f"'{words}' is no time", "give for example --delay 200us, 1.5ms or 0.1s")
+        raise ConfigError(f"'{words}' is not a time", "give for example --delay 200us, 1.5ms, 0.1s")
     return float(found[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[found[2]]

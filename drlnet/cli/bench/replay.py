@@ -82,6 +82,6 @@ def _numbers_in(words: str) -> list[int]:
     numbers = words.split(",")
     if not all(number.strip().isdecimal() for number in numbers):
         raise ConfigError(
-            f"'{words}' are no numbers of inserting clients", "give for example 0,1,2"
+            f"'{words}' is not a list of numbers of inserting clients", "give for example 0,1,2"
         )
     return sorted({0, *map(int, numbers)})
