@@ -311,4 +311,4 @@ print(result.stopped, result.learner_steps, drlnet.load_run(result.run_dir).conf
     ended = run_example(code, tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == "budget 100 1\n"
-    assert "training" in ended.stderr
+    assert "starting the learner and actors" in ended.stderr

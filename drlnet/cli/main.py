@@ -29,7 +29,7 @@ from drlnet.cli import (
     watch,
 )
 from drlnet.cli.options import JsonOption
-from drlnet.cli.output import Output, report_and_exit
+from drlnet.cli.output import Output, drop, report_and_exit
 
 app = typer.Typer(
     name="drlnet",
@@ -125,6 +125,13 @@ def main() -> None:
         # exit with the code of an internal error.
         if isinstance(ending.__context__, BrokenPipeError):
             sys.exit(128 + signal.SIGPIPE)
+        try:
+            sys.stdout.flush()  # here and not at the interpreter's end, which makes it code 120
+        except BrokenPipeError:
+            drop(sys.stdout)
+            sys.exit(128 + signal.SIGPIPE)
+        except OSError as error:
+            report_and_exit(error, as_json=as_json, debug=debug)
         raise
     except Exception as error:
         report_and_exit(error, as_json=as_json, debug=debug)

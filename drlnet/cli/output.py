@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import traceback
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -85,6 +84,11 @@ def require_writable_file(out: Path | None) -> None:
         raise ConfigError(f"cannot write to {out}", "choose another file with --out")
 
 
+def drop(stream: TextIO) -> None:
+    """Lets what the stream still holds go nowhere: its file takes nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoReturn:
     """One line of cause, one of remedy on stderr (and as JSON on stdout), its own exit code."""
     told = tell(error)
@@ -98,8 +102,11 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         if told.remedy:
             print(f"  try: {told.remedy}", file=sys.stderr, flush=True)
     except BrokenPipeError:  # the reader is gone; the error keeps its exit code
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-    if as_json:
-        with suppress(OSError):  # it may be standard output that cannot be written
-            print(json.dumps({"error": told.said()}), flush=True)
+        drop(sys.stderr)
+    try:
+        if as_json:
+            print(json.dumps({"error": told.said()}))
+        sys.stdout.flush()
+    except OSError:  # it may be standard output that cannot be written
+        drop(sys.stdout)
     sys.exit(told.exit_code)

@@ -129,8 +129,6 @@ class LocalRun:
 
     def _heed(self, said: Mapping[str, Any], actors: Actors) -> None:
         if said.get("event") == "trained":
-            if self._phase == STARTING:  # it trained between two readings
-                self._tell(phase="training")
             # The report needs no experience: the actors' cores are the learner's now.
             self._tell(phase="evaluating")
             actors.end()

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,11 +42,13 @@ def ping_for(client: Client, seconds: float) -> None:
 
 
 @pytest.mark.slow  # one passes
-def test_they_wait_for_the_process(address: str) -> None:
+def test_they_wait_for_the_process(address: str, tmp_path: Path) -> None:
     waits = [sys.executable, "-c", WAITS, address]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with (
         Client(address) as client,
-        subprocess.Popen(waits, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as waiting,
+        # In another folder than the checkout, whose package has no extension.
+        subprocess.Popen(waits, cwd=tmp_path, **pipes) as waiting,
     ):
         while client.stats()["server.waiting_requests"] < 1:
             assert waiting.poll() is None

@@ -225,7 +225,7 @@ def _dissecting(to: Path, client: Side, server: Side) -> Iterator[None]:
         ("af_packet:none,ip=10.7.0.2", "no interface is called none", "ip link"),
         ("af_packet:{there}", "needs an IP address of its own", "An address looks like"),
         ("af_packet:{there},ip=10.7.0", "is not an IP address", "An address looks like"),
-        ("af_packet:{there},ip=127.0.0.1", "the kernel answers for", "Choose an address"),
+        ("af_packet:{there},ip=127.0.0.1", "the kernel answers for", "Choose a free address"),
         ("af_packet:{there},ip=10.7.0.2,mtu=576", "MTU of 576 is too small", "1280"),
         ("af_packet:{there},ip=10.7.0.2,mtu=9000", "at most 1500", "ip link set"),
         ("af_packet:{there},ip=10.7.0.2,port=0", "is not a number", "An address looks like"),

@@ -322,8 +322,12 @@ def test_a_disk_that_is_full_costs_what_it_would_hold_and_no_result(
     assert lines_of_error(running)[-2:] == [f"error: {said}", "  try: make room or check rights"]
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize("args", [["--version"], ["run", "No-Such-v0", "--json"]])
-def test_an_output_that_takes_nothing_ends_in_a_line(args: list[str]) -> None:
+def test_an_output_that_takes_nothing_ends_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, args: list[str], unbuffered: str
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with Path("/dev/full").open("wb") as full:
         ended = subprocess.run(
             [*PROGRAM, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False
