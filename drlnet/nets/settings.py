@@ -71,11 +71,11 @@ class MinAtarSettings(ConvSettings):
 
 @dataclass(frozen=True)
 class CompactSettings(ConvSettings):
-    """Three small convolutions for frames of about 42 x 42: Atari on processor cores."""
+    """Three convolutions of 3 x 3 for frames of about 42 x 42: Atari on processor cores."""
 
-    channels: tuple[int, ...] = setting((16, 32, 32), "channels of each convolution", low=1)
-    kernels: tuple[int, ...] = setting((6, 3, 3), "its kernel's size in pixels", low=1)
-    strides: tuple[int, ...] = setting((3, 2, 1), "its stride in pixels", low=1)
+    channels: tuple[int, ...] = setting((32, 32, 32), "channels of each convolution", low=1)
+    kernels: tuple[int, ...] = setting((3, 3, 3), "its kernel's size in pixels", low=1)
+    strides: tuple[int, ...] = setting((2, 2, 2), "its stride in pixels", low=1)
     hidden_sizes: tuple[int, ...] = setting((256,), "units of each dense layer behind them", low=1)
     norm: Norm = setting("layer", "layer normalisation before each activation")
 
