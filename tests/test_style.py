@@ -17,6 +17,7 @@ LAYERS = [
     ["dashboard", "bench", "doctor", "plots"],
     ["launch"],
     ["roles"],
+    ["train"],
     ["algos"],
     ["adders", "policies", "nets", "envs"],
     ["client"],

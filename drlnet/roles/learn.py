@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
-from drlnet.algos import Params, TableSettings, make_algorithm
-from drlnet.client import Batch, Client, Table
+from drlnet.algos import Params, make_algorithm
+from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.errors import AnotherPublisher, BadPriority, DrlnetError, RunFolderError
@@ -25,6 +25,7 @@ from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
 from drlnet.roles.tables import open_tables
+from drlnet.train.feed import Feed
 
 Reason = Literal["goal", "budget", "interrupted"]
 _LISTEN_S = 0.2  # between looks at what the evaluator reports
@@ -77,25 +78,13 @@ def learn(
 
 
 def _learn(learning: Learning, stop: Stop) -> None:
-    streams = {
-        name: _batches(learning.tables[name], table)
-        for name, table in learning.algorithm.tables().items()
-    }
     while not learning.finished(stop.is_set()):
         try:
             with stop.interrupts():
-                batches = {name: next(stream) for name, stream in streams.items()}
+                learning.feed.draw()
         except KeyboardInterrupt:
             continue
-        learning.step(batches)
-
-
-def _batches(table: Table, settings: TableSettings) -> Iterator[Batch]:
-    """Yields batches without end, replay.prefetch of them asked for ahead."""
-    if settings.prefetch:
-        yield from table.stream(settings.batch_size, depth=settings.prefetch)
-    while True:
-        yield table.sample(settings.batch_size)
+        learning.step()
 
 
 class Learning:
@@ -108,7 +97,7 @@ class Learning:
         self.algorithm = make_algorithm(config, find_spaces(config.env))
         seed = role_seed(config.run.seed, "learner")
         self._learner = self.algorithm.learner(config.learner.device, seed)
-        self.tables: dict[str, Table] = open_tables(client, self.algorithm)
+        self.feed = Feed(self.algorithm, open_tables(client, self.algorithm))
         self._env_steps_before = 0  # of the run that this one goes on from
         if config.run.resume:
             self._restore()
@@ -129,9 +118,9 @@ class Learning:
         self._begin_publishing()  # actors wait for the first params
         self._first_version = self._params_version
 
-    def step(self, batches: Mapping[str, Batch]) -> None:
-        """Learns from one batch of each table; publishes and reports when it is time to."""
-        config, stages = self._config, self._stages
+    def step(self) -> None:
+        """Learns from the batches that were drawn; publishes and reports when it is time to."""
+        config, stages, batches = self._config, self._stages, self.feed.batches
         stages.ended("sample")
         spent = self._spent()
         for batch in batches.values():
@@ -142,7 +131,7 @@ class Learning:
         stages.ended("learn")
         try:
             for name, priorities in learned.priorities.items():
-                self._update(self.tables[name], batches[name], priorities)
+                self.feed.update(name, priorities)
         except BadPriority as error:
             raise diverged(config.env.id, error) from error
         stages.ended("update")
@@ -156,12 +145,6 @@ class Learning:
         if self._rates.due(config.learner.report_interval_s):
             self._report()
         stages.ended("other")
-
-    def _update(self, table: Table, batch: Batch, priorities: Any) -> None:
-        if self._config.run.serial:
-            table.update_priorities(batch.keys, priorities)
-        else:
-            table.update_priorities_async(batch.keys, priorities)
 
     def finished(self, interrupted: bool) -> bool:
         """Whether the goal or a budget is reached, or the stop flag was set."""

@@ -39,16 +39,15 @@ def _take_turns(config: Config, client: Client, learning: Learning, stop: Stop) 
     actor = Actor(config, client, index=0)
     actor.wait_for_params(stop)
     actor.start()
-    sizes = {name: table.batch_size for name, table in learning.algorithm.tables().items()}
-    batch_size, drawn = max(sizes.values()), 0
+    batch_size = max(table.batch_size for table in learning.algorithm.tables().values())
+    drawn = 0
     while not learning.finished(stop.is_set()):
         if not may_draw(config, actor.items_added, drawn):
             actor.tick()
             continue
         actor.flush()
-        learning.step(
-            {name: learning.tables[name].sample(n, timeout=None) for name, n in sizes.items()}
-        )
+        learning.feed.draw()
+        learning.step()
         drawn += batch_size
     actor.close()
 

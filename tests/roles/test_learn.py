@@ -41,7 +41,7 @@ def learning(made: Config, stop: Stop | None = None) -> tuple[Learning, OracleCl
     client = OracleClient()
     folder = RunFolder.create(made)
     begun = Learning(made, client, folder, stop or Stop())  # type: ignore[arg-type]
-    fill(begun.tables[TABLE])
+    fill(begun.feed.tables[TABLE])
     return begun, client
 
 
@@ -61,7 +61,7 @@ def fill(table: Any) -> None:
 
 def steps(begun: Learning, count: int) -> list[np.ndarray]:
     updates: list[np.ndarray] = []
-    table = begun.tables[TABLE]
+    table = begun.feed.tables[TABLE]
 
     def update(keys: Any, priorities: Any) -> None:
         assert len(keys) == len(priorities) == 16 and np.isfinite(priorities).all()
@@ -69,7 +69,8 @@ def steps(begun: Learning, count: int) -> list[np.ndarray]:
 
     table.update_priorities = update  # type: ignore[method-assign, assignment]
     for _ in range(count):
-        begun.step({TABLE: table.sample(16)})
+        begun.feed.draw()
+        begun.step()
         if begun.finished(False):
             break
     return updates
@@ -213,10 +214,11 @@ def test_diverged_params_are_named(tmp_path: Path) -> None:
         assert np.isnan(priorities).all()
         raise BadPriority("priority 0 is nan")
 
-    table = begun.tables[TABLE]
+    table = begun.feed.tables[TABLE]
     table.update_priorities = update  # type: ignore[method-assign, assignment]
+    begun.feed.draw()
     with pytest.raises(BadPriority, match="params have diverged") as info:
-        begun.step({TABLE: table.sample(16)})
+        begun.step()
     assert "learning rate" in info.value.remedy
 
 
@@ -248,7 +250,7 @@ def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
             assert torch.equal(ours[part][name], tensor)
     for name, moments in theirs["optimizer"].items():
         assert all(map(torch.equal, ours["optimizer"][name], moments))
-    fill(second.tables[TABLE])
+    fill(second.feed.tables[TABLE])
     before = first._env_steps
     assert len(steps(second, 100)) == 10
     assert second.finished(False) and second._learner.steps == 20
@@ -270,18 +272,18 @@ def test_a_batch_tells_how_much_of_the_budget_is_spent(
     begun, _ = learning(config(tmp_path, *sets))
     told = []
     for _ in spent:
-        batch = begun.tables[TABLE].sample(16)
-        begun.step({TABLE: batch})
-        told.append(batch.spent)
+        begun.feed.draw()
+        begun.step()
+        told.append(begun.feed.batches[TABLE].spent)
     assert told == pytest.approx(spent)
 
 
 def test_a_clock_spends_the_budget_too(tmp_path: Path) -> None:
     begun, _ = learning(config(tmp_path, "run.max_seconds=0.01", serial=False))
     begun._run._began_s = time.time() - 1  # type: ignore[attr-defined]
-    batch = begun.tables[TABLE].sample(16)
-    begun.step({TABLE: batch})
-    assert batch.spent > 1 and begun.finished(False)
+    begun.feed.draw()
+    begun.step()
+    assert begun.feed.batches[TABLE].spent > 1 and begun.finished(False)
 
 
 def test_a_state_that_does_not_fit_is_told(tmp_path: Path) -> None:

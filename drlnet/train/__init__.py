@@ -1,0 +1,1 @@
+"""Training: what a learner learns from. Roles drive it."""
