@@ -85,6 +85,7 @@ def check(config: Config) -> None:
     """Raises ConfigError (Deadlock) for settings that contradict each other."""
     _check_replay(config)
     _check_min_size(config)
+    _check_echo(config)
     _check_run(config)
     _check_evaluation(config)
     _check_listen(config)
@@ -140,6 +141,15 @@ def _min_size(config: Config) -> str:
     period = config.algo.period
     every = f", one every {period} steps," if period > 1 else ""
     return f"replay.min_size = {config.replay.min_size} items{every}"
+
+
+def _check_echo(config: Config) -> None:
+    echo = config.learner.echo
+    if echo > 1 and config.replay.max_times_sampled == 1:
+        raise ConfigError(
+            f"learner.echo = {echo}, but replay.max_times_sampled = 1: each item is used once",
+            "leave learner.echo out, or raise replay.max_times_sampled",
+        )
 
 
 def _check_run(config: Config) -> None:

@@ -124,6 +124,10 @@ class LearnerConfig:
     )
     torch_threads: int = setting(1, "threads of torch in the learner", low=1)
     device: str = setting("cpu", "torch device of the learner: cpu, cuda, cuda:1")
+    echo: int = setting(1, "times that the learner uses each item drawn: data echoing", low=1)
+    echo_buffer: int = setting(
+        1, "draws whose items echoing mixes into new batches; 1: batches are repeated whole", low=1
+    )
 
 
 @dataclass(frozen=True)

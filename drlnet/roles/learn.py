@@ -78,13 +78,16 @@ def learn(
 
 
 def _learn(learning: Learning, stop: Stop) -> None:
+    feed = learning.feed
     while not learning.finished(stop.is_set()):
+        if not feed.due:
+            learning.step()
+            continue
         try:
             with stop.interrupts():
-                learning.feed.draw()
+                feed.draw()
         except KeyboardInterrupt:
             continue
-        learning.step()
 
 
 class Learning:
@@ -97,7 +100,8 @@ class Learning:
         self.algorithm = make_algorithm(config, find_spaces(config.env))
         seed = role_seed(config.run.seed, "learner")
         self._learner = self.algorithm.learner(config.learner.device, seed)
-        self.feed = Feed(self.algorithm, open_tables(client, self.algorithm))
+        tables = open_tables(client, self.algorithm)
+        self.feed = Feed(self.algorithm, tables, role_seed(config.run.seed, "echo"))
         self._env_steps_before = 0  # of the run that this one goes on from
         if config.run.resume:
             self._restore()
@@ -119,8 +123,8 @@ class Learning:
         self._first_version = self._params_version
 
     def step(self) -> None:
-        """Learns from the batches that were drawn; publishes and reports when it is time to."""
-        config, stages, batches = self._config, self._stages, self.feed.batches
+        """Learns from the feed's next batches; publishes and reports when it is time to."""
+        config, stages, batches = self._config, self._stages, self.feed.take()
         stages.ended("sample")
         spent = self._spent()
         for batch in batches.values():

@@ -42,13 +42,14 @@ def _take_turns(config: Config, client: Client, learning: Learning, stop: Stop) 
     batch_size = max(table.batch_size for table in learning.algorithm.tables().values())
     drawn = 0
     while not learning.finished(stop.is_set()):
-        if not may_draw(config, actor.items_added, drawn):
+        if not learning.feed.due:
+            learning.step()
+        elif may_draw(config, actor.items_added, drawn):
+            actor.flush()
+            learning.feed.draw()
+            drawn += batch_size
+        else:
             actor.tick()
-            continue
-        actor.flush()
-        learning.feed.draw()
-        learning.step()
-        drawn += batch_size
     actor.close()
 
 

@@ -1,9 +1,34 @@
-"""The feed: batches from the server's tables to the learner, and priorities back."""
+"""The feed: batches from the server's tables to the learner, and priorities back.
+
+Data echoing (Choi et al., "Faster Neural Network Training with Data Echoing", arXiv 1907.05550):
+each item that was drawn is learned from e = `learner.echo` times, so that a draw feeds e learner
+steps. With n items in a batch and k = `learner.echo_buffer`:
+
+    k = 1   batch echoing: a drawn batch is learned from whole, e times in a row
+    k > 1   example echoing: a buffer holds k n items, each with the uses that it has left. A step
+            takes n different ones of it, uniformly; where n places are free, a draw fills them
+
+Before the first step, k batches are drawn. The paper's buffer holds e copies of an example, and a
+batch may contain several of them; here it contains one at most, and each draw is used e times.
+
+The paper trains supervised, on data that does not change, and leaves open what a replay adds.
+- Priorities: an item's is sent once, after its last use, with that use's error. Until then it may
+  be drawn again as what it was; items in use when a run ends keep theirs.
+- Importance: an item's weight is that of its draw. A batch of several draws says the newest one's
+  totals, and probabilities such that item_count x probability is each draw's own.
+- Age: an item may be overwritten at the server while it is used; its late priority counts as stale.
+
+Echoing saves draws: it helps a learner that waits for the link or for the server, up to e = what
+a draw takes over what a step takes. It does not help one that is busy: its steps see fewer
+different items and, as the limiter counts draws, its actors wait. Where environments are slow, a
+higher `replay.samples_per_insert` uses each of their steps as often, out of the whole table.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,30 +36,56 @@ import numpy.typing as npt
 from drlnet.algos import Algorithm, TableSettings
 from drlnet.client import Batch, Table
 
+Last = slice | npt.NDArray[np.bool_]
+"""Which items of a batch are used for the last time."""
+
 
 class Feed:
     """The learner's tables, and a batch of each at a time. Not thread-safe."""
 
-    def __init__(self, algorithm: Algorithm[Any], tables: Mapping[str, Table]):
+    def __init__(self, algorithm: Algorithm[Any], tables: Mapping[str, Table], seed: int):
+        """seed: of the order in which example echoing uses items."""
+        settings, learner = algorithm.tables(), algorithm.config.learner
         self._serial = algorithm.config.run.serial
         # A serial run is its own server: a process that was suspended goes on where it was.
         timeout = None if self._serial else 60.0
         self.tables = tables
         self._streams = {
-            name: _stream(tables[name], settings, timeout)
-            for name, settings in algorithm.tables().items()
+            name: _stream(tables[name], one, timeout) for name, one in settings.items()
         }
-        self.batches: Mapping[str, Batch] = {}
+        self._echoes: dict[str, Echo] = {
+            name: ExampleEcho(learner.echo, learner.echo_buffer, one.batch_size, seed)
+            if learner.echo > 1 and learner.echo_buffer > 1
+            else BatchEcho(learner.echo)
+            for name, one in settings.items()
+        }
+        self._last: dict[str, Last] = {}
+        self.batches: dict[str, Batch] = {}  # what the learner learns from
+
+    @property
+    def due(self) -> bool:
+        """Whether a draw must come before the next batches."""
+        return any(echo.due for echo in self._echoes.values())
 
     def draw(self) -> None:
-        """Draws the next batches. Raises as Table.sample() does."""
-        self.batches = {name: next(stream) for name, stream in self._streams.items()}
+        """Draws once from each table where that is due. Raises as Table.sample() does."""
+        for name, echo in self._echoes.items():
+            if echo.due:
+                echo.add(next(self._streams[name]))
+
+    def take(self) -> Mapping[str, Batch]:
+        """The next batch of each table. Not while a draw is due."""
+        for name, echo in self._echoes.items():
+            self.batches[name], self._last[name] = echo.take()
+        return self.batches
 
     def update(self, name: str, priorities: npt.NDArray[np.float32]) -> None:
-        """Sends new priorities of the items of that table's batch."""
-        table = self.tables[name]
-        send = table.update_priorities if self._serial else table.update_priorities_async
-        send(self.batches[name].keys, priorities)
+        """Sends new priorities of those items of that table's batch that are not used again."""
+        table, last = self.tables[name], self._last[name]
+        keys = self.batches[name].keys[last]
+        if len(keys):
+            send = table.update_priorities if self._serial else table.update_priorities_async
+            send(keys, priorities[last])
 
 
 def _stream(table: Table, settings: TableSettings, timeout: float | None) -> Iterator[Batch]:
@@ -44,3 +95,74 @@ def _stream(table: Table, settings: TableSettings, timeout: float | None) -> Ite
         yield from table.stream(size, depth=settings.prefetch, timeout=timeout)
     while True:
         yield table.sample(size, timeout=timeout)
+
+
+class Echo(Protocol):
+    """What happens to a table's batches between their draw and the learner."""
+
+    @property
+    def due(self) -> bool:
+        """Whether a draw must come before the next batch."""
+
+    def add(self, batch: Batch) -> None:
+        """Takes what was drawn; its arrays are lent until the next add()."""
+
+    def take(self) -> tuple[Batch, Last]:
+        """The next batch: an object of its own, whose arrays others may share."""
+
+
+class BatchEcho:
+    """Repeats each batch; once: leaves it as it is."""
+
+    def __init__(self, times: int):
+        self._times, self._left = times, 0
+
+    @property
+    def due(self) -> bool:
+        return self._left == 0
+
+    def add(self, batch: Batch) -> None:
+        self._batch, self._left = batch, self._times
+
+    def take(self) -> tuple[Batch, Last]:
+        self._left -= 1
+        return copy.copy(self._batch), slice(0 if self._left else None)
+
+
+class ExampleEcho:
+    """Makes batches of the items of several draws."""
+
+    def __init__(self, times: int, buffer: int, size: int, seed: int):
+        """buffer: batches of `size` items that it holds."""
+        self._times, self._size = times, size
+        self._left = np.zeros(buffer * size, np.int64)  # uses, of each place
+        self._places: list[npt.NDArray[Any]] = []
+        self._rng = np.random.default_rng(seed)
+
+    @property
+    def due(self) -> bool:
+        return len(self._free()) >= self._size
+
+    def add(self, batch: Batch) -> None:
+        self._newest = batch
+        expected = batch.item_count * batch.probabilities
+        parts: list[npt.NDArray[Any]] = [batch.keys, expected, batch.length, *batch.views.values()]
+        if not self._places:
+            places = len(self._left)
+            self._places = [np.empty((places, *part.shape[1:]), part.dtype) for part in parts]
+        free = self._free()[: self._size]
+        for kept, part in zip(self._places, parts, strict=True):
+            kept[free] = part
+        self._left[free] = self._times
+
+    def take(self) -> tuple[Batch, Last]:
+        chosen = self._rng.choice(np.flatnonzero(self._left), self._size, replace=False)
+        self._left[chosen] -= 1
+        batch = copy.copy(self._newest)
+        batch.keys, expected, batch.length, *views = (kept[chosen] for kept in self._places)
+        batch.probabilities = expected / batch.item_count
+        batch.views = dict(zip(batch.views, views, strict=True))
+        return batch, self._left[chosen] == 0
+
+    def _free(self) -> npt.NDArray[np.intp]:
+        return np.flatnonzero(self._left == 0)

@@ -10,7 +10,7 @@ from drlnet.client import Client
 from drlnet.config import load
 from drlnet.config.checks import least_capacity
 from drlnet.envs import EnvSpaces
-from drlnet.errors import Deadlock
+from drlnet.errors import ConfigError, Deadlock
 from drlnet.roles.tables import open_tables
 
 ID = "Unregistered-v0"  # has no recipe
@@ -78,3 +78,12 @@ def test_the_server_takes_the_least_capacity(name: str, more: list[str]) -> None
     with Client.in_process(native.Server(["memory:"])) as client:
         table = open_tables(client, make_algorithm(config, SPACES))[TABLE]
         assert len(table.writer(config.actor.envs_per_actor).leases) == config.actor.envs_per_actor
+
+
+@pytest.mark.parametrize("sets", [["algo.name=vtrace"], ["replay.max_times_sampled=1"]])
+def test_what_is_drawn_once_is_not_echoed(sets: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"echo = 2, but replay\.max_times") as caught:
+        load(ID, sets=[*sets, "learner.echo=2"])
+    assert caught.value.remedy == "leave learner.echo out, or raise replay.max_times_sampled"
+    assert load(ID, sets=[*sets, "learner.echo=1"]).learner.echo == 1
+    assert load(ID, sets=[*sets, "learner.echo=2", "replay.max_times_sampled=2"]).learner.echo == 2

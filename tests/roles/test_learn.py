@@ -69,7 +69,8 @@ def steps(begun: Learning, count: int) -> list[np.ndarray]:
 
     table.update_priorities = update  # type: ignore[method-assign, assignment]
     for _ in range(count):
-        begun.feed.draw()
+        if begun.feed.due:
+            begun.feed.draw()
         begun.step()
         if begun.finished(False):
             break

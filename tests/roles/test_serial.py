@@ -21,9 +21,9 @@ from drlnet.roles.serial import may_draw, serial
 SETS = ["run.max_learner_steps=60", "replay.min_size=300", "actor.envs_per_actor=8"]
 
 
-def run(folder: Path, seed: int) -> tuple[LearnResult, bytes, list[float]]:
+def run(folder: Path, seed: int, *sets: str) -> tuple[LearnResult, bytes, list[float]]:
     flags = {"run.seed": seed, "run.serial": True, "run.folder": str(folder)}
-    config = load("CartPole-v1", flags=flags, sets=SETS[:1])
+    config = load("CartPole-v1", flags=flags, sets=[*SETS[:1], *sets])
     made = RunFolder.create(config)
     result = serial(config, made, Stop())
     returns = evaluate_checkpoint(config, made.checkpoint_path, 20).returns
@@ -38,6 +38,16 @@ def test_twice_the_same(tmp_path: Path) -> None:
     )
     assert first[1:] == second[1:]
     assert first[0].stopped == "budget" and first[0].learner_steps == 60
+
+
+@pytest.mark.parametrize("buffer", [1, 3])
+def test_echoing_draws_less_and_is_repeatable(tmp_path: Path, buffer: int) -> None:
+    sets = ["learner.echo=4", f"learner.echo_buffer={buffer}"]
+    first, second = (run(tmp_path / name, 1000, *sets) for name in ("a", "b"))
+    assert first[1:] == second[1:]
+    plain, echoed = run(tmp_path / "c", 1000)[0], first[0]
+    assert plain.learner_steps == echoed.learner_steps == 60
+    assert echoed.env_steps < plain.env_steps
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
