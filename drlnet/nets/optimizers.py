@@ -1,10 +1,13 @@
-"""Optimizers: torch's own, without torch's compiler, with clipped gradients and a decaying rate."""
+"""Optimizers: torch's own, without torch's compiler, and APOLLO; with clipped gradients and a
+decaying rate.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.optim.adam import adam
@@ -12,6 +15,7 @@ from torch.optim.adamw import adamw
 from torch.optim.radam import radam
 from torch.optim.rmsprop import rmsprop
 
+from drlnet.errors import NotInstalled
 from drlnet.nets.settings import OptimizerSettings
 
 _BETA2 = 0.999
@@ -19,15 +23,10 @@ _BETAS: dict[str, Any] = {"beta1": 0.9, "beta2": _BETA2}
 
 
 class Optimizer:
-    """The optimizer that the settings name, bit by bit as torch's class of that name computes; but
-    fused radam is rounded otherwise, by 1e-6 at most.
+    """The optimizer that the settings name. Not thread-safe.
 
-    adam (Kingma and Ba, 2015), adamw with weight decay 0.01 (Loshchilov and Hutter, 2019), radam
-    (Liu et al., 2020), rmsprop (Hinton; decay 0.99): the functions that torch's classes call. The
-    classes import torch's compiler when they are made: as much processor time as torch itself.
-
-    fused: adam and radam by one kernel for all params and not a dozen for each. Every param has a
-    gradient at each step, and none before the first backward pass. Not thread-safe.
+    Every param has a gradient at each step, and none before the first backward pass.
+    Raises NotInstalled where apollo is named and its package is missing.
     """
 
     def __init__(
@@ -37,16 +36,14 @@ class Optimizer:
         *,
         fused: bool = True,
     ) -> None:
+        """fused: adam and radam by one kernel for all params and not a dozen for each."""
         self._settings = settings
         self._params = list(params)
-        self._fused = fused and settings.optimizer != "rmsprop"
-        self._taken = 0
-        self._means = [torch.zeros_like(one) for one in self._params]
-        self._squares = [torch.zeros_like(one) for one in self._params]
-        # Where its kernels look for them.
-        self._steps = [
-            torch.zeros((), device=one.device if self._fused else "cpu") for one in self._params
-        ]
+        self._rule: Rule = (
+            _apollo(self._params, settings.adam_epsilon)
+            if settings.optimizer == "apollo"
+            else Torchs(settings, self._params, fused)
+        )
 
     def learning_rate(self, env_steps: int, spent: float) -> float:
         """The rate after that many env_steps, with that share of the run's budget spent.
@@ -64,15 +61,70 @@ class Optimizer:
     @torch.no_grad()
     def step(self, env_steps: int = 0, spent: float = 0.0) -> None:
         """Steps along the gradients, and clears them. Arguments: as learning_rate's."""
-        settings, params = self._settings, self._params
-        if settings.max_grad_norm is not None:
-            torch.nn.utils.clip_grad_norm_(params, settings.max_grad_norm)
+        if self._settings.max_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self._params, self._settings.max_grad_norm)
+        self._rule.step(self.learning_rate(env_steps, spent))
+        for one in self._params:
+            one.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is kept of every param, in their order."""
+        return self._rule.state_dict()
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from the state_dict of an optimizer of params of the same shapes."""
+        self._rule.load_state_dict(state)
+
+
+class Rule(Protocol):
+    """How params move along their gradients, and what is kept for that."""
+
+    def step(self, rate: float) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+def _apollo(params: list[torch.Tensor], epsilon: float) -> Rule:
+    if importlib.util.find_spec("apollo_torch") is None:
+        raise NotInstalled(
+            "algo.optimizer = 'apollo': apollo-torch is not installed",
+            "pip install 'drlnet[apollo]'",
+        )
+    from drlnet.nets.apollo import Apollo
+
+    return Apollo(params, epsilon)
+
+
+class Torchs:
+    """Bit by bit as torch's class of the optimizer's name computes; but fused radam is rounded
+    otherwise, by 1e-6 at most.
+
+    adam (Kingma and Ba, 2015), adamw with weight decay 0.01 (Loshchilov and Hutter, 2019), radam
+    (Liu et al., 2020), rmsprop (Hinton; decay 0.99): the functions that torch's classes call. The
+    classes import torch's compiler when they are made: as much processor time as torch itself.
+    """
+
+    def __init__(self, settings: OptimizerSettings, params: list[torch.Tensor], fused: bool):
+        self._settings, self._params = settings, params
+        self._fused = fused and settings.optimizer != "rmsprop"
+        self._taken = 0
+        self._means = [torch.zeros_like(one) for one in self._params]
+        self._squares = [torch.zeros_like(one) for one in self._params]
+        # Where its kernels look for them.
+        self._steps = [
+            torch.zeros((), device=one.device if self._fused else "cpu") for one in self._params
+        ]
+
+    def step(self, rate: float) -> None:
+        params = self._params
         grads = [one.grad for one in params if one.grad is not None]
         assert len(grads) == len(params)
         means, squares, steps = self._means, self._squares, self._steps
         self._taken += 1
-        name, rate = settings.optimizer, self.learning_rate(env_steps, spent)
-        epsilon = settings.adam_epsilon
+        name, epsilon = self._settings.optimizer, self._settings.adam_epsilon
         if name == "radam" and self._fused and (factor := _rectified(self._taken)):
             # That is Adam with this rate; what corrects the squares' bias leaves epsilon out.
             name, rate = "adam", factor * rate
@@ -98,16 +150,11 @@ class Optimizer:
                 params, grads, squares, [], [], steps, foreach=True, alpha=0.99, momentum=0.0,
                 centered=False, weight_decay=0.0, **common,
             )  # fmt: skip
-        for one in params:
-            one.grad = None
 
     def state_dict(self) -> dict[str, list[torch.Tensor]]:
-        """The moments and steps of every param, in their order."""
         return {"means": self._means, "squares": self._squares, "steps": self._steps}
 
-    @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from the state_dict of an optimizer of params of the same shapes."""
         for own, given in zip(self.state_dict().values(), state.values(), strict=True):
             for tensor, value in zip(own, given, strict=True):
                 tensor.copy_(value)

@@ -8,7 +8,7 @@ from typing import Literal
 from drlnet.config import AlgoSettings, NetSettings, setting
 
 Norm = Literal["none", "layer"]
-OptimizerName = Literal["adam", "adamw", "radam", "rmsprop"]
+OptimizerName = Literal["adam", "adamw", "radam", "rmsprop", "apollo"]
 
 
 @dataclass(frozen=True)
