@@ -93,6 +93,7 @@ def train(
     began_s, path = time.monotonic(), None if config is None else Path(config)
     chosen = load(env, file=path, flags=flags, sets=settings or {})
     make_algorithm(chosen, find_spaces(chosen.env))  # refuses what does not fit together
+    chosen.algo.require_installed()
     with _Notes(quiet) as notes, Stop() as stop:
         folder = RunFolder.create(chosen)
         chosen = folder.read_config()

@@ -97,6 +97,7 @@ def run(
     from drlnet.envs import find_spaces
 
     make_algorithm(settings, find_spaces(settings.env))  # refuses what does not fit together
+    settings.algo.require_installed()
     output = Output(json)
     if pictures is not None:
         require_writable(pictures, "--pictures")

@@ -47,6 +47,9 @@ class AlgoSettings:
         """Steps between the anchors of a stream's items."""
         return 1
 
+    def require_installed(self) -> None:
+        """Raises NotInstalled where the learner needs a package that is missing."""
+
 
 @dataclass(frozen=True)
 class NetSettings:

@@ -4,7 +4,6 @@ decaying rate.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -15,7 +14,6 @@ from torch.optim.adamw import adamw
 from torch.optim.radam import radam
 from torch.optim.rmsprop import rmsprop
 
-from drlnet.errors import NotInstalled
 from drlnet.nets.settings import OptimizerSettings
 
 _BETA2 = 0.999
@@ -37,6 +35,7 @@ class Optimizer:
         fused: bool = True,
     ) -> None:
         """fused: adam and radam by one kernel for all params and not a dozen for each."""
+        settings.require_installed()
         self._settings = settings
         self._params = list(params)
         self._rule: Rule = (
@@ -88,11 +87,6 @@ class Rule(Protocol):
 
 
 def _apollo(params: list[torch.Tensor], epsilon: float) -> Rule:
-    if importlib.util.find_spec("apollo_torch") is None:
-        raise NotInstalled(
-            "algo.optimizer = 'apollo': apollo-torch is not installed",
-            "pip install 'drlnet[apollo]'",
-        )
     from drlnet.nets.apollo import Apollo
 
     return Apollo(params, epsilon)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from typing import Literal
 
 from drlnet.config import AlgoSettings, NetSettings, setting
+from drlnet.errors import NotInstalled
 
 Norm = Literal["none", "layer"]
 OptimizerName = Literal["adam", "adamw", "radam", "rmsprop", "apollo"]
@@ -25,6 +27,14 @@ class OptimizerSettings(AlgoSettings):
     optimizer: OptimizerName = setting("adam", "the optimizer")
     adam_epsilon: float = setting(1e-8, "the optimizer's epsilon", above=0)
     max_grad_norm: float | None = setting(10.0, "gradients are scaled down to this norm", above=0)
+
+    def require_installed(self) -> None:
+        """Raises NotInstalled where the optimizer's package is missing."""
+        if self.optimizer == "apollo" and importlib.util.find_spec("apollo_torch") is None:
+            raise NotInstalled(
+                "algo.optimizer = 'apollo': apollo-torch is not installed",
+                "pip install 'drlnet[apollo]'",
+            )
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from drlnet import train
 from drlnet.errors import NotInstalled
 from drlnet.nets.optimizers import Optimizer
 from drlnet.nets.params import pack_state, unpack_state
@@ -131,3 +133,11 @@ def test_a_missing_package_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(NotInstalled, match="apollo-torch is not installed") as caught:
         Optimizer(SETTINGS, net().parameters())
     assert caught.value.remedy == "pip install 'drlnet[apollo]'"
+
+
+def test_a_run_refuses_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apollo_torch", None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotInstalled):
+        train("CartPole-v1", settings={"algo.optimizer": "apollo"}, quiet=True)
+    assert not list(tmp_path.iterdir())
