@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NAMES = {
     "dqn": "drlnet.algos.dqn:Dqn",  # the default first
+    "btr": "drlnet.algos.btr:Btr",
     "pqn": "drlnet.algos.pqn:Pqn",
     "r2d2": "drlnet.algos.r2d2:R2d2",
     "vtrace": "drlnet.algos.vtrace:Vtrace",

@@ -185,21 +185,30 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
             if "next_action_mask" in batch:
                 choose = choose.masked_fill(~batch["next_action_mask"], -torch.inf)
             best = choose.argmax(1, keepdim=True)
-            reward, clip = batch["reward"], self.settings.reward_clip
-            returns, factor = n_step_targets(
-                reward if clip is None else reward.clamp(-clip, clip),
-                batch["discount"], batch["length"], self.settings.gamma,
-            )  # fmt: skip
+            returns, factor = self.returns(batch)
             target = returns + factor * q_next.gather(1, best).squeeze(1)
         return q.gather(1, batch["action"].long()[:, None]).squeeze(1), target
+
+    def returns(self, batch: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+        """R and the bootstrap's factor, [B] each."""
+        reward, clip = batch["reward"], self.settings.reward_clip
+        return n_step_targets(
+            reward if clip is None else reward.clamp(-clip, clip),
+            batch["discount"], batch["length"], self.settings.gamma,
+        )  # fmt: skip
+
+    def losses(self, batch: Tensors) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The unweighted losses, Q(o_t, a_t) and the targets, [B] each. batch: as in errors()."""
+        taken, target = self.errors(batch)
+        losses = torch.nn.functional.smooth_l1_loss(taken, target, reduction="none")
+        return losses, taken, target
 
     def step(self, batches: Mapping[str, Batch]) -> Learned:
         """One gradient step on a batch."""
         batch = batches[TABLE]
         exponent = self.importance_exponent
         weights = torch.from_numpy(importance_weights(batch, exponent)).to(self.device)
-        taken, target = self.errors(tensors(batch, self.device, self.spaces))
-        losses = torch.nn.functional.smooth_l1_loss(taken, target, reduction="none")
+        losses, taken, target = self.losses(tensors(batch, self.device, self.spaces))
         loss = (weights * losses).mean()
         self.descend(loss, batch)
         self.end_step(self.settings.target_period)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
+from drlnet.errors import ConfigError
 from drlnet.nets.images import ImageNet
 from drlnet.nets.mlp import dense_layers
 from drlnet.nets.settings import ImpalaSettings
@@ -42,5 +43,15 @@ def _layers(settings: ImpalaSettings, image: tuple[int, int, int]) -> nn.Sequent
         layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
         layers += [Residual(outputs, spectral=settings.spectral_norm) for _ in range(2)]
         inputs, height, width = outputs, (height + 1) // 2, (width + 1) // 2
+    layers.append(nn.ReLU())
+    if settings.pool > min(height, width):
+        raise ConfigError(
+            f"net.pool = {settings.pool}, and net.channels leaves {height} x {width} pixels of "
+            f"observations of {list(image)}",
+            f"set net.pool to {min(height, width)} or less, or give net.channels fewer groups",
+        )
+    if settings.pool:
+        layers.append(nn.AdaptiveMaxPool2d(settings.pool))
+        height = width = settings.pool
     dense = dense_layers(inputs * height * width, settings.hidden_sizes, settings.norm)
-    return nn.Sequential(*layers, nn.ReLU(), nn.Flatten(), *dense)
+    return nn.Sequential(*layers, nn.Flatten(), *dense)

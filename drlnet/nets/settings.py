@@ -98,6 +98,9 @@ class ImpalaSettings(NetSettings):
     width: int = setting(1, "multiplies the channels", low=1)
     hidden_sizes: tuple[int, ...] = setting((256,), "units of each dense layer behind them", low=1)
     spectral_norm: bool = setting(False, "divide the residual blocks' weights by spectral norms")
+    pool: int = setting(
+        0, "pixels a side that adaptive maximum pooling leaves of the image; 0: all", low=0
+    )
     norm: Norm = setting("none", "layer normalisation before each dense layer's activation")
     precision: Literal["auto", "float32", "bfloat16"] = setting(
         "auto", "auto: the faster one, measured at the first pass; float32 where run.serial"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from algos.transitions import SPACES, random_batch
 from oracle import OracleBatch
 from torch.nn import functional
 
@@ -16,8 +17,6 @@ from drlnet.algos import TABLE, dqn, make_algorithm
 from drlnet.client import importance_weights
 from drlnet.config import load
 from drlnet.envs import EnvSpaces
-
-SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 
 
 def learner_of(seed: int = 1, **settings: Any) -> dqn.DqnLearner:
@@ -34,32 +33,6 @@ def learner_of(seed: int = 1, **settings: Any) -> dqn.DqnLearner:
 def step(learner: dqn.DqnLearner, batch: OracleBatch) -> tuple[float, np.ndarray]:
     learned = learner.step({TABLE: batch})  # type: ignore[dict-item]
     return float(learned.figures["loss"]), learned.priorities[TABLE]
-
-
-def random_batch(size: int, n: int, seed: int = 0) -> OracleBatch:
-    rng = np.random.default_rng(seed)
-    length = rng.integers(1, n + 1, size)
-    reward = rng.normal(size=(size, n)).astype(np.float32)
-    discount = (rng.random((size, n)) < 0.8).astype(np.float32)
-    behind = np.arange(1, n + 1) > length[:, None]
-    reward[behind] = discount[behind] = 0.0  # as the table pads
-    return OracleBatch(
-        views={
-            "obs": rng.normal(size=(size, 3)).astype(np.float32),
-            "next_obs": rng.normal(size=(size, 3)).astype(np.float32),
-            "action": rng.integers(4, size=size).astype(np.int32),
-            "reward": reward,
-            "discount": discount,
-        },
-        keys=np.arange(size, dtype=np.uint64),
-        probabilities=np.full(size, 1 / size, np.float32),
-        length=length.astype(np.uint32),
-        item_count=size,
-        age=np.zeros(size, np.int64),
-        env_steps=size,
-        items_created=size,
-        items_drawn=size,
-    )
 
 
 def targets_by_loop(learner: dqn.DqnLearner, batch: OracleBatch) -> list[float]:

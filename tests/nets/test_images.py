@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 import pytest
 import torch
@@ -112,6 +113,23 @@ def test_spectral_norms_divide() -> None:
     assert float(norm) == pytest.approx(1.0, abs=0.05)
     wide = Impala(ImpalaSettings(width=2, spectral_norm=True), (4, 32, 32))
     assert wide.layers[0].out_channels == 32
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_pool_leaves_the_pixels_that_it_says(precision: Literal["float32", "bfloat16"]) -> None:
+    torch.manual_seed(0)
+    chosen = ImpalaSettings(
+        channels=(4, 8), hidden_sizes=(), pool=3, spectral_norm=True, precision=precision
+    )
+    for side in (20, 27):  # one network for images of any size
+        obs = torch.randint(0, 256, (2, 4, side, side), dtype=torch.uint8)
+        net = Impala(chosen, obs.shape[1:])
+        assert net.features == 8 * 3 * 3
+        net(obs).sum().backward()
+        assert all(one.grad is not None for one in net.parameters())
+    with pytest.raises(ConfigError, match=r"net\.pool = 3, .* 2 x 2 pixels") as caught:
+        Impala(chosen, (4, 8, 8))
+    assert "net.pool to 2 or less" in caught.value.remedy
 
 
 def test_stacks_of_one_have_no_axis() -> None:
