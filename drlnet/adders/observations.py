@@ -2,7 +2,8 @@
 
 A Dict's leaves have the columns "obs.KEY" (of nested ones "obs.KEY.KEY"), each in its own dtype. A
 network sees them side by side, [..., sum of their sizes] float32, in the order of the space: bytes
-are divided by 255, as networks do with images.
+are divided by 255, as networks do with images, and a Discrete, stored as one number, is one-hot. An
+observation that is a Discrete itself is the only leaf, in the column "obs".
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Leaf:
-    """One array of a Dict observation."""
+    """One array of a Dict observation, or a Discrete one."""
 
     path: tuple[str, ...]  # the keys that lead to it
     dtype: str  # of its column
     shape: tuple[int, ...]
-    first: int | None = None  # of a Discrete, stored one-hot: its lowest number
+    count: int | None = None  # of a Discrete, stored as a number from 0: how many it has
+    first: int = 0  # its lowest one in the environment's own numbering
     binary: bool = False  # truth values, stored as bytes of 0 and 255
 
     @property
@@ -38,10 +40,15 @@ class Leaf:
         """The column that a table declares for it."""
         return Column(self.dtype, self.shape)
 
+    @property
+    def size(self) -> int:
+        """The numbers of it that a network sees."""
+        return self.count or math.prod(self.shape)
+
 
 def flat_size(leaves: Mapping[str, Leaf]) -> int:
     """The numbers that a network sees."""
-    return sum(math.prod(leaf.shape) for leaf in leaves.values())
+    return sum(leaf.size for leaf in leaves.values())
 
 
 def flat(leaves: Mapping[str, Leaf], arrays: Arrays) -> npt.NDArray[np.float32]:
@@ -50,7 +57,10 @@ def flat(leaves: Mapping[str, Leaf], arrays: Arrays) -> npt.NDArray[np.float32]:
     for name, leaf in leaves.items():
         array = arrays[name]
         lead = array.shape[: array.ndim - len(leaf.shape)]
-        part = array.reshape(*lead, math.prod(leaf.shape)).astype(np.float32)
+        if leaf.count is None:
+            part = array.reshape(*lead, leaf.size).astype(np.float32)
+        else:
+            part = (array[..., None] == np.arange(leaf.count)).astype(np.float32)
         parts.append(part / np.float32(255) if array.dtype == np.uint8 else part)
     return np.concatenate(parts, axis=-1)
 
@@ -65,7 +75,7 @@ def observation_columns(spaces: EnvSpaces) -> dict[str, Column]:
 def observation_views(spaces: EnvSpaces | None, name: str, view: View) -> dict[str, View]:
     """The view, of column "obs", for every column of an observation: `name`, or `name`.KEY.
 
-    spaces: None for observations of one column.
+    name: ends in "obs". spaces: None for observations of one column.
     """
     columns = spaces.leaves if spaces is not None else {}
     return {
@@ -75,14 +85,15 @@ def observation_views(spaces: EnvSpaces | None, name: str, view: View) -> dict[s
 
 
 def observed(spaces: EnvSpaces | None, views: Arrays) -> Arrays:
-    """A batch's views, those of a Dict's leaves replaced by what a network sees.
+    """A batch's views, those of leaves replaced by what a network sees.
 
     "obs.KEY" [n, (k,) *shape] become "obs" [n, (k,) size] float32; "next_obs.KEY" likewise.
     """
     if spaces is None or not spaces.leaves:
         return views
     joined = {name: view for name, view in views.items() if "." not in name}
-    for name in dict.fromkeys(view.partition(".")[0] for view in views if "." in view):
-        arrays = {column: views[name + column.removeprefix("obs")] for column in spaces.leaves}
-        joined[name] = flat(spaces.leaves, arrays)
+    for name in dict.fromkeys(view.partition(".")[0] for view in views):
+        if name.endswith("obs"):
+            arrays = {column: views[name + column.removeprefix("obs")] for column in spaces.leaves}
+            joined[name] = flat(spaces.leaves, arrays)
     return joined

@@ -41,7 +41,7 @@ class Rows:
     first: Bools  # [M]
     last: Bools  # [M]
     mask: Bools | None = None  # [M], the environments that have a row here; None: all
-    leaves: Arrays | None = None  # of Dict observations: [M, *shape] by column, as they are stored
+    leaves: Arrays | None = None  # of Dict and Discrete obs: [M, *shape] by column, as stored
     action_mask: Bools | None = None  # [M, num_actions], the valid actions; None: all
 
 

@@ -23,17 +23,24 @@ MOST_ACTIONS = 1024
 class EnvSpaces:
     """What a policy and a table have to know about an environment.
 
-    obs_shape, obs_dtype: what a network sees; of Dict observations their leaves, flattened.
+    obs_shape, obs_dtype: what a network sees; of Dict observations their leaves, flattened, of
+    Discrete ones a one-hot vector.
     """
 
     obs_shape: tuple[int, ...]
     obs_dtype: str  # numpy's name: "float32" or "uint8"
     num_actions: int
     first_action: int  # of the environment's own numbering; ours starts at 0
-    leaves: Mapping[str, Leaf] = field(default_factory=dict)  # of Dict observations, by column
+    # Of Dict observations, by column; a Discrete one is a leaf itself, in the column "obs".
+    leaves: Mapping[str, Leaf] = field(default_factory=dict)
     # The environment's own actions [num_actions, *shape], where they are combinations.
     actions: npt.NDArray[np.int64] | None = field(default=None, compare=False)
     action_mask: bool = False  # info["action_mask"] says which actions are valid
+
+    @property
+    def num_states(self) -> int | None:
+        """The states, where an observation is one Discrete: the column "obs" holds their number."""
+        return self.leaves["obs"].count if "obs" in self.leaves else None
 
     def own_actions(self, action: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Actions [M], numbered from 0, as the environment takes them: [M, *shape]."""
@@ -54,8 +61,11 @@ class EnvSpaces:
             part = obs
             for key in leaf.path:
                 part = part[key]
-            if leaf.first is not None:
-                part = np.eye(leaf.shape[0], dtype=np.bool_)[np.asarray(part) - leaf.first]
+            if leaf.count is not None:
+                own = np.asarray(part) - leaf.first
+                if not ((own >= 0) & (own < leaf.count)).all():
+                    raise ValueError(f"{part} is not in Discrete({leaf.count}, start={leaf.first})")
+                part = own
             elif leaf.binary:
                 part = np.asarray(part, dtype=np.bool_)
             columns[name] = stored(part, leaf.dtype)
@@ -81,16 +91,17 @@ def spaces_of(
     num_actions, first_action, actions = _actions(env_id, action)
     leaves: dict[str, Leaf] = {}
     shape: tuple[int, ...]
-    if isinstance(observation, gym.spaces.Dict):
-        leaves = {_column(leaf): leaf for leaf in _leaves(env_id, observation, ())}
+    if isinstance(observation, gym.spaces.Dict | gym.spaces.Discrete):
+        each = _leaves(env_id, observation, ())
+        leaves = {".".join(["obs", *leaf.path]): leaf for leaf in each}
         shape, dtype = (flat_size(leaves),), "float32"
     elif isinstance(observation, gym.spaces.Box):
         shape = tuple(int(n) for n in observation.shape)
         dtype = _column_dtype(observation.dtype)
     else:
         raise UnknownEnvironment(
-            f"environment {env_id} has the observation space {observation}; a Box, or a Dict, is "
-            "needed",
+            f"environment {env_id} has the observation space {observation}; a Box, a Discrete "
+            "or a Dict is needed",
             "wrap it with gymnasium.wrappers.FlattenObservation and register the wrapped one",
         )
     spaces = EnvSpaces(shape, dtype, num_actions, first_action, leaves, actions)
@@ -123,27 +134,22 @@ def _actions(
     return count, 0, own.astype(np.int64)
 
 
-def _leaves(env_id: str, space: gym.spaces.Dict, path: tuple[str, ...]) -> Iterator[Leaf]:
-    for key, inner in space.spaces.items():
-        place = (*path, key)
-        if isinstance(inner, gym.spaces.Dict):
-            yield from _leaves(env_id, inner, place)
-        elif isinstance(inner, gym.spaces.Box):
-            yield Leaf(place, _column_dtype(inner.dtype), tuple(int(n) for n in inner.shape))
-        elif isinstance(inner, gym.spaces.MultiBinary):
-            yield Leaf(place, "uint8", tuple(int(n) for n in inner.shape), binary=True)
-        elif isinstance(inner, gym.spaces.Discrete):
-            yield Leaf(place, "uint8", (int(inner.n),), first=int(inner.start))
-        else:
-            raise UnknownEnvironment(
-                f"environment {env_id} has the space {inner} at {'.'.join(place)} of its "
-                "observations; Box, Discrete, MultiBinary and Dict can be stored",
-                "wrap it with gymnasium.wrappers.FilterObservation, or FlattenObservation",
-            )
-
-
-def _column(leaf: Leaf) -> str:
-    return ".".join(["obs", *leaf.path])
+def _leaves(env_id: str, space: gym.Space[Any], path: tuple[str, ...]) -> Iterator[Leaf]:
+    if isinstance(space, gym.spaces.Dict):
+        for key, inner in space.spaces.items():
+            yield from _leaves(env_id, inner, (*path, key))
+    elif isinstance(space, gym.spaces.Box):
+        yield Leaf(path, _column_dtype(space.dtype), tuple(int(n) for n in space.shape))
+    elif isinstance(space, gym.spaces.MultiBinary):
+        yield Leaf(path, "uint8", tuple(int(n) for n in space.shape), binary=True)
+    elif isinstance(space, gym.spaces.Discrete):
+        yield Leaf(path, "int32", (), count=int(space.n), first=int(space.start))
+    else:
+        raise UnknownEnvironment(
+            f"environment {env_id} has the space {space} at {'.'.join(path)} of its "
+            "observations; Box, Discrete, MultiBinary and Dict can be stored",
+            "wrap it with gymnasium.wrappers.FilterObservation, or FlattenObservation",
+        )
 
 
 def _require_storable(env_id: str, spaces: EnvSpaces) -> None:

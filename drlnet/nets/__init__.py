@@ -57,15 +57,21 @@ def make_net(config: Config, spaces: EnvSpaces) -> Any:
 
 
 def require_fit(config: Config, spaces: EnvSpaces) -> None:
-    """Raises ConfigError for a network of images where observations are a Dict."""
-    if spaces.leaves and isinstance(config.net, ConvSettings | ImpalaSettings):
-        leaves = [f"{name} {leaf.dtype}{list(leaf.shape)}" for name, leaf in spaces.leaves.items()]
+    """Raises ConfigError for a network of images where observations are a Dict or Discrete."""
+    if not spaces.leaves or not isinstance(config.net, ConvSettings | ImpalaSettings):
+        return
+    cause = f"net.name = {config.net.name!r} sees one image, and the observations of "
+    if spaces.num_states is not None:
         raise ConfigError(
-            f"net.name = {config.net.name!r} sees one image, and the observations of "
-            f"{config.env.id} are a Dict: {', '.join(leaves)}",
-            "use --set net.name=mlp, which sees them flattened, or wrap the environment so that "
-            "the image alone is left",
+            f"{cause}{config.env.id} are Discrete({spaces.num_states})",
+            "use --algo tabular, or --set net.name=mlp, which sees them one-hot",
         )
+    leaves = [f"{name} {leaf.dtype}{list(leaf.shape)}" for name, leaf in spaces.leaves.items()]
+    raise ConfigError(
+        f"{cause}{config.env.id} are a Dict: {', '.join(leaves)}",
+        "use --set net.name=mlp, which sees them flattened, or wrap the environment so that "
+        "the image alone is left",
+    )
 
 
 def frozen(net: torch.nn.Module) -> torch.nn.Module:

@@ -35,7 +35,7 @@ def test_continuous_actions_are_refused() -> None:
 
 def test_other_observations_are_refused() -> None:
     with pytest.raises(UnknownEnvironment, match="observation space"):
-        make_envs(EnvConfig(id="FrozenLake-v1"), 1)
+        make_envs(EnvConfig(id="Blackjack-v1"), 1)
 
 
 def test_unknown_keyword() -> None:

@@ -1,4 +1,4 @@
-"""Dict observations, MultiDiscrete actions and action masks, in an environment's rows."""
+"""Dict and Discrete observations, MultiDiscrete actions and action masks, in rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 from levers import LEVERS, STEPS, Levers
 
-from drlnet.adders import transition_columns, transition_item
+from drlnet.adders import observed, transition_columns, transition_item
 from drlnet.algos import make_algorithm
 from drlnet.client import Column
 from drlnet.config import EnvConfig, load
@@ -19,7 +19,7 @@ from drlnet.errors import ConfigError, UnknownEnvironment
 
 COLUMNS = {
     "obs.valid": Column("uint8", (6,)),
-    "obs.clock.step": Column("uint8", (STEPS + 1,)),
+    "obs.clock.step": Column("int32"),
     "obs.clock.left": Column("float32"),
     "obs.image": Column("uint8", (2, 2)),
 }
@@ -64,15 +64,84 @@ def test_rows_hold_leaves_and_masks_of_their_own(mode: AutoresetMode, vectorizat
             # Of a LAST row, too: what is valid there counts in a target.
             valid = tick.leaves["obs.valid"] == 255
             np.testing.assert_array_equal(tick.action_mask[present], valid[present])
-            number = tick.leaves["obs.clock.step"].argmax(1)
+            number = tick.leaves["obs.clock.step"]
             np.testing.assert_array_equal(tick.last[present], (number == STEPS)[present])
             image = tick.leaves["obs.image"].reshape(count, 4) / np.float32(255)
             clock = tick.leaves["obs.clock.left"][:, None]
-            one_hot = tick.leaves["obs.clock.step"] / np.float32(255)
+            one_hot = np.eye(STEPS + 1)[number]
             seen = np.concatenate([clock, one_hot, image, valid], axis=1)  # by name
             np.testing.assert_allclose(tick.obs, seen, rtol=1e-6)
     envs.close()
     assert ended >= 15
+
+
+class Numbered(Levers):
+    """Shows the step alone, numbered from -2."""
+
+    def __init__(self) -> None:
+        super().__init__(masked=False)
+        self.observation_space = gym.spaces.Discrete(STEPS + 1, start=-2)
+
+    def _observe(self) -> Any:
+        return self._step - 2
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_discrete_observation_is_stored_as_one_number_and_seen_one_hot(
+    mode: AutoresetMode, vectorization: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gym.spec(LEVERS), "entry_point", Numbered)
+    config = EnvConfig(id=LEVERS, vectorization=vectorization)  # type: ignore[arg-type]
+    envs, spaces = make_envs(config, 3, autoreset_mode=mode)
+    assert transition_columns(spaces)["obs"] == Column("int32")
+    assert spaces.num_states == STEPS + 1 and spaces.obs_shape == (STEPS + 1,)
+    assert find_spaces(EnvConfig(id="CartPole-v1")).num_states is None
+    rows, step, ended = envs.reset(7), 0, 0
+    for _ in range(20):
+        given = envs.step(np.zeros(3, np.int64))
+        for tick in ticks(given):
+            present = np.ones(3, bool) if tick.mask is None else tick.mask
+            step = 0 if tick.first[present].all() else step + 1
+            assert tick.leaves is not None
+            assert (tick.leaves["obs"][present] == step).all()
+            np.testing.assert_array_equal(tick.obs[present], np.eye(STEPS + 1)[[step] * 3])
+            ended += int(tick.last[present].sum())
+        rows = given[1]
+    envs.close()
+    assert ended >= 9 and rows.leaves is not None and rows.leaves["obs"].dtype == np.int32
+
+
+def test_a_discrete_batch_is_seen_one_hot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym.spec(LEVERS), "entry_point", Numbered)
+    spaces = find_spaces(EnvConfig(id=LEVERS))
+    stacked = np.array([[0, 1], [4, 5]], np.int32)
+    views = {"obs": stacked, "next_obs": stacked[:, 1], "action": np.array([1, 2])}
+    seen = observed(spaces, views)
+    np.testing.assert_array_equal(seen["obs"], np.eye(STEPS + 1, dtype=np.float32)[stacked])
+    np.testing.assert_array_equal(seen["next_obs"], np.eye(STEPS + 1)[stacked[:, 1]])
+    assert seen["action"] is views["action"]
+
+
+@pytest.mark.parametrize("value", [-3, STEPS - 1])
+def test_a_number_that_a_discrete_does_not_have_is_an_error(
+    value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gym.spec(LEVERS), "entry_point", Numbered)
+    spaces = find_spaces(EnvConfig(id=LEVERS))
+    assert spaces.own_obs(STEPS - 2) == {"obs": STEPS}
+    with pytest.raises(ValueError, match=rf"is not in Discrete\({STEPS + 1}, start=-2\)"):
+        spaces.own_obs(np.array([0, value]))
+
+
+@pytest.mark.parametrize("net", ["nature", "impala"])
+def test_a_network_of_images_refuses_numbers(net: str) -> None:
+    config = load("FrozenLake-v1", flags={"algo.name": "dqn", "net.name": net})
+    with pytest.raises(
+        ConfigError, match=r"sees one image.* FrozenLake-v1 are Discrete\(16\)"
+    ) as e:
+        make_algorithm(config, find_spaces(config.env))
+    assert "--algo tabular" in e.value.remedy and "net.name=mlp" in e.value.remedy
 
 
 class Wrong(Levers):
