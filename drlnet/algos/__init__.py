@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 NAMES = {
     "dqn": "drlnet.algos.dqn:Dqn",  # the default first
     "btr": "drlnet.algos.btr:Btr",
+    "medqn": "drlnet.algos.medqn:Medqn",
     "pqn": "drlnet.algos.pqn:Pqn",
     "r2d2": "drlnet.algos.r2d2:R2d2",
     "vtrace": "drlnet.algos.vtrace:Vtrace",

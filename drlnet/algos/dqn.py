@@ -158,6 +158,8 @@ class DqnAgent(GreedyQ):
 class DqnLearner(TargetNetLearner[DqnSettings]):
     """One step: the module's loss on a batch. Not thread-safe."""
 
+    updates = 1  # gradient steps on each batch
+
     def __init__(self, algo: Dqn, device: str, seed: int):
         super().__init__(algo, algo.q_net, device, seed)
         self._budget = algo.config.run.max_learner_steps
@@ -203,14 +205,22 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
         losses = torch.nn.functional.smooth_l1_loss(taken, target, reduction="none")
         return losses, taken, target
 
+    def loss(
+        self, batch: Tensors, weights: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The loss of a batch with these weights [B], and losses()'s other two."""
+        losses, taken, target = self.losses(batch)
+        return (weights * losses).mean(), taken, target
+
     def step(self, batches: Mapping[str, Batch]) -> Learned:
-        """One gradient step on a batch."""
+        """The gradient steps on a batch: `updates` of them."""
         batch = batches[TABLE]
         exponent = self.importance_exponent
         weights = torch.from_numpy(importance_weights(batch, exponent)).to(self.device)
-        losses, taken, target = self.losses(tensors(batch, self.device, self.spaces))
-        loss = (weights * losses).mean()
-        self.descend(loss, batch)
+        view = tensors(batch, self.device, self.spaces)
+        for _ in range(self.updates):
+            loss, taken, target = self.loss(view, weights)
+            self.descend(loss, batch)
         self.end_step(self.settings.target_period)
         taken = taken.detach()
         return Learned(

@@ -200,6 +200,8 @@ CATALOG: tuple[Metric, ...] = (
         ("loss", "gauge", "loss", "of its newest batch"),
         ("q_mean", "gauge", "return", "mean value of the actions in its newest batch"),
         ("importance_exponent", "gauge", "exponent", "beta"),
+        ("consolidation", "gauge", "loss", "of its newest batch, by the target network"),
+        ("consolidation_weight", "gauge", "factor", "lambda"),
         ("learning_rate", "gauge", "rate", "of the optimizer now"),
         ("updates", "counter", "updates", "gradient steps, where a learner step takes several"),
         ("value_error", "gauge", "loss", "mean squared error of the values in its newest batch"),

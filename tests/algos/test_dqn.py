@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from algos.transitions import SPACES, random_batch
+from algos.transitions import SPACES, random_batch, targets_by_loop
 from oracle import OracleBatch
 from torch.nn import functional
 
@@ -33,21 +33,6 @@ def learner_of(seed: int = 1, **settings: Any) -> dqn.DqnLearner:
 def step(learner: dqn.DqnLearner, batch: OracleBatch) -> tuple[float, np.ndarray]:
     learned = learner.step({TABLE: batch})  # type: ignore[dict-item]
     return float(learned.figures["loss"]), learned.priorities[TABLE]
-
-
-def targets_by_loop(learner: dqn.DqnLearner, batch: OracleBatch) -> list[float]:
-    config = learner.settings
-    online = learner.online(torch.from_numpy(batch.views["next_obs"])).detach().numpy()
-    target = learner.target(torch.from_numpy(batch.views["next_obs"])).numpy()
-    targets = []
-    for i, m in enumerate(batch.length):
-        value, survived = 0.0, 1.0
-        for k in range(1, m + 1):
-            value += config.gamma ** (k - 1) * survived * batch.views["reward"][i, k - 1]
-            survived *= batch.views["discount"][i, k - 1]
-        best = (online if config.double else target)[i].argmax()
-        targets.append(value + config.gamma**m * survived * target[i, best])
-    return targets
 
 
 @pytest.mark.parametrize("double", [False, True])

@@ -1,30 +1,21 @@
-"""Random batches of n-step transitions."""
+"""Batches of random transitions, and DQN's targets by a loop over the equation."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 from oracle import OracleBatch
 
+from drlnet.algos.dqn import DqnLearner
 from drlnet.envs import EnvSpaces
 
 SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 
 
-def random_batch(size: int, n: int, seed: int = 0) -> OracleBatch:
-    rng = np.random.default_rng(seed)
-    length = rng.integers(1, n + 1, size)
-    reward = rng.normal(size=(size, n)).astype(np.float32)
-    discount = (rng.random((size, n)) < 0.8).astype(np.float32)
-    behind = np.arange(1, n + 1) > length[:, None]
-    reward[behind] = discount[behind] = 0.0  # as the table pads
+def batch_of(views: dict[str, np.ndarray], length: np.ndarray) -> OracleBatch:
+    size = len(length)
     return OracleBatch(
-        views={
-            "obs": rng.normal(size=(size, 3)).astype(np.float32),
-            "next_obs": rng.normal(size=(size, 3)).astype(np.float32),
-            "action": rng.integers(4, size=size).astype(np.int32),
-            "reward": reward,
-            "discount": discount,
-        },
+        views=views,
         keys=np.arange(size, dtype=np.uint64),
         probabilities=np.full(size, 1 / size, np.float32),
         length=length.astype(np.uint32),
@@ -34,3 +25,35 @@ def random_batch(size: int, n: int, seed: int = 0) -> OracleBatch:
         items_created=size,
         items_drawn=size,
     )
+
+
+def random_batch(size: int, n: int, seed: int = 0) -> OracleBatch:
+    rng = np.random.default_rng(seed)
+    length = rng.integers(1, n + 1, size)
+    reward = rng.normal(size=(size, n)).astype(np.float32)
+    discount = (rng.random((size, n)) < 0.8).astype(np.float32)
+    behind = np.arange(1, n + 1) > length[:, None]
+    reward[behind] = discount[behind] = 0.0  # as the table pads
+    views = {
+        "obs": rng.normal(size=(size, 3)).astype(np.float32),
+        "next_obs": rng.normal(size=(size, 3)).astype(np.float32),
+        "action": rng.integers(4, size=size).astype(np.int32),
+        "reward": reward,
+        "discount": discount,
+    }
+    return batch_of(views, length)
+
+
+def targets_by_loop(learner: DqnLearner, batch: OracleBatch) -> list[float]:
+    config = learner.settings
+    online = learner.online(torch.from_numpy(batch.views["next_obs"])).detach().numpy()
+    target = learner.target(torch.from_numpy(batch.views["next_obs"])).numpy()
+    targets = []
+    for i, m in enumerate(batch.length):
+        value, survived = 0.0, 1.0
+        for k in range(1, m + 1):
+            value += config.gamma ** (k - 1) * survived * batch.views["reward"][i, k - 1]
+            survived *= batch.views["discount"][i, k - 1]
+        best = (online if config.double else target)[i].argmax()
+        targets.append(value + config.gamma**m * survived * target[i, best])
+    return targets
