@@ -30,6 +30,7 @@ NAMES = {
     "medqn": "drlnet.algos.medqn:Medqn",
     "pqn": "drlnet.algos.pqn:Pqn",
     "r2d2": "drlnet.algos.r2d2:R2d2",
+    "tabular": "drlnet.algos.tabular:Tabular",
     "vtrace": "drlnet.algos.vtrace:Vtrace",
 }
 

@@ -25,7 +25,7 @@ def rows() -> Rows:
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "tabular"])  # of no network
 def test_acting_and_targets_move_no_spectral_norm(name: str) -> None:
     algo = make_algorithm(load(flags={"algo.name": name, **FLAGS}), SPACES)
     learner = algo.learner("cpu", 1)
