@@ -17,7 +17,7 @@ LAYERS = [
     ["dashboard", "bench", "doctor", "plots"],
     ["launch"],
     ["roles"],
-    ["train"],
+    ["learning"],
     ["algos"],
     ["adders", "policies", "nets", "envs"],
     ["client"],

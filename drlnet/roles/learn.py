@@ -25,7 +25,7 @@ from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
 from drlnet.roles.tables import open_tables
-from drlnet.train.feed import Feed
+from drlnet.learning.feed import Feed
 
 Reason = Literal["goal", "budget", "interrupted"]
 _LISTEN_S = 0.2  # between looks at what the evaluator reports
