@@ -157,6 +157,7 @@ class Table {
   void complete_items(const Stream& stream, uint64_t new_rows, bool broken);
   void go_live(uint32_t slot, float priority, uint32_t length);
   void retire(uint32_t slot);
+  void retire_useless();
 
   TableSpec spec_;
   Reach reach_;
