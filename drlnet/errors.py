@@ -89,6 +89,12 @@ class UnknownTable(DrlnetError):
     exit_code = 8
 
 
+class TableDropped(DrlnetError):
+    """A client has dropped the table: what waited for it, and every later call, fails."""
+
+    exit_code = 29
+
+
 class SampleExpired(DrlnetError):
     """A sample's rows were overwritten before they had all been fetched."""
 
@@ -205,6 +211,7 @@ _BY_STATUS: dict[int, type[DrlnetError]] = {
     12: SessionLost,
     13: BadRequest,
     14: AnotherPublisher,
+    15: TableDropped,
 }
 
 

@@ -7,11 +7,12 @@ local KINDS = {[0] = "none", "hello", "welcome", "refuse", "request", "ack", "pe
 local LANES = {[0] = "control", "append", "sample", "update"}
 local OPERATIONS = {
   [0] = "ping", "open_table", "lease", "resume", "release", "append", "sample", "update_priorities", "publish", "fetch",
-  "stats", "report", "read_items", "new_priorities", "list_tables", "empty_table", "take_over",
+  "stats", "report", "read_items", "new_priorities", "list_tables", "empty_table", "take_over", "drop_table",
 }
 local STATUSES = {
   [0] = "ok", "config", "transport", "protocol", "timeout", "table_mismatch", "unknown_table", "sample_expired",
   "stream_gap", "unknown_lease", "bad_priority", "server_full", "session_lost", "bad_request", "another_publisher",
+  "table_dropped",
 }
 local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit"}
 
@@ -28,6 +29,7 @@ local REQUESTS = {
   read_items = "table u32, count u32",
   new_priorities = "table u32, most u32, since u64",
   empty_table = "table u32",
+  drop_table = "table u32",
 }
 local REPLIES = {
   open_table = "table u32, shard u32",

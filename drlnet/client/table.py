@@ -190,6 +190,15 @@ class Table:
         """
         self._client.empty_table(self._number)
 
+    def drop(self) -> None:
+        """Removes the table from the server, for every client, and frees its memory.
+
+        Requests that wait for it (a held append, a draw) and every later call of a handle, writer
+        or stream raise TableDropped. Its name is free: client.table() makes a new one, of any
+        columns, which has its own handles. Dropping it once more changes nothing.
+        """
+        self._client.drop_table(self._number)
+
     def new_priorities(self, since: int = 0) -> PriorityChanges:
         """Returns what changed after `since`: 0, or `next` of the answer before.
 

@@ -11,7 +11,7 @@ from drlnet.config.fields import setting, setting_from
 APPEND_BURST_FLOOR = 512
 
 # In words: `--help` does not wait for what knows them. A test holds them against it.
-SAMPLERS = "prioritized, uniform, fifo, amper-k, amper-fr, amper-fr-prefix"
+SAMPLERS = "prioritized, uniform, curriculum, fifo, amper-k, amper-fr, amper-fr-prefix"
 TRANSPORTS = "udp, dpdk:local, dpdk:memif, dpdk:virtio-user"
 
 
@@ -80,7 +80,9 @@ class ReplayConfig:
     )
     sampler: str = setting("prioritized", f"how items are drawn: {SAMPLERS}")
     sampler_options: dict[str, float] = setting_from(
-        dict, "the sampler's own settings; amper-*: {groups = 20, scale = 0.5}"
+        dict,
+        "the sampler's own settings; amper-*: {groups = 20, scale = 0.5}; "
+        "curriculum: {fresh = 0.25, coverage = 0.5, useless = 0}",
     )
     min_size: int = setting(1_000, "live items before the first draw", low=1)
     samples_per_insert: float = setting(

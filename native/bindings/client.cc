@@ -232,6 +232,7 @@ nb::class_<ShardedClient> bind_calls(nb::module_& module) {
           "list_tables", [](ShardedClient& client) { return client.first().list_tables(); },
           nb::call_guard<nb::gil_scoped_release>())
       .def("empty_table", &ShardedClient::empty_table, nb::call_guard<nb::gil_scoped_release>())
+      .def("drop_table", &ShardedClient::drop_table, nb::call_guard<nb::gil_scoped_release>())
       .def("sample",
            [](ShardedClient& client, uint32_t table, const BatchLayout& layout, nb::handle batch,
               double timeout_s) {

@@ -51,6 +51,7 @@ Bytes whole_session() {
   add(Operation::take_over, ++control, {});
   add(Operation::resume, ++control, body_of(StreamRequest{0, 1}, StreamName{0, 1, 0}));
   add(Operation::release, ++control, body_of(StreamRequest{0, 1}, StreamName{0, 1, 0}));
+  add(Operation::drop_table, ++control, body_of(uint32_t{0}));
   return input;
 }
 

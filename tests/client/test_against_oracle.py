@@ -48,12 +48,15 @@ SAMPLER = Sampler(priority_exponent=0.5)
 STREAMS = 3
 
 
+def opened(client: Client, item: Item, capacity: int) -> tuple[Table, OracleTable]:
+    table = client.table("t", columns=COLUMNS, item=item, capacity=capacity, sampler=SAMPLER)
+    return table, OracleTable(COLUMNS, item, capacity, SAMPLER)
+
+
 @contextmanager
 def tables(item: Item, capacity: int) -> Iterator[tuple[Table, OracleTable]]:
-    server = native.Server(["memory:"])
-    with Client.in_process(server) as client:
-        table = client.table("t", columns=COLUMNS, item=item, capacity=capacity, sampler=SAMPLER)
-        yield table, OracleTable(COLUMNS, item, capacity, SAMPLER)
+    with Client.in_process(native.Server(["memory:"])) as client:
+        yield opened(client, item, capacity)
 
 
 class Both:
@@ -109,26 +112,38 @@ def compare(table: Table, oracle: OracleTable) -> dict[int, int]:
 @pytest.mark.parametrize("longest", [1, 3, 9])
 @pytest.mark.parametrize("name", list(ITEMS))
 def test_random_episodes(name: str, longest: int, mode: AutoresetMode) -> None:
+    with tables(ITEMS[name], capacity=100) as (table, oracle):
+        play(table, oracle, longest, mode)
+
+
+def test_a_dropped_name_holds_one_table_after_another() -> None:
+    with Client.in_process(native.Server(["memory:"])) as client:
+        for name, capacity in zip(ITEMS, (100, 60, 140, 80), strict=True):
+            table, oracle = opened(client, ITEMS[name], capacity)
+            play(table, oracle, 9, AutoresetMode.NEXT_STEP)
+            table.drop()
+
+
+def play(table: Table, oracle: OracleTable, longest: int, mode: AutoresetMode) -> None:
     rng = np.random.default_rng(longest)
     envs, _ = make_envs(
         EnvConfig(id=TOY, kwargs={"longest": longest}), STREAMS, autoreset_mode=mode
     )
-    with tables(ITEMS[name], capacity=100) as (table, oracle):
-        both = Both(table, oracle)
-        step = (None, envs.reset(longest))
-        for tick in range(60):
-            for rows in ticks(step):
-                action = rng.integers(4, size=STREAMS)
-                steps = both.append(rows, action)
-                # Some at once, while their windows are open; LAST rows and repeats among them.
-                chosen = np.flatnonzero((steps >= 0) & (rng.random(STREAMS) < 0.8))
-                both.add_items(chosen, steps[chosen], rng.random(len(chosen)) + 0.1)
-            if tick % 10 == 9:
-                known = compare(table, oracle)
-                update_some(table, oracle, known, rng)
-                compare(table, oracle)
-            step = envs.step(action)
-        assert len(oracle.rows) > 100  # so that rows were evicted
+    both = Both(table, oracle)
+    step = (None, envs.reset(longest))
+    for tick in range(60):
+        for rows in ticks(step):
+            action = rng.integers(4, size=STREAMS)
+            steps = both.append(rows, action)
+            # Some at once, while their windows are open; LAST rows and repeats among them.
+            chosen = np.flatnonzero((steps >= 0) & (rng.random(STREAMS) < 0.8))
+            both.add_items(chosen, steps[chosen], rng.random(len(chosen)) + 0.1)
+        if tick % 10 == 9:
+            known = compare(table, oracle)
+            update_some(table, oracle, known, rng)
+            compare(table, oracle)
+        step = envs.step(action)
+    assert len(oracle.rows) > 100  # so that rows were evicted
     envs.close()
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,14 @@ import pytest
 
 from drlnet import native
 from drlnet.client import Client, Column, Item, Limiter, Sampler, Table, View
-from drlnet.errors import ConfigError, ReplayTimeout, TableMismatch, UnknownTable
+from drlnet.errors import (
+    ConfigError,
+    DrlnetError,
+    ReplayTimeout,
+    TableDropped,
+    TableMismatch,
+    UnknownTable,
+)
 
 ROWS = 10_000
 COLUMNS = {"x": Column("int64"), "obs.image": Column("uint8", (2, 3)), "reward": Column("float32")}
@@ -27,16 +35,25 @@ ITEM = Item(
 )
 
 
+@contextmanager
+def running(shards: int) -> Iterator[native.Server]:
+    """The first shard of a server whose shards run on threads of this process."""
+    servers = native.Server.shards(["udp://127.0.0.1:0"], shards, "block")
+    threads = [threading.Thread(target=server.run) for server in servers]
+    for thread in threads:
+        thread.start()
+    try:
+        yield servers[0]
+    finally:
+        for server, thread in zip(servers, threads, strict=True):
+            server.stop()
+            thread.join()
+
+
 @pytest.fixture
 def server() -> Iterator[native.Server]:
-    server = native.Server(["udp://127.0.0.1:0"])
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
+    with running(1) as server:
         yield server
-    finally:
-        server.stop()
-        thread.join()
 
 
 def open_one(client: Client, name: str = "replay") -> Table:
@@ -177,25 +194,101 @@ def test_an_emptied_table_goes_on(server: native.Server, rounds: int) -> None:
 
 
 def test_tables_of_several_shards(tmp_path: Path) -> None:
-    servers = native.Server.shards(["udp://127.0.0.1:0"], 2, "block")
-    threads = [threading.Thread(target=server.run) for server in servers]
-    for thread in threads:
-        thread.start()
-    try:
-        with Client(servers[0].addresses[0]) as client:
-            fill(open_one(client))
-            attached = client.attach("replay")
-            assert client.tables() == ["replay"] and "20,000 rows" in repr(attached)
-            assert attached.sample(64).item_count == ROWS - 10
-            check_export(tmp_path / "items.npz", attached.export(tmp_path / "items.npz"))
-            attached.empty()
-            assert attached.export(tmp_path / "none.npz") == 0
-            with pytest.raises(ReplayTimeout):
-                attached.sample(1, timeout=0.1)
-    finally:
-        for server, thread in zip(servers, threads, strict=True):
-            server.stop()
-            thread.join()
+    with running(2) as server, Client(server.addresses[0]) as client:
+        fill(open_one(client))
+        attached = client.attach("replay")
+        assert client.tables() == ["replay"] and "20,000 rows" in repr(attached)
+        assert attached.sample(64).item_count == ROWS - 10
+        check_export(tmp_path / "items.npz", attached.export(tmp_path / "items.npz"))
+        attached.empty()
+        assert attached.export(tmp_path / "none.npz") == 0
+        with pytest.raises(ReplayTimeout):
+            attached.sample(1, timeout=0.1)
+
+
+class Failing(threading.Thread):
+    """Runs what is to raise an error of drlnet's, on a thread of its own."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        super().__init__()
+        self.action = action
+        self.error: DrlnetError | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.action()
+        except DrlnetError as error:
+            self.error = error
+
+    def ended_by(self) -> DrlnetError | None:
+        self.join(60)
+        return self.error
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_dropping_a_table_refuses_what_waits_for_it(shards: int) -> None:
+    with running(shards) as server, Client(server.addresses[0], name="owner") as owner:
+        other = open_one(owner, "other")
+        fill(other)
+        memory = owner.stats()["server.memory_bytes"]
+        once = {
+            "columns": COLUMNS,
+            "item": ITEM,
+            "capacity": 400,
+            "limiter": Limiter(max_times_sampled=1),
+        }
+        table = owner.table("replay", **once)
+        with (
+            Client(server.addresses[0], name="actor") as actor,
+            Client(server.addresses[0], name="learner") as learner,
+        ):
+            writer = actor.attach("replay").writer(10)
+            drawn = learner.attach("replay")
+
+            def write() -> None:
+                for t in range(200):  # far more than the queue holds
+                    row = {"x": np.zeros(10), "obs.image": np.zeros((10, 2, 3)), "reward": [0] * 10}
+                    steps = writer.append(row, np.full(10, t == 0), np.zeros(10, np.bool_))
+                    writer.add_items(np.arange(10), steps)
+                writer.flush()
+
+            held, waiting = Failing(write), Failing(lambda: drawn.sample(5000))
+            while owner.stats()["server.waiting_requests"] < 2 * shards:
+                assert held.is_alive() and waiting.is_alive()
+            table.drop()
+            for ended in (held, waiting):
+                error = ended.ended_by()
+                assert isinstance(error, TableDropped)
+                assert error.cause == "table 'replay' was dropped" and error.remedy
+            assert owner.stats()["server.waiting_requests"] == 0
+            assert owner.stats()["server.memory_bytes"] == memory
+            assert owner.tables() == ["other"]
+
+            table.drop()  # once more
+            for call in (
+                lambda: drawn.sample(1),
+                lambda: next(drawn.stream(4)),
+                lambda: drawn.writer(1),
+                lambda: drawn.update_priorities([1], [1.0]),
+                lambda: drawn.export("never.npz"),
+                drawn.empty,
+                writer.close,
+            ):
+                with pytest.raises(TableDropped, match="'replay' was dropped"):
+                    call()
+            assert len(other.sample(64).keys) == 64
+
+            renewed = learner.table(
+                "replay", columns={"y": Column("uint8")}, item=Item({"y": View("y")}), capacity=100
+            )
+            with renewed.writer(1) as fresh:
+                fresh.add_items([0], fresh.append({"y": [7]}, [True], [False]))
+            assert set(owner.attach("replay").sample(8).views["y"]) == {7}
+            with pytest.raises(TableDropped):
+                drawn.sample(1)
+            with pytest.raises(TableMismatch):
+                owner.table("replay", **once)
 
 
 def test_an_export_that_cannot_be_written(server: native.Server, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ std::string_view status_name(Status status) {
       return "session_lost";
     case Status::another_publisher:
       return "another_publisher";
+    case Status::table_dropped:
+      return "table_dropped";
     case Status::bad_request:
       return "bad_request";
   }

@@ -26,6 +26,7 @@ enum class Status : uint16_t {
   session_lost = 12,       // the server restarted: what it held is gone
   bad_request = 13,        // a request that a correct client does not send
   another_publisher = 14,  // another client publishes params at this server
+  table_dropped = 15,      // a client has dropped the table
 };
 
 std::string_view status_name(Status status);

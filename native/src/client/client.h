@@ -70,6 +70,10 @@ class Client {
   void empty_table(uint32_t table) {
     call(Operation::empty_table, [&](auto& body) { ByteWriter(body).put(table); }, [](auto) {});
   }
+  // One that was dropped already stays so.
+  void drop_table(uint32_t table) {
+    call(Operation::drop_table, [&](auto& body) { ByteWriter(body).put(table); }, [](auto) {});
+  }
   std::vector<Lease> lease(uint32_t table, uint32_t count);
   std::vector<Lease> resume(uint32_t table, std::span<const StreamName> names);
   void release(uint32_t table, std::span<const StreamName> names);

@@ -56,6 +56,12 @@ void ShardedClient::empty_table(uint32_t table) {
   }
 }
 
+void ShardedClient::drop_table(uint32_t table) {
+  for (uint32_t shard = 0; shard < shards(); ++shard) {
+    sessions_[shard]->drop_table(number(table, shard));
+  }
+}
+
 // The shard of each new stream: runs of equal length, or longer by one.
 std::vector<uint32_t> ShardedClient::homes(uint32_t table, uint32_t streams) {
   if (alone()) return std::vector<uint32_t>(streams, 0);

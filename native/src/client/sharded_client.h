@@ -37,6 +37,7 @@ class ShardedClient {
   // Returns the table's number in the other calls.
   uint32_t open_table(const TableSpec& spec);
   void empty_table(uint32_t table);
+  void drop_table(uint32_t table);
   // Leases `streams` of them or, where `held` has any, resumes those instead.
   std::unique_ptr<ShardedWriter> writer(uint32_t table, const TableSpec& spec, uint32_t streams,
                                         const std::vector<Lease>& held, WriterOptions options);

@@ -174,6 +174,9 @@ void StreamWriter::finish_oldest() {
 }
 
 void StreamWriter::check_reply(Status status, std::span<const std::byte> reply) {
+  if (status == Status::unknown_table || status == Status::table_dropped) {
+    throw_if_refused(status, reply);  // no table: no result
+  }
   ByteReader reader(reply);
   const auto result = reader.get<AppendResult>();
   rows_stored_ += result.rows_stored;

@@ -94,6 +94,25 @@ std::optional<Waiter> LogicalTable::next(uint32_t shard) {
   return std::nullopt;
 }
 
+std::vector<Waiter> LogicalTable::end(uint32_t shard) {
+  std::unique_lock lock(mutex_);
+  std::vector<Waiter> own;
+  std::erase_if(line_, [&](const Place& place) {
+    if (place.shard == shard) own.push_back(place);
+    return place.shard == shard;
+  });
+  const bool news = !std::exchange(ended_, true);
+  const uint64_t others = (~uint64_t{0} >> (kMaxShards - shards())) & ~(uint64_t{1} << shard);
+  lock.unlock();
+  if (news && others != 0 && wake_) wake_(others);
+  return own;
+}
+
+bool LogicalTable::has_ended() {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
 // The shard that changed something asks next() by itself.
 void LogicalTable::wake_others(uint32_t shard, std::unique_lock<std::mutex>& lock) {
   uint64_t awake = 0;

@@ -31,7 +31,7 @@ class LogicalTable {
  public:
   static constexpr uint32_t kMaxShards = 64;  // bits of what wake is told
 
-  // wake: called without the lock; bit i: next(i) has something to say.
+  // wake: called without the lock; bit i: next(i) or has_ended() has something to say.
   explicit LogicalTable(const LimiterSpec& limiter, uint32_t shards = 1,
                         std::function<void(uint64_t)> wake = {});
 
@@ -46,6 +46,10 @@ class LogicalTable {
   void leave(uint32_t shard, uint32_t session);
   // The shard's request that is to ask again, if there is one.
   std::optional<Waiter> next(uint32_t shard);
+  // The table is dropped, by this shard and then by all others, which are woken for it. Returns the
+  // shard's requests that stood in line: they are to be refused.
+  std::vector<Waiter> end(uint32_t shard);
+  bool has_ended();
 
   void set_streams(uint32_t shard, uint32_t count);
   // The shard with the fewest streams; of several the one whose turn it is.
@@ -69,6 +73,7 @@ class LogicalTable {
   std::vector<Place> line_;
   std::vector<uint32_t> streams_;
   uint32_t turn_ = 0;
+  bool ended_ = false;
 };
 
 }  // namespace drlnet

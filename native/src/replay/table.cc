@@ -38,7 +38,7 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
 }
 
 uint64_t Table::memory_bytes(const TableSpec& spec) {
-  constexpr uint64_t kSamplerBytesPerSlot = 12;  // no sampler of ours takes more when it is large
+  constexpr uint64_t kSamplerBytesPerSlot = 17;  // no sampler of ours takes more when it is large
   return Ring::memory_bytes(spec) + kSamplerBytesPerSlot * Ring::slots(spec);
 }
 
@@ -69,7 +69,21 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
   maximum_priority_ = maximum;
   applied_updates_ += applied;
   stale_updates_ += stale;
+  retire_useless();
   return Status::ok;
+}
+
+// But for what a draw needs: it would wait for items to come.
+void Table::retire_useless() {
+  const std::span<const uint32_t> useless = sampler_->take_useless();
+  if (useless.empty()) return;
+  const uint64_t needed = std::max<uint64_t>(spec_.limiter.min_size, 1);
+  for (const uint32_t slot : useless) {
+    if (live_items() <= needed) break;
+    retire(slot);
+    if (changes_) changes_->add({&slot, 1});
+  }
+  count_stock(0);
 }
 
 // Finds the live items: their slots and priorities, and how many they are.

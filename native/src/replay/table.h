@@ -78,6 +78,9 @@ class Table {
   // The request of this shard that is to ask again, if there is one.
   std::optional<Waiter> next_waiter() { return logical_->next(shard()); }
   void leave_line(uint32_t session) { logical_->leave(shard(), session); }
+  // The table is dropped, see LogicalTable::end().
+  std::vector<Waiter> end_line() { return logical_->end(shard()); }
+  bool has_ended() const { return logical_->has_ended(); }
   // Draws `batch` items with replacement and counts them; a queue's at most as often as they may be
   // drawn. may_sample(batch) must be Wait::none.
   void draw(uint32_t batch, DrawnBatch& drawn);
@@ -154,6 +157,7 @@ class Table {
   void complete_items(const Stream& stream, uint64_t new_rows, bool broken);
   void go_live(uint32_t slot, float priority, uint32_t length);
   void retire(uint32_t slot);
+  void retire_useless();
 
   TableSpec spec_;
   Reach reach_;

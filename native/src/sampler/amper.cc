@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "base/assert.h"
@@ -11,12 +10,6 @@
 
 namespace drlnet {
 namespace {
-
-std::string shown(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
-}
 
 // Less finds hardly ever anything, and at last a radius would not be a normal number any more.
 constexpr double kLeastScale = 1e-6;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <string>
 
 #include "base/edit_distance.h"
@@ -45,6 +46,12 @@ std::unique_ptr<Sampler> make_sampler(const SamplerSpec& spec, uint32_t leaves) 
   }
   throw Error(Status::config, "no sampler is named '" + spec.name + "'",
               (near.empty() ? "choose" : near + "'? There are") + (" " + all));
+}
+
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
 }
 
 void refuse_options(const SamplerSpec& spec) {

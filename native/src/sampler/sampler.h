@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +31,10 @@ class Sampler {
   // sample as any other (but of fifo's, whose order is its meaning). Only called with size() > 0.
   // O(slots.size() * log(leaves)) for trees.
   virtual void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) = 0;
+
+  // Items that updates since the last call have shown to be useless: the caller may remove them.
+  // Valid until the next call.
+  virtual std::span<const uint32_t> take_useless() { return {}; }
 
   // No request waits now: a part, of one batch at most, of what the last update left undone and of
   // what the next draw with `random` comes to is done before it is asked for. No answer changes by
@@ -56,6 +61,7 @@ std::span<const SamplerKind> sampler_kinds();
 // Throws Error(config) with near names for an unknown one.
 std::unique_ptr<Sampler> make_sampler(const SamplerSpec& spec, uint32_t leaves);
 
+std::string shown(double value);  // of an option, in an error
 // For samplers without options of their own. Throws Error(config) naming the first one given.
 void refuse_options(const SamplerSpec& spec);
 

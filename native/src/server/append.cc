@@ -7,18 +7,19 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
   ByteReader reader(body);
   const auto header = reader.get<AppendHeader>();
   if (!reader.ok()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
-  Table* table = table_for(header.table, slot);
-  if (table == nullptr) return 0;
+  const OpenTable* open = open_table_for(header.table, slot);
+  if (open == nullptr) return 0;
   Append append{{}, {}, columns_, {}, peer.client};
-  if (!split_append(body, column_bytes_[header.table], append)) {
+  if (!split_append(body, open->column_bytes, append)) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
-  if (!table->may_insert(append, peer.connection)) {
-    peer.lane(Lane::append).waits = &table->waits();
+  Table& table = *open->table;
+  if (!table.may_insert(append, peer.connection)) {
+    peer.lane(Lane::append).waits = &table.waits();
     return static_cast<uint16_t>(Wait::inserts_limit);
   }
   AppendResult result;
-  slot.status = table->append(append, result);
+  slot.status = table.append(append, result);
   reply_with(slot, result);  // the client words the error: it knows the streams by its own numbers
   return 0;
 }

@@ -9,18 +9,19 @@ uint16_t Server::new_priorities(Peer&, Slot& slot, std::span<const std::byte> bo
   ByteReader reader(body);
   const auto request = reader.get<ChangesRequest>();
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
-  Table* table = table_for(request.table, slot);
-  if (table == nullptr) return 0;
-  const uint64_t bytes = table->bytes_to_keep_changes();
+  OpenTable* open = open_table_for(request.table, slot);
+  if (open == nullptr) return 0;
+  const uint64_t bytes = open->table->bytes_to_keep_changes();
   if (bytes > memory_limit_ - memory_used_) {
     return refuse(slot, Status::config,
-                  "to know what changes in table '" + table->spec().name + "' takes " +
+                  "to know what changes in table '" + open->asked.name + "' takes " +
                       std::to_string(bytes >> 20) + " MiB more than the server has left",
                   "lower the capacity, or let the server draw");
   }
   memory_used_ += bytes;
-  const ChangesHeader header = table->changes(request.since, std::min(request.most, kMaxChanges),
-                                              changed_keys_, changed_priorities_);
+  open->memory_bytes += bytes;
+  const ChangesHeader header = open->table->changes(
+      request.since, std::min(request.most, kMaxChanges), changed_keys_, changed_priorities_);
   ByteWriter writer(slot.bytes);
   writer.put(header);
   writer.raw(std::as_bytes(std::span(changed_keys_)));

@@ -74,7 +74,9 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
   staged = {};
   params_ = std::move(params);
   if (shards_) shards_->params_version.store(params_->version, std::memory_order_relaxed);
-  for (const auto& table : tables_) table->mark(sessions_.clock_ns(), params_->version);
+  for (const OpenTable& open : tables_) {
+    open.table->mark(sessions_.clock_ns(), params_->version);
+  }
   reply_with(slot, PublishReply{params_->version});
   return 0;
 }

@@ -33,6 +33,10 @@ DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot) {
   return reply.drawn;
 }
 
+bool gathers_from(const Table& table, const Slot& slot) {
+  return slot.use_source && static_cast<const SampleReply&>(*slot.source).table == &table;
+}
+
 uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t session, Slot& slot) {
   const uint32_t batch = request.batch;
   // Not so in a server that is one alone once its limiter lets the request go ahead.

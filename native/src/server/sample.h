@@ -16,5 +16,7 @@ uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t sess
 // Makes rows of the table the source of the slot's reply: of `items` items, which the caller fills
 // in.
 DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot);
+// Whether the reply of this slot, one of the sample lane, is made of that table's rows.
+bool gathers_from(const Table& table, const Slot& slot);
 
 }  // namespace drlnet

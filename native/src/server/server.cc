@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/world.h"
 
@@ -65,7 +66,7 @@ bool Server::poll_once() {
   // Once the replies are on their way, what is left to do is done between looks for frames.
   if (!sessions_.poll() && !work_left_) return false;
   work_left_ = false;
-  for (const auto& table : tables_) work_left_ |= table->work_ahead(sessions_.clock_ns());
+  for (const OpenTable& open : tables_) work_left_ |= open.table->work_ahead(sessions_.clock_ns());
   return true;
 }
 
@@ -73,7 +74,7 @@ void Server::keep_house(uint64_t now) {
   if (now < next_expiry_ns_) return;
   if (now > next_expiry_ns_ + kHousekeepingNs) sessions_.stood_still(now - next_expiry_ns_, now);
   sessions_.expire(now);
-  for (const auto& table : tables_) table->mark(now, params_version());
+  for (const OpenTable& open : tables_) open.table->mark(now, params_version());
   next_expiry_ns_ = now + kHousekeepingNs;
 }
 
@@ -102,7 +103,10 @@ void Server::loop() {
     if (const uint32_t asked = requests_.load(std::memory_order_relaxed)) {
       if (asked & kStop) return;
       // Asked for again from here on, it is seen again; behind it the asking thread has woken us.
-      if (requests_.fetch_and(~uint32_t{kRetry}) & kRetry) sessions_.retry();
+      if (requests_.fetch_and(~uint32_t{kRetry}) & kRetry) {
+        follow_drops();
+        sessions_.retry();
+      }
       const std::lock_guard lock(readers_mutex_);
       answer_readers();
     }
@@ -149,13 +153,12 @@ void Server::wait() {
 }
 
 Table& Server::table(std::string_view name) {
-  const auto table =
-      std::ranges::find_if(tables_, [&](const auto& one) { return one->spec().name == name; });
-  if (table == tables_.end()) {
+  const OpenTable* open = tables_.find(name);
+  if (open == nullptr) {
     throw Error(Status::unknown_table, "the server has no table '" + std::string(name) + "'",
                 "open the table before using it");
   }
-  return **table;
+  return *open->table;
 }
 
 void Server::stop() {
@@ -178,29 +181,37 @@ uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body)
   return (this->*kHandlers[static_cast<size_t>(slot.operation)])(peer, slot, body);
 }
 
+void Server::run_again(const Waiter& waiter) {
+  const bool draw = waiter.want == Waiter::Want::draw;
+  sessions_.run_waiting(waiter.session, draw ? Lane::sample : Lane::append);
+}
+
 void Server::retry_waiting() {
-  for (const auto& table : tables_) {
-    while (const auto waiter = table->next_waiter()) {
-      const bool draw = waiter->want == Waiter::Want::draw;
-      sessions_.run_waiting(waiter->session, draw ? Lane::sample : Lane::append);
-    }
+  for (const Waiter& waiter : std::exchange(refused_, {})) run_again(waiter);
+  for (const OpenTable& open : tables_) {
+    while (const auto waiter = open.table->next_waiter()) run_again(*waiter);
   }
 }
 
 void Server::ended(Peer& peer) {
-  for (const auto& table : tables_) {
-    table->streams().orphan(peer.client, now_ns());
-    table->leave_line(peer.connection);
+  for (const OpenTable& open : tables_) {
+    open.table->streams().orphan(peer.client, now_ns());
+    open.table->leave_line(peer.connection);
   }
+  std::erase_if(refused_, [&](const Waiter& one) { return one.session == peer.connection; });
   if (publisher_ == peer.client) publisher_ = 0;
   remember_report(peer);
 }
 
-Table* Server::table_for(uint32_t index, Slot& slot) {
-  if (index < tables_.size()) return tables_[index].get();
-  refuse(slot, Status::unknown_table, "the server has no table " + std::to_string(index),
-         "open the table before using it");
-  return nullptr;
+OpenTable* Server::open_table_for(uint32_t number, Slot& slot) {
+  OpenTable* open = tables_.find(number);
+  if (open == nullptr) refuse(slot, tables_.why_none(number));
+  return open;
+}
+
+Table* Server::table_for(uint32_t number, Slot& slot) {
+  const OpenTable* open = open_table_for(number, slot);
+  return open != nullptr ? open->table.get() : nullptr;
 }
 
 uint16_t Server::refuse(Slot& slot, Status status, std::string_view cause,

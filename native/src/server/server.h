@@ -18,8 +18,8 @@
 
 #include "base/poll.h"
 #include "base/wake_fd.h"
-#include "replay/table.h"
 #include "server/shards.h"
+#include "server/tables.h"
 #include "session/server/sessions.h"
 #include "wire/messages.h"
 
@@ -87,9 +87,18 @@ class Server : private RequestHandler {
   void answer_readers();
 
   // The table, or nullptr with the slot refused.
-  Table* table_for(uint32_t index, Slot& slot);
+  OpenTable* open_table_for(uint32_t number, Slot& slot);
+  Table* table_for(uint32_t number, Slot& slot);
   static uint16_t refuse(Slot& slot, Status status, std::string_view cause,
                          std::string_view remedy);
+  static uint16_t refuse(Slot& slot, const Error& error) {
+    return refuse(slot, error.status(), error.cause(), error.remedy());
+  }
+  void run_again(const Waiter& waiter);
+  OpenTable& make_table(TableSpec spec);  // throws Error
+  // drop_table.cc: all that a drop comes to, and for tables that other shards have dropped.
+  void drop(const OpenTable& table);
+  void follow_drops();
   static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
   uint64_t params_version() const;
   void make_publisher(const Peer& peer);
@@ -106,9 +115,8 @@ class Server : private RequestHandler {
   uint64_t memory_used_ = 0;
   uint16_t epoch_;
   Sessions sessions_;
-  std::vector<std::unique_ptr<Table>> tables_;
-  std::vector<TableSpec> specs_;  // per table, as its clients ask for it: of all shards together
-  std::vector<std::vector<uint32_t>> column_bytes_;  // per table, for splitting appends
+  Tables tables_;
+  std::vector<Waiter> refused_;                      // their table was dropped: to run once more
   std::vector<std::span<const std::byte>> columns_;  // of the append in hand
   std::vector<uint64_t> changed_keys_;               // scratch of new_priorities
   std::vector<float> changed_priorities_;

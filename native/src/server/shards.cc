@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/world.h"
 #include "server/server.h"
+#include "server/tables.h"
 
 namespace drlnet {
 namespace {
@@ -57,14 +58,19 @@ void Shards::wake(uint64_t shards) {
   }
 }
 
-std::shared_ptr<LogicalTable> Shards::table(const TableSpec& spec) {
+std::shared_ptr<LogicalTable> Shards::table(const TableSpec& spec, uint32_t shard) {
   const std::lock_guard lock(mutex_);
-  auto table = tables_[spec.name].lock();
-  if (!table) {
-    table = std::make_shared<LogicalTable>(spec.limiter, count(),
-                                           [this](uint64_t shards) { wake(shards); });
-    tables_[spec.name] = table;
+  if (shard == 0) {
+    auto table = std::make_shared<LogicalTable>(spec.limiter, count(),
+                                                [this](uint64_t shards) { wake(shards); });
+    std::erase_if(tables_, [](const auto& one) { return one.second.table.expired(); });
+    tables_[spec.name] = {spec, table};
+    return table;
   }
+  const auto shared = tables_.find(spec.name);
+  auto table = shared != tables_.end() ? shared->second.table.lock() : nullptr;
+  if (!table || table->has_ended()) throw dropped(spec.name);
+  require_same(spec, shared->second.asked);
   return table;
 }
 

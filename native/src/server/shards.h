@@ -27,8 +27,9 @@ class Shards {
   uint64_t boot() const { return boot_; }  // one server to its clients: one start
   void join(uint32_t shard, Server& server);
   void leave(uint32_t shard);
-  // What a table's shards share: made by the first one that opens it.
-  std::shared_ptr<LogicalTable> table(const TableSpec& spec);
+  // What a table's shards share: made by the first shard, where clients open it first.
+  // Throws Error(table_dropped, table_mismatch) where that one has it no more, or another one.
+  std::shared_ptr<LogicalTable> table(const TableSpec& spec, uint32_t shard);
   // The shard's part of a table.
   TableSpec part(TableSpec spec, uint32_t shard) const;
 
@@ -40,7 +41,11 @@ class Shards {
   const uint64_t boot_;
   std::mutex mutex_;
   std::vector<Server*> servers_;
-  std::map<std::string, std::weak_ptr<LogicalTable>> tables_;
+  struct Shared {
+    TableSpec asked;
+    std::weak_ptr<LogicalTable> table;
+  };
+  std::map<std::string, Shared> tables_;
 };
 
 // The shards of one server, `count` of them or a server that is alone. Shard i listens where

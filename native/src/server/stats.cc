@@ -67,8 +67,8 @@ void Server::measure(Metrics& metrics) {
   metrics.set("server.publishes_refused", publishes_refused_);
   metrics.set("server.publishers_replaced", publishers_replaced_);
   sessions_.read_metrics(metrics, now);
-  for (const auto& table : tables_) {
-    table->read_metrics("table." + table->spec().name + ".", metrics, now);
+  for (const OpenTable& open : tables_) {
+    open.table->read_metrics("table." + open.asked.name + ".", metrics, now);
   }
   for (const Peer* peer : sessions_.peers()) {
     metrics.add("client." + peer->name + ".", peer->report);

@@ -9,45 +9,6 @@
 namespace drlnet::test {
 namespace {
 
-class RunningShards {
- public:
-  explicit RunningShards(uint32_t count)
-      : servers_(make_shards(ServerOptions{{"udp://127.0.0.1:0"}, Poll::adaptive, 0}, count)) {
-    for (const auto& server : servers_) {
-      threads_.emplace_back([&server] { server->run(); });
-    }
-  }
-  ~RunningShards() {
-    for (const auto& server : servers_) server->stop();
-    for (std::thread& thread : threads_) thread.join();
-  }
-  // A client of each shard, over a network that drops, doubles and reorders that share of frames.
-  std::vector<std::unique_ptr<Client>> clients(double fault, uint64_t seed) const {
-    std::vector<std::unique_ptr<Client>> result;
-    for (uint32_t shard = 0; shard < servers_.size(); ++shard) {
-      const std::string address = shard_address(servers_[0]->addresses()[0], shard);
-      CHECK(address == servers_[shard]->addresses()[0]);
-      Connected connected = connect(address);
-      if (fault > 0) {
-        connected.transport = std::make_unique<FaultyTransport>(
-            std::move(connected.transport), FaultPlan{fault, fault, fault, 0, seed + 2 * shard},
-            FaultPlan{fault, fault, fault, 0, seed + 2 * shard + 1});
-        connected.transport = std::make_unique<PlacingTransport>(std::move(connected.transport));
-      }
-      result.push_back(std::make_unique<Client>(
-          std::move(connected), ClientOptions{address, "test", kPatienceNs, Poll::adaptive}));
-      CHECK(result.back()->shard() == shard);
-      CHECK(result.back()->shards() == servers_.size());
-      CHECK(result.back()->boot() == result.front()->boot());
-    }
-    return result;
-  }
-
- private:
-  std::vector<std::unique_ptr<Server>> servers_;
-  std::vector<std::thread> threads_;
-};
-
 std::vector<Client*> pointers(const std::vector<std::unique_ptr<Client>>& clients) {
   std::vector<Client*> result;
   for (const auto& client : clients) result.push_back(client.get());

@@ -133,6 +133,29 @@ TEST_CASE("new streams go to the shard that has fewest") {
   CHECK((b + 1) % 3 == c);
 }
 
+TEST_CASE("a line that ends gives each shard its own requests, and wakes the other shards once") {
+  Line line({.min_size = 100, .max_times_sampled = 1}, 3);
+  CHECK(line.draw(0, 1, 1) == Wait::min_size);
+  CHECK(line.draw(2, 1, 1) == Wait::min_size);
+  CHECK_FALSE(line.insert(2, 1, 1, true));
+  CHECK_FALSE(line.insert(2, 5, 1, true));
+  CHECK_FALSE(line.table.has_ended());
+  CHECK(line.table.end(1).empty());
+  CHECK(line.take_woken() == 0b101);
+  CHECK(line.table.has_ended());
+  const auto others = line.table.end(2);
+  REQUIRE(others.size() == 3);
+  CHECK((others[0].want == Want::draw && others[0].session == 1));
+  CHECK((others[1].want == Want::insert && others[1].session == 1));
+  CHECK((others[2].want == Want::insert && others[2].session == 5));
+  CHECK(line.table.end(0).size() == 1);
+  CHECK(line.table.end(0).empty());
+  CHECK(line.take_woken() == 0);
+  Line largest({}, LogicalTable::kMaxShards);
+  CHECK(largest.table.end(63).empty());
+  CHECK(largest.take_woken() == ~uint64_t{0} >> 1);
+}
+
 TEST_CASE("threads that insert and draw at once never leave the limits") {
   constexpr uint32_t kShards = 4;
   constexpr double kRatio = 3, kBuffer = 64;

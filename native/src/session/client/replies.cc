@@ -22,11 +22,13 @@ void Connection::on_response(Call& call, const FrameHeader& header, const RxFram
                              uint64_t now) {
   if (call.state != Call::State::receiving && !begin_reply(call, header)) return;
   const auto status = static_cast<Status>(header.status);
-  if (status != call.status && call.status == Status::ok && header.total_bytes == 0) {
-    // A range that came too late: the whole reply is lost.
+  if (status != call.status && call.status == Status::ok && header.length == header.total_bytes &&
+      header.length <= kMaxErrorBytes) {
+    // A refusal, whole: what the reply was made of is gone, and so is all that has come of it.
+    const auto refusal = frame_payload(frame.data);
     call.status = status;
     pulled_ -= call.asked - call.got;
-    call.reply.clear();
+    call.reply.assign(refusal.begin(), refusal.end());
     call.reply_bytes = call.asked = call.got = 0;
     return finish(call, now);
   }

@@ -44,7 +44,7 @@ struct alignas(64) Slot {
   Fragments fragments;
   std::span<std::byte> body;  // room for the lane's largest request
   // The reply: bytes, or a source when use_source is set. The source outlives its request, so that
-  // the next one reuses its memory.
+  // the next one reuses its memory. A source's reply may become a refusal while it is sent.
   Status status = Status::ok;
   bool use_source = false;
   std::vector<std::byte> bytes;

@@ -53,13 +53,14 @@ void Sessions::on_pull(Peer& peer, const FrameHeader& header) {
   }
   const uint32_t total = slot.reply_bytes();
   const uint32_t room = peer.frame_bytes - kHeaderBytes;
-  if (header.offset >= total || header.offset % room != 0) return drop(Drop::length);
-  pulls_ = true;
-  const uint32_t end = header.offset + std::min(header.length, total - header.offset);
-  if (!peer.pulls[header.lane == Lane::sample ? 0 : 1].push(
-          {header.lane, header.request, header.offset, end})) {
-    drop(Drop::request);
+  Pull pull{header.lane, header.request, 0, total};  // of a refusal all is sent
+  if (slot.status == Status::ok) {
+    if (header.offset >= total || header.offset % room != 0) return drop(Drop::length);
+    pull.offset = header.offset;
+    pull.end = header.offset + std::min(header.length, total - header.offset);
   }
+  pulls_ = true;
+  if (!peer.pulls[header.lane == Lane::sample ? 0 : 1].push(pull)) drop(Drop::request);
 }
 
 // One turn for one peer; peers take turns, samples go before params but for every eighth turn. Of
@@ -93,6 +94,10 @@ bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
   }
   const uint32_t room = peer.frame_bytes - kHeaderBytes;
   const uint32_t total = slot.reply_bytes();
+  if (pull.end > total) {  // the reply has become a refusal since, which is sent instead
+    pull.offset = 0;
+    pull.end = total;
+  }
   Outbox& outbox = outboxes_[peer.listener];
   const bool cheap = outbox.transport().bursts_are_cheap();
   while (pull.offset < pull.end && budget > 0) {

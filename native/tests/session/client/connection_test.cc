@@ -269,19 +269,24 @@ TEST_CASE("a first frame that does not belong to its reply changes nothing") {
   CHECK(client.done(id));
 }
 
-TEST_CASE("a reply that has begun is only given up as a whole, without another one in its place") {
-  RawServer server(1 << 20);
-  Connection& client = server.client();
-  const CallId id = ask(client, Operation::sample, 8);
-  server.respond(id, Operation::sample, 3 * kFragment, 0, kFragment);
-  server.respond(id, Operation::sample, 500, 0, 500, Status::config);
-  server.respond(id, Operation::sample, 2 * kFragment, kFragment, kFragment);
-  CHECK(!client.done(id));
-  CHECK(client.call(id).got == kFragment);
-  server.respond(id, Operation::sample, 0, 0, 0, Status::sample_expired);
-  REQUIRE(client.done(id));
-  CHECK(client.call(id).status == Status::sample_expired);
-  CHECK(client.call(id).result().empty());
+TEST_CASE("a reply that has begun is only given up as a whole, for a refusal in one frame") {
+  for (const auto& [status, bytes] :
+       {std::pair{Status::sample_expired, 0u}, std::pair{Status::table_dropped, 300u}}) {
+    RawServer server(1 << 20);
+    Connection& client = server.client();
+    const CallId id = ask(client, Operation::sample, 8);
+    server.respond(id, Operation::sample, 3 * kFragment, 0, kFragment);
+    server.respond(id, Operation::sample, 500, 0, 400, status);
+    server.respond(id, Operation::sample, kMaxErrorBytes + 8, 0, kMaxErrorBytes + 8, status);
+    server.respond(id, Operation::sample, 2 * kFragment, kFragment, kFragment);
+    server.respond(id, Operation::sample, 500, 0, 500);
+    CHECK(!client.done(id));
+    CHECK(client.call(id).got == kFragment);
+    server.respond(id, Operation::sample, bytes, 0, bytes, status);
+    REQUIRE(client.done(id));
+    CHECK(client.call(id).status == status);
+    CHECK(client.call(id).result().size() == bytes);
+  }
 }
 
 // The server's buffer is charged kMinFrameCharge for the smallest frame.

@@ -1,0 +1,57 @@
+// The tables that a server (a shard) has open. A number names one table and, once that is dropped,
+// none: what outlives a request keeps the number, not the table. Threading: one thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "replay/table.h"
+
+namespace drlnet {
+
+struct OpenTable {
+  TableSpec asked;                     // as its clients ask for it: of all shards together
+  std::vector<uint32_t> column_bytes;  // for splitting appends
+  uint64_t memory_bytes = 0;           // that it takes of the server's
+  std::unique_ptr<Table> table;
+  uint32_t number = 0;  // add() gives it
+};
+
+// That the table of that name is gone.
+Error dropped(std::string_view name);
+// Throws Error(table_mismatch) where a client asks for another table than the one of that name.
+void require_same(const TableSpec& asked, const TableSpec& open);
+
+class Tables {
+ public:
+  static constexpr size_t kMost = 256;
+
+  // nullptr for a table that is dropped, or never was. O(log of the tables).
+  OpenTable* find(uint32_t number);
+  OpenTable* find(std::string_view name);
+  // Why no table has that number: Error(table_dropped, unknown_table).
+  Error why_none(uint32_t number) const;
+
+  bool full() const { return open_.size() == kMost; }
+  OpenTable& add(OpenTable table);  // not where it is full
+  void drop(uint32_t number);       // of one that is open
+
+  // In the order of their numbers, which is that of their opening.
+  auto begin() const { return open_.begin(); }
+  auto end() const { return open_.end(); }
+
+ private:
+  struct Dropped {
+    uint32_t number;
+    std::string name;
+  };
+  std::vector<OpenTable> open_;
+  std::deque<Dropped> dropped_;  // the kMost that went last
+  uint32_t next_ = 0;            // number
+};
+
+}  // namespace drlnet
