@@ -15,6 +15,7 @@ from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.errors import AnotherPublisher, BadPriority, DrlnetError, RunFolderError
+from drlnet.learning.feed import Feed
 from drlnet.metrics import RunFolder, RunRecords
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import gpu_figures, process_figures
@@ -25,7 +26,6 @@ from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
 from drlnet.roles.tables import open_tables
-from drlnet.learning.feed import Feed
 
 Reason = Literal["goal", "budget", "interrupted"]
 _LISTEN_S = 0.2  # between looks at what the evaluator reports

@@ -14,8 +14,8 @@ from drlnet.algos import TABLE, make_algorithm
 from drlnet.client import Batch, Client, importance_weights
 from drlnet.config import load
 from drlnet.envs import EnvSpaces
-from drlnet.roles.tables import open_tables
 from drlnet.learning.feed import Feed
+from drlnet.roles.tables import open_tables
 
 SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 SIZE, SEED = 8, 5
