@@ -74,6 +74,7 @@ void Server::keep_house(uint64_t now) {
   if (now > next_expiry_ns_ + kHousekeepingNs) sessions_.stood_still(now - next_expiry_ns_, now);
   sessions_.expire(now);
   for (const auto& table : tables_) table->mark(now, params_version());
+  if (questions_.keep_house(answering_heard_ns(), now)) sessions_.retry();
   next_expiry_ns_ = now + kHousekeepingNs;
 }
 
@@ -185,6 +186,9 @@ void Server::retry_waiting() {
       sessions_.run_waiting(waiter->session, draw ? Lane::sample : Lane::append);
     }
   }
+  while (const auto session = questions_.next_ready()) {
+    sessions_.run_waiting(*session, Lane::update);
+  }
 }
 
 void Server::ended(Peer& peer) {
@@ -192,6 +196,7 @@ void Server::ended(Peer& peer) {
     table->streams().orphan(peer.client, now_ns());
     table->leave_line(peer.connection);
   }
+  questions_.ended(peer);
   if (publisher_ == peer.client) publisher_ = 0;
   remember_report(peer);
 }

@@ -70,6 +70,7 @@ void Server::measure(Metrics& metrics) {
   for (const auto& table : tables_) {
     table->read_metrics("table." + table->spec().name + ".", metrics, now);
   }
+  questions_.read_metrics(metrics, now);
   for (const Peer* peer : sessions_.peers()) {
     metrics.add("client." + peer->name + ".", peer->report);
   }
