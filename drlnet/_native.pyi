@@ -162,6 +162,10 @@ class Client:
     def new_priorities(
         self, table: int, shard: int, since: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.float32], int, int, bool]: ...
+    def ask(self, question: bytes, patience_s: float) -> bytes: ...
+    def answer(
+        self, answers: list[tuple[int, int, bytes]], begins: bool
+    ) -> tuple[list[int], list[tuple[int, int, bytes]]]: ...
     def update_priorities(
         self,
         table: int,

@@ -8,13 +8,14 @@ local LANES = {[0] = "control", "append", "sample", "update"}
 local OPERATIONS = {
   [0] = "ping", "open_table", "lease", "resume", "release", "append", "sample", "update_priorities", "publish", "fetch",
   "stats", "report", "read_items", "new_priorities", "list_tables", "empty_table", "take_over", "drop_table",
+  "ask", "answer",
 }
 local STATUSES = {
   [0] = "ok", "config", "transport", "protocol", "timeout", "table_mismatch", "unknown_table", "sample_expired",
   "stream_gap", "unknown_lease", "bad_priority", "server_full", "session_lost", "bad_request", "another_publisher",
   "table_dropped",
 }
-local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit"}
+local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions"}
 
 -- How messages begin, by operation.
 local REQUESTS = {
@@ -30,6 +31,8 @@ local REQUESTS = {
   new_priorities = "table u32, most u32, since u64",
   empty_table = "table u32",
   drop_table = "table u32",
+  ask = "patience_ns u64",
+  answer = "count u32, begins u32",
 }
 local REPLIES = {
   open_table = "table u32, shard u32",
@@ -38,6 +41,7 @@ local REPLIES = {
   publish = "version u64",
   fetch = "version u64, total_bytes u64",
   list_tables = "count u32",
+  answer = "count u32, gone u32",
 }
 REPLIES.sample = "batch u32, 0 u32, item_count u64, head u64, env_steps u64, items_created u64, items_drawn u64, priority_mass f64, draws_left u64"
 REPLIES.read_items = REPLIES.sample

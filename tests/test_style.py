@@ -167,7 +167,7 @@ def names_set(tree: ast.AST) -> Iterator[str]:
 # Basenames that several files of drlnet share: each is one thing, seen from several layers.
 SHARED_BASENAMES = {
     # A command, the role or process behind it.
-    *("actor", "compare", "evaluate", "evaluator", "learn", "serve", "sweep", "watch"),
+    *("actor", "compare", "evaluate", "evaluator", "infer", "learn", "serve", "sweep", "watch"),
     # A subject: its panel, its plot, the file that measures it.
     *("latency", "memory", "plain", "replay", "stages", "throughput"),
     # What a package has of its own: its facts, checks, settings, records and reports.

@@ -137,7 +137,7 @@ class DqnAgent(GreedyQ):
     ) -> tuple[npt.NDArray[np.int64], Mapping[str, Columns]]:
         """Actions [M], and the rows' columns; a LAST row's action is 0."""
         self._rows, self._values = rows, self.values(rows)
-        action = self._policy.choose(self._values, rows.action_mask)
+        action = self._policy.choose(self._values, rows.action_mask, rows.mask)
         self._columns = transition_row(rows, action)
         return action, {TABLE: self._columns}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,35 @@ from drlnet.nets import frozen
 
 if TYPE_CHECKING:
     from drlnet.envs import Rows
+
+
+class Present:
+    """The environments that have a row, for networks: others need no forward pass.
+
+    The first one stands for those that are missing up to a power of two: a network meets few sizes.
+    """
+
+    def __init__(self, rows: Rows):
+        self._count = len(rows.last)
+        self._chosen: npt.NDArray[np.int64] | None = None
+        if rows.mask is not None:
+            chosen = np.flatnonzero(rows.mask)
+            size = 1 << max(0, len(chosen) - 1).bit_length()
+            if len(chosen) and size < self._count:
+                self._chosen = np.concatenate([chosen, np.repeat(chosen[:1], size - len(chosen))])
+
+    def of(self, values: npt.NDArray[Any]) -> torch.Tensor:
+        """Their part of values [M, ...]."""
+        return torch.from_numpy(values if self._chosen is None else values[self._chosen])
+
+    def spread(self, part: torch.Tensor) -> npt.NDArray[Any]:
+        """[M, ...], with their part in its place and zeros elsewhere."""
+        values: npt.NDArray[Any] = part.numpy()
+        if self._chosen is None:
+            return values
+        whole = np.zeros((self._count, *values.shape[1:]), values.dtype)
+        whole[self._chosen] = values
+        return whole
 
 
 class NetPlayer:
@@ -38,9 +67,9 @@ class GreedyQ(NetPlayer):
         """Q values [M, num_actions], -inf of actions that are not valid."""
         if self._stacks is not None:
             rows = self._stacks.push(rows)
-        obs = torch.from_numpy(rows.obs)
+        present = Present(rows)
         with torch.inference_mode():
-            values: npt.NDArray[np.float32] = self.net(obs).numpy()
+            values: npt.NDArray[np.float32] = present.spread(self.net(present.of(rows.obs)))
         if rows.action_mask is not None:
             values = np.where(rows.action_mask, values, np.float32(-np.inf))
         return values

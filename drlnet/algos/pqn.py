@@ -148,7 +148,7 @@ class PqnAgent(GreedyQ):
     ) -> tuple[npt.NDArray[np.int64], Mapping[str, Columns]]:
         """Actions [M], and the rows' columns."""
         values = self.values(rows)
-        action = self._policy.choose(values, rows.action_mask)
+        action = self._policy.choose(values, rows.action_mask, rows.mask)
         columns = {
             **transition_row(replace(rows, action_mask=None), action),
             "last": rows.last,

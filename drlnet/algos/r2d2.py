@@ -37,7 +37,7 @@ import numpy.typing as npt
 from drlnet.adders import Items, Tensors, observation_columns, observation_views, tensors
 from drlnet.algos.contract import TABLE, Algorithm, Columns, Learned, TableSettings
 from drlnet.algos.learners import TargetNetLearner
-from drlnet.algos.players import NetPlayer
+from drlnet.algos.players import NetPlayer, Present
 from drlnet.client import Batch, importance_weights
 from drlnet.client.specs import Column, Item, View
 from drlnet.config import setting
@@ -192,16 +192,15 @@ class RecurrentGreedy(NetPlayer):
 
     def values(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Q values [M, num_actions], -inf of actions that are not valid; moves the states on."""
+        present = Present(rows)
+        seen = (rows.obs, self._action, rows.reward)
         with torch.inference_mode():
             q, state = self.net(
-                torch.from_numpy(rows.obs).unsqueeze(1),
-                torch.from_numpy(self._action).unsqueeze(1),
-                torch.from_numpy(rows.reward).unsqueeze(1),
-                torch.from_numpy(self._state),
+                *(present.of(part).unsqueeze(1) for part in seen), present.of(self._state)
             )
-        values: npt.NDArray[np.float32] = q.squeeze(1).numpy()
+        values: npt.NDArray[np.float32] = present.spread(q.squeeze(1))
         moved = np.ones(len(values), bool) if rows.mask is None else rows.mask
-        self._state = np.where(moved[:, None], state.numpy(), self._state)
+        self._state = np.where(moved[:, None], present.spread(state), self._state)
         if rows.action_mask is not None:
             values = np.where(rows.action_mask, values, np.float32(-np.inf))
         return values
@@ -256,7 +255,7 @@ class R2d2Agent(RecurrentGreedy):
         if rows.action_mask is not None:
             columns["action_mask"] = rows.action_mask
         values = self.values(rows)
-        action = self._policy.choose(values, rows.action_mask)
+        action = self._policy.choose(values, rows.action_mask, rows.mask)
         self.took(rows, action)
         streams = np.flatnonzero(moved)
         place = streams, self._step[streams] % self._width

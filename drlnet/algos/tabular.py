@@ -163,7 +163,7 @@ class TabularAgent(TabularGreedy):
     ) -> tuple[npt.NDArray[np.int64], Mapping[str, Columns]]:
         """Actions [M], and the rows' columns."""
         self._rows, self._values = rows, self.values(rows)
-        action = self._policy.choose(self._values, rows.action_mask)
+        action = self._policy.choose(self._values, rows.action_mask, rows.mask)
         self._columns = {**transition_row(rows, action), "action": action.astype(np.int32)}
         return action, {TABLE: self._columns}
 

@@ -54,7 +54,7 @@ from drlnet.algos.contract import (
     needs_queue,
 )
 from drlnet.algos.learners import NetLearner
-from drlnet.algos.players import NetPlayer
+from drlnet.algos.players import NetPlayer, Present
 from drlnet.client import Batch
 from drlnet.client.specs import Column, View
 from drlnet.config import setting
@@ -160,11 +160,12 @@ class GreedyPolicy(NetPlayer):
 
     def log_probabilities(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Returns those of all actions, [M, num_actions]."""
+        present = Present(rows)
         with torch.inference_mode():
-            logits, _ = self.net(torch.from_numpy(self._stacks.push(rows).obs))
+            logits, _ = self.net(present.of(self._stacks.push(rows).obs))
             if rows.action_mask is not None:
-                logits = logits.masked_fill(~torch.from_numpy(rows.action_mask), _INVALID)
-            known: npt.NDArray[np.float32] = logits.log_softmax(1).numpy()
+                logits = logits.masked_fill(~present.of(rows.action_mask), _INVALID)
+            known: npt.NDArray[np.float32] = present.spread(logits.log_softmax(1))
         return known
 
     def act(self, rows: Rows) -> npt.NDArray[np.int64]:

@@ -19,6 +19,7 @@ from drlnet.cli import (
     doctor,
     evaluate,
     help,
+    infer,
     learn,
     ls,
     plot,
@@ -81,6 +82,7 @@ def options(
 app.command("run")(run.run)
 app.command("serve")(serve.serve)
 app.command("actor")(actor.actor)
+app.command("infer")(infer.infer)
 app.command("learn")(learn.learn)
 app.command("stats")(stats.stats)
 app.command("watch")(watch.watch)

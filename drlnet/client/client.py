@@ -120,6 +120,26 @@ class Client:
         version, params = self._session.fetch(newer_than)
         return (version, params) if version else None
 
+    def ask(self, question: bytes, patience: float) -> bytes:
+        """The answer of the client that answers questions at this server.
+
+        Waits for as long as the server hears of that client, and `patience` seconds where it does
+        not; then it raises ReplayTimeout.
+        """
+        return self._session.ask(question, patience)
+
+    def answer(
+        self, answers: list[tuple[int, int, bytes]], *, begins: bool = False
+    ) -> tuple[list[int], list[tuple[int, int, bytes]]]:
+        """Gives answers, and takes the questions that wait: (gone, questions).
+
+        answers: (client, request, answer) of questions that it was given; questions: the same of
+        new ones, none after a second or two without; gone: clients that have asked, and whose
+        sessions have ended. begins: this client answers from now on; the one that did gets
+        ConfigError.
+        """
+        return self._session.answer(answers, begins)
+
     def ping(self, payload_bytes: int = 0) -> float:
         """The round trip of a payload of that size, in microseconds."""
         return self._session.ping_us(payload_bytes)

@@ -159,6 +159,11 @@ def _check_run(config: Config) -> None:
             f"server.shards = {config.server.shards} with run.serial: one thread is one shard",
             "leave one of them out",
         )
+    if run.serial and config.policy.where == "central":
+        raise ConfigError(
+            "policy.where = central with run.serial: one process has one agent",
+            "leave one of them out",
+        )
     if run.folder == "":  # of a shell's variable that is not set: it would be the working directory
         raise ConfigError(
             "run.folder is empty", "name a folder, or leave it out: runs/<env>-<time>-<seed>"

@@ -67,6 +67,10 @@ class NetSettings:
 class PolicySettings:
     """How an agent explores; each policy has its own settings (see drlnet.policies)."""
 
+    where: Literal["actor", "central"] = setting(
+        "actor", "where actions come from: each actor's own params, or `drlnet infer` for all"
+    )
+
 
 @dataclass(frozen=True)
 class ReplayConfig:

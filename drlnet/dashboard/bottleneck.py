@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from drlnet.dashboard.client_figures import LIVE, ClientFigures
+from drlnet.dashboard.client_figures import ClientFigures
 from drlnet.dashboard.figures import Figures
 from drlnet.dashboard.reading import average
 from drlnet.dashboard.units import (
@@ -93,14 +93,6 @@ def _server_is_slow(f: Figures) -> bool:
     return has_core and (f.server_busy >= BUSY or crowded)
 
 
-def _silent(f: Figures) -> list[ClientFigures]:
-    return [
-        learner
-        for learner in f.clients.values()
-        if learner.role == "learner" and learner.state != LIVE
-    ]
-
-
 def _waiter(f: Figures) -> str:
     """The role that waits for the server, and how long: the beginning of a line."""
     learner, actors = f.learner_waits, f.actors_wait
@@ -109,11 +101,6 @@ def _waiter(f: Figures) -> str:
     if math.isnan(actors) or learner >= actors:
         return f"learner waits {percent(learner)} for samples"
     return f"actors wait {percent(actors)} to append"
-
-
-def _smallest_credit(f: Figures) -> float:
-    known = [client.latest("credit_bytes") for client in f.clients.values()]
-    return min((value for value in known if not math.isnan(value)), default=math.nan)
 
 
 def _slow_learner(f: Figures) -> str:
@@ -184,7 +171,9 @@ RULES: tuple[Rule, ...] = (
         "no_learner",
         "warning",
         "actors, but no learner, and nothing is drawn",
-        lambda f: bool(f.actors) and not f.learners and not f.draws_per_s > 0 and not _silent(f),
+        lambda f: (
+            bool(f.actors) and not f.learners and not f.draws_per_s > 0 and not f.silent_learners
+        ),
         lambda f: "no learner is connected: nothing is learned from what actors play",
         "drlnet learn ENV with this --server",
     ),
@@ -236,7 +225,7 @@ RULES: tuple[Rule, ...] = (
         ),
         lambda f: (
             f"{_waiter(f)}: the window is too small ({percent(f.window_wait)} of the time nothing "
-            f"more may be sent; credit {size(_smallest_credit(f))})"
+            f"more may be sent; credit {size(f.smallest_credit)})"
         ),
         "a larger buffer at the server (sysctl net.core.rmem_max); fewer clients",
     ),
@@ -324,10 +313,10 @@ RULES: tuple[Rule, ...] = (
         "learner_silent",
         "warning",
         f"the limiter holds actors {WAITS:.0%} of their time, and the learner is silent",
-        lambda f: _waiting_for(f.actors, "inserts_limit") and bool(_silent(f)),
+        lambda f: _waiting_for(f.actors, "inserts_limit") and bool(f.silent_learners),
         lambda f: (
             f"actors are held {percent(f.held(f.actors, 'inserts_limit'))} by the limiter: the "
-            f"learner has been silent for {clock(_silent(f)[0].peer('silent_s'))}"
+            f"learner has been silent for {clock(f.silent_learners[0].peer('silent_s'))}"
         ),
         "see whether the learner still runs; actors wait for it",
     ),
@@ -338,6 +327,20 @@ RULES: tuple[Rule, ...] = (
         lambda f: _waiting_for(f.actors, "inserts_limit"),
         _slow_learner,
         "learner.device=cuda, a smaller net; lower replay.samples_per_insert",
+    ),
+    Rule(
+        "inference_slow",
+        "warning",
+        f"actors wait half of their time or more for actions, the inference role {IDLE:.0%} of its "
+        "time at most for actors",
+        lambda f: (
+            f.stage(f.actors, "policy") >= 0.5 and f.stage(f.role("infer"), "questions") <= IDLE
+        ),
+        lambda f: (
+            f"actors wait {percent(f.stage(f.actors, 'policy'))} for actions: the inference role "
+            "is too slow"
+        ),
+        "more --envs-per-actor, a smaller net; or policy.where=actor",
     ),
     Rule(
         "environment_slow",

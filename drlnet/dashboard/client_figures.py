@@ -12,7 +12,11 @@ from drlnet.dashboard.window import Window
 
 LIVE, SLOW, GONE = "live", "slow", "gone"
 _SLOW_S, _GONE_S = 3.0, 10.0  # of silence; clients report every second or so
-_WAITING = {"learner": "sample", "actor": "append"}  # the stage in which a role waits
+_WAITING = {
+    "learner": "sample",
+    "actor": "append",
+    "infer": "questions",
+}  # the stage in which a role waits
 
 
 class ClientFigures:
@@ -111,7 +115,8 @@ class ClientFigures:
 
     @cached_property
     def waits(self) -> float:
-        """The share of its time in which it waits for the server: for a batch, or to append.
+        """The share of its time in which it waits for the server: for a batch, or to append; the
+        inference role: for questions.
 
         A client that waits does not report meanwhile: then it is what the server knows.
         """

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from drlnet.dashboard.client_figures import GONE, ClientFigures
+from drlnet.dashboard.client_figures import GONE, LIVE, ClientFigures
 from drlnet.dashboard.reading import (
     add,
     average,
@@ -265,10 +265,22 @@ class Figures:
         known = [delay for c in self._all if not math.isnan(delay := c.rate("run_delay_s"))]
         return capped(max(known) if known else self.window.rate("host.pressure_s"))
 
+    @property
+    def silent_learners(self) -> list[ClientFigures]:
+        """Those that were not heard lately."""
+        return [c for c in self.clients.values() if c.role == "learner" and c.state != LIVE]
+
+    @property
+    def smallest_credit(self) -> float:
+        """The least that the server grants a client, in bytes."""
+        known = [client.latest("credit_bytes") for client in self.clients.values()]
+        return min((value for value in known if not math.isnan(value)), default=math.nan)
+
     @cached_property
     def policy_lag(self) -> float:
-        """Versions by which the actors' params were behind when they last looked: the mean."""
-        return average(actor.latest("policy_lag") for actor in self.actors)
+        """Versions by which the params that act were behind at the last look: the mean."""
+        acting = [*self.actors, *self.role("infer")]
+        return average(one.latest("policy_lag") for one in acting)
 
     @cached_property
     def batch_bytes(self) -> float:

@@ -40,6 +40,7 @@ class LocalRun:
     failure: DrlnetError | None = None  # of a learner that could tell its result all the same
     _result: dict[str, Any] = field(default_factory=dict)
     _actors: Actors | None = None
+    _inference: list[Process] = field(default_factory=list)  # its process, where there is one
     _phase: str = "starting"
     _progress: str = ""  # of it
     _reading: dict[str, Any] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class LocalRun:
                         return self._watch(group, learner, actors, client)
                 finally:
                     # Before the server, which they say good-bye to.
-                    group.end([learner, *actors.processes])
+                    group.end([learner, *actors.processes, *self._inference])
 
     def _start_server(self, group: Supervisor) -> str:
         transport = self.config.server.transport
@@ -97,6 +98,16 @@ class LocalRun:
                 *("--config", str(config_path), "--json", "--no-view"),
             ],
         )
+        if self.config.policy.where == "central":
+            self._inference = [
+                group.start(
+                    "infer",
+                    [
+                        *("infer", self.config.env.id, "--server", address),
+                        *("--config", str(config_path), "--json"),
+                    ],
+                )
+            ]
         self._actors = Actors(group, self.config, config_path, address)
         self._actors.start()
         return learner, self._actors
@@ -122,7 +133,7 @@ class LocalRun:
                 self._read(client)
         self._tell(phase="stopping")
         # A result may have been told by now, or be among a learner's last words.
-        for said in group.end([learner, *actors.processes]):
+        for said in group.end([learner, *actors.processes, *self._inference]):
             if said.process is learner:
                 self._keep(said.values)
         return self._result

@@ -22,6 +22,7 @@ _LABELS = {
     "transport": ".+",
     "reason": "[a-z_]+",
     "stage": "[a-z]+",
+    "size": "[0-9]+",
 }
 
 
@@ -95,6 +96,16 @@ CATALOG: tuple[Metric, ...] = (
         *_TIMES,
     ),
     *_section(
+        "inference.",
+        "server, where policy.where is central",
+        ("clients", "gauge", "clients", "that have asked for actions and are there"),
+        ("questions", "counter", "questions", "that they asked"),
+        ("batches", "counter", "batches", "of questions that the inference role took"),
+        ("waiting", "gauge", "questions", "that the inference role has not taken yet"),
+        ("unanswered", "counter", "questions", "refused, as no inference role was heard"),
+        ("straggler_s", "gauge", "s", "since the answer to the client that has asked least lately"),
+    ),
+    *_section(
         "transport.<transport>.",
         "server, its listeners of a kind",
         ("clients", "gauge", "clients", "with a session over it"),
@@ -165,14 +176,14 @@ CATALOG: tuple[Metric, ...] = (
     ),
     *_section(
         "client.<client>.",
-        "actor, learner and evaluator",
-        ("role", "text", "", "actor, learner, evaluator or run"),
+        "actor, inference role, learner and evaluator",
+        ("role", "text", "", "actor, infer, learner, evaluator or run"),
         ("pid", "gauge", "process", "its process number on its machine"),
         *_PROCESS,
         ("threads", "gauge", "threads", "of the process"),
         ("run_delay_s", "counter", "s", "time that its main thread was ready without a core"),
         ("env_steps", "counter", "steps", "an actor's own; the learner's: of all actors"),
-        ("params_version", "gauge", "version", "an actor's in use; the learner's newest"),
+        ("params_version", "gauge", "version", "in use; the learner's: its newest"),
         (
             "stage.<stage>_s",
             "counter",
@@ -190,6 +201,18 @@ CATALOG: tuple[Metric, ...] = (
         ("epsilon_min", "gauge", "probability", "of a random action in its greediest environment"),
         ("policy_lag", "gauge", "versions", "that its params were behind when it last looked"),
         ("env_crashes", "gauge", "crashes", "of its environments, in the minute up to the newest"),
+    ),
+    *_section(
+        "client.<client>.",
+        "inference role",
+        ("actors", "gauge", "actors", "that it acts for"),
+        ("questions_per_s", "gauge", "questions/s", "over its last report interval"),
+        (
+            "batches.<size>",
+            "counter",
+            "batches",
+            "of that many actors, or fewer, and more than half of it",
+        ),
     ),
     *_section(
         "client.<client>.",

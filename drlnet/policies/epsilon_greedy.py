@@ -60,16 +60,20 @@ class EpsilonGreedy:
         return 1 - self._steps / self._decay * (1 - self.epsilons)
 
     def choose(
-        self, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None = None
+        self,
+        values: npt.NDArray[Any],
+        valid: npt.NDArray[np.bool_] | None = None,
+        mask: npt.NDArray[np.bool_] | None = None,
     ) -> npt.NDArray[np.int64]:
         """Actions [M] from action values [M, num_actions].
 
         valid: the actions to choose among, bool [M, num_actions], at least one of each row; the
-        values of the others are -inf. None: all of them.
+        values of the others are -inf. None: all of them. mask: bool [M], the streams that take a
+        step; None: all.
         """
         action: npt.NDArray[np.int64] = values.argmax(1)
         epsilons = self.current
-        self._steps += 1
+        self._steps += 1 if mask is None else float(mask.mean())
         if not epsilons.any():
             return action
         explore = self._rng.random(len(action)) < epsilons

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 # Append new ones, never reorder: the numbers are part of what a seed means.
-_ROLES = ("server", "actor", "learner", "gate", "confirm", "report", "echo")
+_ROLES = ("server", "actor", "learner", "gate", "confirm", "report", "echo", "infer")
 
 
 def role_sequence(seed: int, role: str, *index: int) -> np.random.SeedSequence:

@@ -37,7 +37,7 @@ def serial(config: Config, run: RunFolder, stop: Stop) -> LearnResult:
 
 def _take_turns(config: Config, client: Client, learning: Learning, stop: Stop) -> None:
     actor = Actor(config, client, index=0)
-    actor.wait_for_params(stop)
+    actor.wait(stop)
     actor.start()
     batch_size = max(table.batch_size for table in learning.algorithm.tables().values())
     drawn = 0

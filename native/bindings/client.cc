@@ -202,6 +202,41 @@ nb::tuple new_priorities(ShardedClient& client, uint32_t table, uint32_t shard, 
                         changes.next, changes.oldest, more);
 }
 
+nb::bytes python_bytes(std::span<const std::byte> bytes) {
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+using AskedTuple = std::tuple<uint64_t, uint64_t, nb::bytes>;
+
+nb::bytes ask(ShardedClient& client, const nb::bytes& question, double patience_s) {
+  const std::span bytes(static_cast<const std::byte*>(question.data()), question.size());
+  std::vector<std::byte> answer;
+  {
+    nb::gil_scoped_release release;
+    answer = client.first().ask(bytes, ns_of(patience_s));
+  }
+  return python_bytes(answer);
+}
+
+// ([gone], [(client, request, question)])
+nb::tuple answer(ShardedClient& client, const std::vector<AskedTuple>& answers, bool begins) {
+  std::vector<std::pair<Asked, std::span<const std::byte>>> given;
+  for (const auto& [to, request, bytes] : answers) {
+    given.push_back(
+        {{to, request, 0, 0}, {static_cast<const std::byte*>(bytes.data()), bytes.size()}});
+  }
+  AskedQuestions asked;
+  {
+    nb::gil_scoped_release release;
+    asked = client.first().answer(given, begins);
+  }
+  nb::list questions;
+  for (const auto& [from, bytes] : asked.questions) {
+    questions.append(nb::make_tuple(from.client, from.request, python_bytes(bytes)));
+  }
+  return nb::make_tuple(asked.gone, questions);
+}
+
 nb::class_<ShardedClient> bind_calls(nb::module_& module) {
   return nb::class_<ShardedClient>(module, "Client")
       .def("__init__",
@@ -249,6 +284,8 @@ nb::class_<ShardedClient> bind_calls(nb::module_& module) {
                                deadline_in(ns_of(timeout_s)));
            })
       .def("new_priorities", &new_priorities)
+      .def("ask", &ask)
+      .def("answer", &answer)
       .def("update_priorities", &update);
 }
 

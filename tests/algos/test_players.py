@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
@@ -17,12 +18,13 @@ FLAGS = {
 }  # fmt: skip
 
 
-def rows() -> Rows:
-    off = np.zeros(2, bool)
-    obs = np.random.default_rng(0).integers(0, 255, (2, 12, 12, 1), np.uint8)
+def rows(count: int = 2, mask: npt.NDArray[np.bool_] | None = None) -> Rows:
+    off = np.zeros(count, bool)
+    obs = np.random.default_rng(0).integers(0, 255, (count, 12, 12, 1), np.uint8)
     return Rows(
-        obs=obs, reward=np.zeros(2, np.float32), terminated=off, truncated=off, first=~off, last=off
-    )
+        obs=obs, reward=np.zeros(count, np.float32), terminated=off, truncated=off, first=~off,
+        last=off, mask=mask,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "tabular"])  # of no network
@@ -41,3 +43,22 @@ def test_acting_and_targets_move_no_spectral_norm(name: str) -> None:
         assert not any(module.training for module in learner.target.modules())
         assert not any(param.requires_grad for param in learner.target.parameters())
     assert learner.online.training  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("present", [(1,), (0, 4, 5), (1, 2, 3, 6, 7)])
+def test_a_network_sees_the_rows_that_are_there(name: str, present: tuple[int, ...]) -> None:
+    """Its answers for them are those that it gives to all rows together."""
+    count, sizes = 9, []
+    algo = make_algorithm(load(flags={"algo.name": name, **FLAGS}), SPACES)
+    params = algo.learner("cpu", 1).params()
+    mask = np.isin(np.arange(count), present)
+    whole, part = algo.greedy(count), algo.greedy(count)
+    for one in (whole, part):
+        one.load(params)
+    torso = next(part.net.children())  # type: ignore[attr-defined]
+    torso.register_forward_pre_hook(lambda _, inputs: sizes.append(len(inputs[0])))
+    for _ in range(3):  # the recurrent ones remember
+        expected, found = whole.act(rows(count)), part.act(rows(count, mask))
+        assert np.array_equal(found[mask], expected[mask])
+    assert set(sizes) == {1 << (len(present) - 1).bit_length()}

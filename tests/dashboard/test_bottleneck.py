@@ -53,6 +53,7 @@ def held(names: tuple[str, ...], reason: str, share: float) -> dict[str, float]:
 
 
 LEARNER_WAITS = learner(sample=0.5)
+INFER = {"questions": 0.05, "policy": 0.8, "append": 0.1, "fetch": 0.02, "other": 0.03}
 STARVED = LEARNER_WAITS | held(("learner",), "samples_limit", 0.5)
 
 CASES: dict[str, tuple[Finding, str]] = {
@@ -111,6 +112,15 @@ CASES: dict[str, tuple[Finding, str]] = {
     "learner_slow": (
         growing_by(actors(append=0.6) | held(ACTORS, "inserts_limit", 0.62) | learner(learn=0.97)),
         "actors are held 62% by the limiter: the learner is too slow, it learns 97%",
+    ),
+    "inference_slow": (
+        growing_by(
+            actors(policy=0.7)
+            | {f"client.infer.stage.{k}_s": v for k, v in INFER.items()}
+            | held(("learner",), "samples_limit", 0.5),
+            client__infer__role="infer",
+        ),
+        "actors wait 70% for actions: the inference role is too slow",
     ),
     "environment_slow": (
         growing_by(STARVED | actors(env=0.88)),

@@ -55,3 +55,15 @@ def test_only_valid_actions_are_explored_and_evenly() -> None:
         counts[np.arange(2), policy.choose(values, valid)] += 1
     assert counts[1].tolist() == [0, 3000, 0, 0] and counts[0, 1] == 0
     np.testing.assert_allclose(counts[0, [0, 2, 3]], 1000, atol=120)
+
+
+def test_a_decay_counts_the_steps_of_streams_that_take_one() -> None:
+    streams = Streams(np.arange(4), 0, 4, np.random.default_rng(0))
+    settings = EpsilonGreedySettings(epsilon_decay_env_steps=80, epsilon_exponent=0.0)
+    whole, half = EpsilonGreedy(settings, streams), EpsilonGreedy(settings, streams)
+    values, mask = np.zeros((4, 3)), np.array([True, False, True, False])
+    for _ in range(5):
+        whole.choose(values)
+        half.choose(values, mask=mask)
+        half.choose(values, mask=~mask)
+    assert np.array_equal(whole.current, half.current) and whole.current[0] < 1

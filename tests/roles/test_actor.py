@@ -16,6 +16,8 @@ from drlnet.errors import BadPriority, CheckpointMismatch, ReplayTimeout, UserCo
 from drlnet.launch.signals import Stop
 from drlnet.nets.params import pack
 from drlnet.roles.actor import Actor
+from drlnet.roles.newest_params import NewestParams
+from drlnet.roles.own_agent import OwnAgent
 
 
 def config(max_env_steps: int | None = None, **kwargs: Any) -> Config:
@@ -34,7 +36,7 @@ def started(made: Config) -> tuple[Actor, OracleClient]:
     client = OracleClient()
     publish(client, made)
     actor = Actor(made, client, 0)  # type: ignore[arg-type]
-    actor.wait_for_params(Stop())
+    actor.wait(Stop())
     actor.start()
     return actor, client
 
@@ -75,23 +77,25 @@ def test_rewards_that_are_no_numbers_are_named(monkeypatch: pytest.MonkeyPatch) 
         raise BadPriority("priority 0 is nan")
 
     actor, _ = started(config())
-    monkeypatch.setattr(actor._writers["replay"], "add_items", add_items)
+    assert isinstance(actor.agent, OwnAgent)
+    monkeypatch.setattr(actor.agent.recorder.writers[0]["replay"], "add_items", add_items)
     with pytest.raises(BadPriority, match=f"{TOY} gives rewards"):
         for _ in range(6):
             actor.tick()
 
 
 def test_no_learner() -> None:
-    actor = Actor(config(), OracleClient(), 0)  # type: ignore[arg-type]
+    algorithm = make_algorithm(config(), find_spaces(config().env))
+    newest = NewestParams(OracleClient(), algorithm)  # type: ignore[arg-type]
     with pytest.raises(ReplayTimeout, match="no learner has published"):
-        actor.wait_for_params(Stop(), timeout_s=0.1)
+        newest.wait(Stop(), timeout_s=0.1)
 
 
 def test_stopped_while_waiting() -> None:
     stop = Stop()
     stop.set()
     actor = Actor(config(), OracleClient(), 0)  # type: ignore[arg-type]
-    actor.wait_for_params(stop)
+    actor.wait(stop)
     actor.close()
 
 

@@ -221,10 +221,10 @@ void Client::wake_watcher() {
   woken_ = true;
 }
 
-bool Client::limiter_holds(const Call& call) {
+bool Client::held(const Call& call) {
   const auto reason = static_cast<Wait>(call.wait);
   return call.state == Call::State::pending && call.attempts < kUnansweredAsks &&
-         (reason == Wait::samples_limit || reason == Wait::inserts_limit);
+         reason != Wait::min_size;
 }
 
 std::string Client::explain(const Call& call) const {
@@ -246,6 +246,10 @@ std::string Client::explain(const Call& call) const {
           return operation +
                  ": the limiter: insertions are ahead of draws (samples_per_insert, "
                  "max_times_sampled)";
+        case Wait::answer:
+          return operation + ": the inference role, which has not answered";
+        case Wait::questions:
+          return operation + ": questions, which no actor asks";
         default:
           return operation + ": the server holds the request";
       }
@@ -308,9 +312,7 @@ bool Client::wait(CallId id, Deadline deadline, uint64_t patience_ns) {
   const Deadline look = deadline_in(patience_ns);
   run_until(
       lock, deadline,
-      [&] {
-        return connection_.done(id) || (waking_ns() >= look && limiter_holds(connection_.call(id)));
-      },
+      [&] { return connection_.done(id) || (waking_ns() >= look && held(connection_.call(id))); },
       [&] { return explain(connection_.call(id)); });
   return connection_.done(id);
 }

@@ -38,6 +38,12 @@ struct PriorityChanges {
   std::vector<float> priorities;
 };
 
+// What a client that answers questions is given: those that wait, and which clients have gone.
+struct AskedQuestions {
+  std::vector<uint64_t> gone;  // clients that have asked, and whose sessions have ended
+  std::vector<std::pair<Asked, std::vector<std::byte>>> questions;
+};
+
 // Absolute, on base/world.h's clock.
 using Deadline = uint64_t;
 Deadline deadline_in(uint64_t ns);
@@ -101,6 +107,13 @@ class Client {
   }
   // Version 0 when there is none newer; else bytes holds it.
   uint64_t fetch(uint64_t newer_than, std::vector<std::byte>& bytes);
+  // The answer to a question. Waits while a client that answers is heard, and patience_ns without
+  // one: then it throws Error(timeout).
+  std::vector<std::byte> ask(std::span<const std::byte> question, uint64_t patience_ns);
+  // Gives answers to questions that it was given, and takes those that wait by then; none after a
+  // second or two. begins: this client answers from now on; the one that did gets Error(config).
+  AskedQuestions answer(std::span<const std::pair<Asked, std::span<const std::byte>>> answers,
+                        bool begins);
   Metrics stats();
   // Puts these beside the session's own figures (own_metrics()) into the server's statistics.
   void report(const Metrics& metrics);
@@ -121,7 +134,8 @@ class Client {
   void detach(CallId id);
   bool finished(CallId id);
   void wait(CallId id, Deadline deadline);
-  // False when the limiter still holds the request after patience_ns: that does not fail it.
+  // False when the server still holds the request after patience_ns, as it may for any time: that
+  // does not fail it.
   bool wait(CallId id, Deadline deadline, uint64_t patience_ns);
   // Waits, and throws the server's error if it refused; else visits the reply, then frees the call.
   void collect(CallId id, Deadline deadline, Visit visit);
@@ -152,7 +166,10 @@ class Client {
   void collect(Lock& lock, CallId id, Deadline deadline, Visit visit);
   void call(Operation operation, Fill fill, FunctionRef<void(std::span<const std::byte>)> visit);
   std::string explain(const Call& call) const;
-  static bool limiter_holds(const Call& call);
+  static bool held(const Call& call);
+  // call() without a deadline while the server says that it holds the request.
+  void call_held(Operation operation, Fill fill,
+                 FunctionRef<void(std::span<const std::byte>)> visit);
   void collect_items(Lock& lock, CallId id, const Destination& destination, Deadline deadline);
   // From and to the bookkeeping below.
   void keep_late_sample(uint32_t table, uint32_t batch, CallId id);

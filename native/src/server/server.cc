@@ -75,6 +75,7 @@ void Server::keep_house(uint64_t now) {
   if (now > next_expiry_ns_ + kHousekeepingNs) sessions_.stood_still(now - next_expiry_ns_, now);
   sessions_.expire(now);
   for (const OpenTable& open : tables_) open.table->mark(now, params_version());
+  if (questions_.keep_house(answering_heard_ns(), now)) sessions_.retry();
   next_expiry_ns_ = now + kHousekeepingNs;
 }
 
@@ -191,6 +192,9 @@ void Server::retry_waiting() {
   for (const OpenTable& open : tables_) {
     while (const auto waiter = open.table->next_waiter()) run_again(*waiter);
   }
+  while (const auto session = questions_.next_ready()) {
+    sessions_.run_waiting(*session, Lane::update);
+  }
 }
 
 void Server::ended(Peer& peer) {
@@ -199,6 +203,7 @@ void Server::ended(Peer& peer) {
     open.table->leave_line(peer.connection);
   }
   std::erase_if(refused_, [&](const Waiter& one) { return one.session == peer.connection; });
+  questions_.ended(peer);
   if (publisher_ == peer.client) publisher_ = 0;
   remember_report(peer);
 }

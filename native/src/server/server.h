@@ -18,6 +18,7 @@
 
 #include "base/poll.h"
 #include "base/wake_fd.h"
+#include "server/questions.h"
 #include "server/shards.h"
 #include "server/tables.h"
 #include "session/server/sessions.h"
@@ -103,6 +104,7 @@ class Server : private RequestHandler {
   uint64_t params_version() const;
   void make_publisher(const Peer& peer);
   bool publisher_is_silent();
+  uint64_t answering_heard_ns();
   void keep_house(uint64_t now_ns);
   void loop();
 
@@ -126,6 +128,7 @@ class Server : private RequestHandler {
   static constexpr uint64_t kPublisherSilenceNs = 3'000'000'000;
   uint64_t publisher_ = 0;
   std::string publisher_name_;
+  Questions questions_;
   uint64_t publishes_refused_ = 0, publishers_replaced_ = 0;
   uint64_t started_ns_;
   uint64_t next_expiry_ns_ = 0;

@@ -70,6 +70,7 @@ void Server::measure(Metrics& metrics) {
   for (const OpenTable& open : tables_) {
     open.table->read_metrics("table." + open.asked.name + ".", metrics, now);
   }
+  questions_.read_metrics(metrics, now);
   for (const Peer* peer : sessions_.peers()) {
     metrics.add("client." + peer->name + ".", peer->report);
   }

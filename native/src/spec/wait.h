@@ -17,9 +17,12 @@ enum class Wait : uint16_t {
   min_size = 1,       // fewer live items than min_size
   samples_limit = 2,  // draws are ahead: waits for insertions
   inserts_limit = 3,  // insertions are ahead: waits for draws
+  answer = 4,         // a question: waits for the client that answers
+  questions = 5,      // the client that answers: waits for questions
 };
-constexpr std::array<const char*, 4> kWaitNames = {"none", "min_size", "samples_limit",
-                                                   "inserts_limit"};
+constexpr std::array<const char*, 6> kWaitNames = {"none",          "min_size", "samples_limit",
+                                                   "inserts_limit", "answer",   "questions"};
+constexpr size_t kLimiterReasons = 4;  // those before it are the limiter's
 
 // Waits by reason, those under way included, without a list of them: the sum of their starts is
 // enough. Threading: one thread. O(1).
@@ -39,12 +42,12 @@ class WaitTimes {
     waits.ended_ns += now_ns - std::min(since_ns, now_ns);  // see read_times()
   }
   void read_counts(const std::string& prefix, Metrics& metrics) const {
-    for (size_t i = 1; i < waits_.size(); ++i) {
+    for (size_t i = 1; i < kLimiterReasons; ++i) {
       metrics.set(prefix + "limiter_waits." + kWaitNames[i], waits_[i].count);
     }
   }
   void read_times(const std::string& prefix, Metrics& metrics, uint64_t now_ns) const {
-    for (size_t i = 1; i < waits_.size(); ++i) {
+    for (size_t i = 1; i < kLimiterReasons; ++i) {
       const Waits& waits = waits_[i];
       const auto under_way = static_cast<int64_t>(waits.under_way * now_ns - waits.starts_ns);
       // Another thread's clock may be a moment behind the one that began a wait.

@@ -107,6 +107,27 @@ struct FetchReply {
   uint64_t version, total_bytes;
 };
 
+// ask: AskHeader, a question  ->  what the answering client answered. Both are bytes that only
+// these two clients read.
+struct AskHeader {
+  uint64_t patience_ns;  // without a client that answers, before it is refused
+};
+// answer: AnswerHeader, then `count` of Asked, each followed by its answer, at a multiple of 8
+//  ->  QuestionsHeader, clients u64[gone] whose sessions have ended, then `count` of Asked, each
+// followed by its question, at a multiple of 8
+struct AnswerHeader {
+  uint32_t count;
+  uint32_t begins;  // 1: this client answers from now on
+};
+struct QuestionsHeader {
+  uint32_t count, gone;
+};
+struct Asked {
+  uint64_t client, request;
+  uint32_t bytes, reserved;  // bytes: of the question, or of its answer
+};
+constexpr uint32_t kMaxQuestionsBytes = 32 << 20;  // in one reply, and one question more
+
 // stats: nothing  ->  Metrics.    report: Metrics  ->  nothing
 // The longest report, so that those of as many clients as there may be fit into one reply.
 constexpr size_t kMaxReportReadings = 200, kMaxReportBytes = 64 * 1024;

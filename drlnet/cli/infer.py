@@ -1,0 +1,58 @@
+"""`drlnet infer`: acts for all actors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drlnet.cli import options
+from drlnet.cli.flags import settings_flags
+from drlnet.cli.output import Output
+from drlnet.cli.stopping import until_stopped
+
+
+@settings_flags(
+    "algo.name",
+    "actor.num_actors",
+    "actor.envs_per_actor",
+    "replay.sampler",
+    "run.seed",
+    "server.poll",
+)
+def infer(
+    env: options.EnvArgument,
+    flags: dict[str, Any],
+    server: options.ServerOption = None,
+    eal: options.EalOption = None,
+    config: options.ConfigOption = None,
+    set_: options.SetOption = None,
+    json: options.JsonOption = False,
+    debug: options.DebugOption = False,
+    help_config: options.HelpConfigOption = False,
+) -> None:
+    """Act for the actors of a server that have policy.where = central.
+
+    They send observations and are told actions; params and recurrent state stay
+    here. Give it the settings of its actors: N x M environments may join.
+    `drlnet run` starts it by itself.
+
+    [bold]Examples[/bold]
+
+    drlnet infer CartPole-v1 --num-actors 4
+
+    drlnet actor CartPole-v1 --num-actors 4 --set policy.where=central
+    """
+    from drlnet.cli.which import server_to_join
+    from drlnet.config import load
+
+    settings = load(env, file=config, flags=flags, sets=set_ or ())
+    address = server_to_join(server)
+    options.require_dpdk(eal, [address])
+    output = Output(json)
+
+    from drlnet.roles.infer import infer as act_for_all
+
+    with until_stopped() as stop:
+        output.note(f"acting in {settings.env.id} for {address}; Ctrl-C stops it")
+        act_for_all(settings, address, stop, output.note)
+        output.note("inference ended")
+    output.event("ended", env=settings.env.id)

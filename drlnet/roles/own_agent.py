@@ -1,0 +1,99 @@
+"""Acting in the actor: an agent with its own copy of the params, which appends what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from drlnet.algos import make_algorithm
+from drlnet.client import Client
+from drlnet.config import Config
+from drlnet.envs import EnvSpaces, Rows, Streams
+from drlnet.metrics.stages import Stages
+from drlnet.roles.newest_params import NewestParams
+from drlnet.roles.recorder import Recorder
+from drlnet.roles.seeds import role_sequence
+from drlnet.roles.stop import Stop
+
+
+class OwnAgent:
+    """The agent of one actor. Not thread-safe."""
+
+    def __init__(
+        self,
+        config: Config,
+        client: Client,
+        index: int,
+        spaces: EnvSpaces,
+        stages: Stages,
+        held: Callable[[float], None] | None,
+    ):
+        self._config, self._index, self._stages = config, index, stages
+        algorithm = make_algorithm(config, spaces)
+        self._newest = NewestParams(client, algorithm)
+        self.recorder = Recorder(config, client, algorithm, stages, held)
+
+    def wait(self, stop: Stop) -> None:
+        """Waits for the first params, or stop."""
+        self._newest.wait(stop)
+        self._stages.ended("fetch")
+
+    def start(self) -> np.random.SeedSequence:
+        """Leases streams and makes their agent; returns what the environments are seeded by."""
+        actor = self._config.actor
+        writer = self.recorder.join(0)
+        # A lease is this actor's alone, however many were started under one index.
+        lease = writer.leases[0]
+        seeds = role_sequence(self._config.run.seed, "actor", lease.ordinal, lease.epoch)
+        explore: np.random.SeedSequence
+        envs: np.random.SeedSequence
+        explore, envs = seeds.spawn(2)
+        streams = Streams(
+            ordinals=writer.ordinals,
+            first=self._index * actor.envs_per_actor,
+            total=actor.num_actors * actor.envs_per_actor,
+            rng=np.random.default_rng(explore),
+            env_steps=self._newest.env_steps,
+        )
+        self.recorder.make_agent(streams, self._newest.params)
+        return envs
+
+    def act(self, rows: Rows) -> npt.NDArray[np.int64]:
+        """Actions [M] for these rows, which are stored."""
+        return self.recorder.record(rows, (0,))
+
+    def refresh(self) -> None:
+        """Looks for newer params."""
+        self._stages.ended("other")
+        agent = self.recorder.agent
+        if self._newest.fetch() and agent is not None:
+            agent.load(self._newest.params)
+        self._stages.ended("fetch")
+
+    @property
+    def items_added(self) -> int:
+        """The items that this process has added."""
+        return self.recorder.items_added
+
+    def flush(self) -> None:
+        """Waits until the server holds all that was appended."""
+        self.recorder.flush()
+
+    def leave(self) -> None:
+        """Breaks the streams: the environments begin anew."""
+        self.recorder.leave(0)
+
+    def close(self) -> None:
+        """Gives the streams back; what was not flushed is dropped."""
+        self.recorder.release()
+
+    def figures(self) -> Mapping[str, float]:
+        """What the actor reports of it."""
+        agent = self.recorder.agent
+        return {
+            "params_version": self._newest.version,
+            "policy_lag": self._newest.lag,
+            **(agent.figures() if agent is not None else {}),
+        }

@@ -1,0 +1,149 @@
+"""Central inference with the real commands: a run over each transport, and roles that go."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from system.command import DEADLINE_S, SMALL, Command, command, finished, lines_of_error, server
+from system.local_link import meeting_place
+
+from drlnet import Client, errors
+
+__all__ = ["meeting_place"]
+
+ENV = "CartPole-v1"
+CENTRAL = ("--set", "policy.where=central")
+TWO = ("--set", "actor.num_actors=2", "--set", "actor.envs_per_actor=2")
+
+
+def reading(address: str) -> dict[str, Any]:
+    with Client(address, name="test") as client:
+        return dict(client.stats())
+
+
+def test_a_run_over_udp(tmp_path: Path) -> None:
+    budget = ("--max-learner-steps", "200", *TWO)
+    ended = finished(tmp_path, "run", ENV, *CENTRAL, "--json", *budget, *SMALL)
+    assert ended.popen.returncode == 0, ended.text()
+    assert ended.last_json()["learner_steps"] >= 200
+    last = [json.loads(line) for line in run_metrics(ended).splitlines()][-1]
+    assert last["inference.batches"] > 0
+    assert last["client.infer.role"] == "infer" and "client.infer.stage.policy_s" in last
+
+
+def run_metrics(ended: Command) -> str:
+    return (Path(ended.last_json()["run_dir"]) / "metrics.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    "transport", ["dpdk:local", pytest.param("dpdk:memif", marks=pytest.mark.exhaustive)]
+)
+def test_a_run_past_the_kernel(tmp_path: Path, meeting_place: Path, transport: str) -> None:
+    budget = ("--max-learner-steps", "200", *TWO, "--transport", transport)
+    ended = finished(tmp_path, "run", ENV, *CENTRAL, "--json", *budget, *SMALL)
+    assert ended.popen.returncode == 0, ended.text()
+    assert ended.last_json()["learner_steps"] >= 200
+
+
+@pytest.mark.parametrize("algo", ["pqn", "vtrace", "r2d2"])
+@pytest.mark.exhaustive
+def test_a_run_of_each_algorithm(tmp_path: Path, algo: str) -> None:
+    few = ("--set", "replay.min_size=50", "--set", "run.goal=none", "--max-learner-steps", "30")
+    ended = finished(
+        tmp_path, "run", ENV, *CENTRAL, "--algo", algo, "--json", "--num-actors", "2", *few
+    )
+    assert ended.popen.returncode == 0, ended.text()
+    assert ended.last_json()["learner_steps"] >= 30
+
+
+@pytest.mark.parametrize("transport", ["udp", "dpdk:local"])
+@pytest.mark.exhaustive
+def test_cartpole_is_learned(tmp_path: Path, meeting_place: Path, transport: str) -> None:
+    run = ("run", ENV, *CENTRAL, "--json", "--transport", transport, "--max-seconds", "240")
+    ended = finished(tmp_path, *run, "--seed", "1", deadline_s=300)
+    assert ended.popen.returncode == 0, ended.text()
+    assert ended.last_json()["eval_return_mean"] >= 475
+
+
+def test_actors_that_stop_or_die(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        at = ("--server", address, *CENTRAL, *SMALL, *TWO)
+        alone = (*at, "--set", "actor.num_actors=1")
+        with (
+            command(tmp_path, "learn", ENV, *at),
+            command(tmp_path, "infer", ENV, *at),
+            command(tmp_path, "actor", ENV, *alone, "--index", "0") as first,
+            command(tmp_path, "actor", ENV, *alone, "--index", "1") as second,
+        ):
+            wait_until(address, lambda r: steps(r, 0) > 0 and steps(r, 1) > 0)
+            first.popen.send_signal(signal.SIGSTOP)
+            before = steps(reading(address), 1)
+            wait_until(address, lambda r: steps(r, 1) > before + 500)
+            stats = wait_until(address, lambda r: r["inference.straggler_s"] > 0.5)
+            assert stats["table.replay.streams_leased"] == 4
+            first.popen.send_signal(signal.SIGCONT)
+            before = steps(reading(address), 0)
+            wait_until(address, lambda r: steps(r, 0) > before)
+            first.end(signal.SIGKILL)
+            with command(tmp_path, "actor", ENV, *alone, "--index", "0"):  # it takes that place
+                wait_until(address, lambda r: "client.actor-0~2.env_steps" in r)
+            assert second.end(signal.SIGINT) == 130, second.text()
+
+
+def steps(stats: dict[str, Any], actor: int) -> int:
+    return int(stats.get(f"client.actor-{actor}.env_steps", 0))
+
+
+def wait_until(address: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The first reading of which that holds."""
+    deadline = time.monotonic() + DEADLINE_S
+    with Client(address, name="test") as client:
+        while not holds(found := dict(client.stats())):
+            assert time.monotonic() < deadline, found
+            threading.Event().wait(0.05)  # what is watched needs the cores
+    return found
+
+
+def test_an_inference_role_that_dies_and_comes_back(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        at = ("--server", address, *CENTRAL, *SMALL, *TWO)
+        with (
+            command(tmp_path, "learn", ENV, *at),
+            command(tmp_path, "actor", ENV, *at) as actors,
+        ):
+            with command(tmp_path, "infer", ENV, *at) as role:
+                wait_until(address, lambda r: steps(r, 0) > 0)
+                role.end(signal.SIGKILL)
+            with command(tmp_path, "infer", ENV, *at) as role:
+                wait_until(address, lambda r: "client.infer~2.questions_per_s" in r)
+                before = steps(reading(address), 0)
+                wait_until(address, lambda r: steps(r, 0) > before)
+                role.end(signal.SIGKILL)
+            assert actors.end() == errors.ReplayTimeout.exit_code, actors.text()
+            *_, cause, remedy = lines_of_error(actors)
+            assert "the inference role at this server has fallen silent" in cause
+            assert "start `drlnet infer`" in remedy
+
+
+def test_one_inference_role_at_a_time(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        at = ("--server", address, *CENTRAL, *SMALL, *TWO)
+        with command(tmp_path, "learn", ENV, *at), command(tmp_path, "infer", ENV, *at) as first:
+            wait_until(address, lambda r: "client.infer.questions_per_s" in r)
+            with command(tmp_path, "infer", ENV, *at) as second:
+                assert first.end() == errors.ConfigError.exit_code, first.text()
+                assert "run one `drlnet infer`" in lines_of_error(first)[-1]
+                assert second.end(signal.SIGTERM) == 143, second.text()
+
+
+def test_central_and_serial(tmp_path: Path) -> None:
+    ended = finished(tmp_path, "run", ENV, *CENTRAL, "--serial", "--max-env-steps", "5000")
+    assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+    assert len(lines_of_error(ended)) == 2
