@@ -12,6 +12,7 @@ from drlnet.config import load
 from drlnet.envs import EnvSpaces, Rows, Streams
 
 SPACES = EnvSpaces(obs_shape=(12, 12, 1), obs_dtype="uint8", num_actions=3, first_action=0)
+OF_NETWORKS = [name for name in NAMES if name != "tabular"]
 FLAGS = {
     "net.name": "impala", "net.spectral_norm": True, "net.channels": (4,), "net.hidden_sizes": (8,),
     "net.norm": "none", "net.precision": "float32",
@@ -27,7 +28,7 @@ def rows(count: int = 2, mask: npt.NDArray[np.bool_] | None = None) -> Rows:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "tabular"])  # of no network
+@pytest.mark.parametrize("name", OF_NETWORKS)
 def test_acting_and_targets_move_no_spectral_norm(name: str) -> None:
     algo = make_algorithm(load(flags={"algo.name": name, **FLAGS}), SPACES)
     learner = algo.learner("cpu", 1)
@@ -45,7 +46,7 @@ def test_acting_and_targets_move_no_spectral_norm(name: str) -> None:
     assert learner.online.training  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OF_NETWORKS)
 @pytest.mark.parametrize("present", [(1,), (0, 4, 5), (1, 2, 3, 6, 7)])
 def test_a_network_sees_the_rows_that_are_there(name: str, present: tuple[int, ...]) -> None:
     """Its answers for them are those that it gives to all rows together."""
