@@ -53,35 +53,41 @@ def list_runs(
 
 
 def _show(runs: list[KeptRun], output: Output) -> None:
-    """A row for each. Narrow terminals cut the environment; a folder is shown whole."""
+    """A row for each, the folder last and whole, so that it can be copied.
+
+    A narrow terminal folds what is still too long; the environment, which the folder's name
+    has as well, is left out before that.
+    """
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
+    rows = [_HEADINGS, *map(_cells, runs)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    console = Console(file=output.notes, highlight=False)
+    too_wide = console.is_terminal and sum(widths) + len(widths) - 1 > console.width
+    shown = range(1 if too_wide else 0, len(_HEADINGS))
+    for i, row in enumerate(rows):
+        line = Text(style="bold" if i == 0 else "")
+        for k in shown:
+            align = ">" if _HEADINGS[k] in _NUMBERS else "<"
+            line.append(f"{row[k]:{align}{widths[k]}} ", _STYLES.get(row[k], ""))
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def _cells(run: KeptRun) -> tuple[str, ...]:
     from drlnet.dashboard.units import clock, compact, short
 
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-    table.add_column("run", overflow="fold")
-    table.add_column("env", no_wrap=True, overflow="ellipsis", min_width=6)
-    table.add_column("algo", no_wrap=True, overflow="ellipsis")
-    for heading in ("seed", "return", "steps", "time"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("ended", no_wrap=True)
-    for run in runs:
-        returned, steps = (
-            math.nan if value is None else float(value)
-            for value in (run.eval_return, run.env_steps)
-        )
-        seed = "-" if run.seed is None else str(run.seed)
-        seconds = math.nan if run.seconds is None else run.seconds
-        table.add_row(
-            Text(typed(run.path)), run.env or "-", run.algo or "-", seed, short(returned),
-            compact(steps), clock(seconds), Text(run.ended, _STYLES.get(run.ended, "")),
-        )  # fmt: skip
-    console = Console(file=output.notes, highlight=False)
-    if not console.is_terminal:  # a pipe takes lines of any width
-        console.width = 1000
-    console.print(table)
+    returned, steps, seconds = (
+        math.nan if value is None else float(value)
+        for value in (run.eval_return, run.env_steps, run.seconds)
+    )
+    return (
+        run.env or "-", run.algo or "-", "-" if run.seed is None else str(run.seed),
+        short(returned), compact(steps), clock(seconds), run.ended, typed(run.path),
+    )  # fmt: skip
 
 
+_HEADINGS = ("env", "algo", "seed", "return", "steps", "time", "ended", "run")
+_NUMBERS = ("seed", "return", "steps", "time")
 _STYLES = {"goal": "green", "running": "cyan", "no result": "yellow", "unreadable": "yellow"}
