@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
-from dashboard.readings import training
+from dashboard.readings import client, training
 from rich.console import Console, Group
 
 from drlnet.dashboard import Lines, Tables, picture
@@ -74,6 +75,25 @@ def test_panels_side_by_side_are_whole_at_160_columns() -> None:
     half = (160 - 2) // 2
     for panel in (throughput, latency, stages, replay, server):
         assert max(line.cell_len for line in panel.draw(scene(), half, 20)) <= half, panel.TITLE
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [[0.05, 0.8, 0.07, 0.02, 0.06, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0, 0.0], [1 / 6] * 6],
+    ids=["mixed", "all", "even"],
+)
+@pytest.mark.parametrize("width", range(79, 201))
+def test_the_legend_of_the_stages_is_whole(width: int, shares: list[float]) -> None:
+    names = ("sample", "learn", "update", "publish", "evaluate", "other")
+    history = History()
+    for t in range(3):
+        spent = dict(zip(names, shares, strict=True))
+        learner = client("learner", 100.0 + t, "learner", spent)
+        figures = history.push(training(100.0 + t) | learner, float(t))
+    made = Scene("udp://x:1", figures, find_bottleneck(figures), history.trends)
+    legend = stages.draw(made, width, 2)[1]
+    assert legend.cell_len <= width
+    assert re.fullmatch(r"(\s+.\w+ +\d+%){6}", legend.plain), legend.plain
 
 
 @pytest.mark.parametrize(("width", "height"), NAMED)
@@ -227,7 +247,7 @@ def test_without_colour_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None
     console = Console(file=file, width=80, height=24, force_terminal=True)
     console.print(Group(*compose(scene(), 80, 24)))
     assert "\x1b[3" not in file.getvalue()  # no foreground colour
-    for sign in ("░ wait", "█ learn", "▓ update", "▚ publish", "▒ eval"):
+    for sign in ("░wait", "█learn", "▓update", "▚publish", "▒eval"):
         assert sign in text(scene(), 80, 24)
 
 

@@ -63,6 +63,7 @@ def _bar(
         end = min(room, round(reached * room))
         bar.append(sign * (end - drawn), style)
         drawn = end
-        legend.append(sign, style).append(f" {called} {percent(share):>3} ")
+        legend.append(sign, style).append(f"{called} {percent(share):>3} ")
+    legend.rstrip()
     legend.truncate(width)
     return [bar, legend]
