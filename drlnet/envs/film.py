@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.error import DependencyNotInstalled
 
 from drlnet.config import EnvConfig
 from drlnet.envs.atari import AtariRows, AtariScreen
@@ -69,7 +70,9 @@ def _picture(envs: RowEnv, env_id: str) -> Picture:
         raise failed(
             f"environment {env_id} draws no pictures",
             error,
-            "gymnasium's own need pip install 'drlnet[video]'",
+            "pip install 'drlnet[video]'"
+            if isinstance(error, DependencyNotInstalled)
+            else "repair its render()",
         ) from error
     drawn: npt.NDArray[Any] = np.asarray(drawings[0]) if drawings else np.empty(0)
     if drawn.ndim != 3:

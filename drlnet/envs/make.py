@@ -19,6 +19,12 @@ from drlnet.envs.spaces import EnvSpaces, spaces_of
 from drlnet.envs.workers import CrashInWorker, Telling
 from drlnet.errors import ConfigError, UserCodeError, one_line, user_place
 
+# What an environment has that draws itself.
+_DRAWING = (
+    'give it __init__(self, render_mode=None), metadata = {"render_modes": ["rgb_array"]} '
+    "and a render() that returns a picture [height, width, 3]"
+)
+
 
 def make_envs(
     env: EnvConfig,
@@ -73,7 +79,9 @@ def make_envs(
         raise failed(
             f"environment {env.id} cannot be made",
             error,
-            "check the settings of [env] and that the environment's packages are installed",
+            _DRAWING
+            if "render_mode" in kwargs and isinstance(error, TypeError)
+            else "check the settings of [env] and that the environment's packages are installed",
         ) from error
     try:
         spaces = spaces_of(env.id, envs.single_observation_space, envs.single_action_space)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import gymnasium as gym
@@ -103,5 +104,15 @@ def test_what_draws_nothing(kind: str, expected: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.filterwarnings("ignore:.*possible render_modes")
 def test_what_has_no_pictures_cannot_be_filmed() -> None:
-    with pytest.raises(ConfigError, match="cannot be made"):
+    with pytest.raises(ConfigError, match="cannot be made") as info:
         film(EnvConfig(id=TOY), Watcher(4).act, 3)
+    for needed in ("__init__(self, render_mode=None)", "metadata", "render()"):
+        assert needed in info.value.remedy
+
+
+def test_what_gymnasium_draws_with_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    filmed = film(EnvConfig(id="CartPole-v1"), Watcher(2).act, 3)
+    with pytest.raises(ConfigError, match="pygame") as info:
+        list(filmed.pictures)
+    assert info.value.remedy == "pip install 'drlnet[video]'"
