@@ -19,7 +19,9 @@ from drlnet.config.toml import literal, parse_value
 
 
 def print_config_help(context: typer.Context) -> None:
-    """A table of all keys as this command line sets them, 80 columns wide on a narrow terminal.
+    """A table of all keys as this command line sets them.
+
+    A terminal of 80 columns shows it whole, a pipe gets a line for each key.
 
     Raises ConfigError for what they cannot be.
     """
@@ -31,9 +33,12 @@ def print_config_help(context: typer.Context) -> None:
     )
     config = build(merged(found))
     plain = {key: value for key, value, _ in walk(config)}
+    console = Console()
+    if not console.is_terminal:  # a pipe takes lines of any width
+        console.width = 1000
     table = Table(box=None, pad_edge=False, show_header=True)
     table.add_column("key", no_wrap=True, style="cyan")
-    table.add_column("value", overflow="fold", max_width=16)
+    table.add_column("value", overflow="fold", max_width=16 if console.is_terminal else None)
     table.add_column("from", no_wrap=True)
     table.add_column("meaning")
     section = ""
@@ -45,7 +50,6 @@ def print_config_help(context: typer.Context) -> None:
         table.add_row(
             key, "none" if value is None else literal(value), origin, field.metadata["help"]
         )
-    console = Console()
     console.print(table, markup=False)
     if env_id is None and "env" in (parameter.name for parameter in context.command.params):
         console.print("\nWithout ENV there is no recipe: drlnet run ENV --help-config")

@@ -131,6 +131,7 @@ def test_help_config_shows_what_a_run_would_take_and_from_where(tmp_path: Path) 
         ("run.goal", "495.0", "recipe"),
         ("replay.batch_size", "64", "file"),
         ("run.seed", "3", "flag"),
+        ("env.vectorization", '"vector_entry_point"', "recipe"),  # whole: this is a pipe
         ("env.kwargs", '{ "size" = 5 }', "--set"),
         ("replay.sampler", '"prioritized"', "default"),
     ]:
