@@ -125,7 +125,7 @@ def test_the_readme_lists_topics_and_commands() -> None:
 def commands_shown(text: str) -> Iterator[list[str]]:
     """The words of every `drlnet ...` in a block of code or a code span."""
     blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     for line in lines + spans:
         for part in re.split(r"&&|\|(?! )|\|", line.partition("  #")[0]):

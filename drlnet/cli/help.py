@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -63,8 +65,12 @@ def show_help(
 def _list_topics() -> None:
     found = topics()
     width = max(map(len, found))
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1000
     for name, line in found.items():
-        print(f"{name:{width}}  {line}")
+        first, *rest = textwrap.wrap(line, max(columns - width - 2, 20))
+        print(f"{name:{width}}  {first}")
+        for more in rest:
+            print(" " * (width + 2) + more)
     print("\ndrlnet help TOPIC shows one; drlnet COMMAND --help the options of a command.")
 
 
@@ -89,12 +95,23 @@ def _show(text: str) -> None:
     console = Console()
     with console.pager(styles="less" in pager and not console.no_color):
         # A link to another topic is a file in a checkout, and a command here.
-        console.print(drawn(_LINK.sub(r"`drlnet help \1`", text)))
+        console.print(drawn(_LINK.sub(r"`drlnet help \1`", text)), crop=False)
 
 
 def drawn(text: str) -> RenderableType:
-    """A page of Markdown for rich to print."""
-    from rich.markdown import Markdown, TableElement
+    """A page of Markdown for rich to print with crop=False."""
+    from rich.markdown import CodeBlock, Markdown, TableElement
+    from rich.syntax import Syntax
+
+    class Copied(CodeBlock):
+        """Code as it is written: folded by rich, or indented, it could not be pasted."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            written = str(self.text).rstrip()
+            code = Syntax(written, self.lexer_name, theme=self.theme).highlight(written)
+            code.rstrip()  # of the line end that the lexer adds
+            code.no_wrap, code.overflow = True, "ignore"
+            yield code
 
     class Whole(TableElement):
         """A table that breaks long words; rich would cut them."""
@@ -106,6 +123,6 @@ def drawn(text: str) -> RenderableType:
                 yield table
 
     class Page(Markdown):
-        elements: ClassVar = {**Markdown.elements, "table_open": Whole}
+        elements: ClassVar = {**Markdown.elements, "table_open": Whole, "fence": Copied}
 
-    return Page(text, hyperlinks=False)
+    return Page(text, hyperlinks=False, code_theme="ansi_dark")

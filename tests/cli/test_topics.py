@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import shutil
 import subprocess
 from io import StringIO
@@ -44,10 +45,10 @@ def test_a_wrong_topic_has_a_remedy(tmp_path: Path, word: str, cause: str, remed
     assert second.startswith(f"  try: {remedy}")
 
 
-def in_a_terminal(topic: str, **environment: str) -> str:
-    """What `drlnet help TOPIC` writes to a terminal of 80 columns."""
+def in_a_terminal(*topic: str, **environment: str) -> str:
+    """What `drlnet help` writes to a terminal of 80 columns."""
     ours, theirs = pty.openpty()
-    command = [*PROGRAM, "help", topic]
+    command = [*PROGRAM, "help", *topic]
     with subprocess.Popen(
         command,
         stdin=theirs,
@@ -81,5 +82,28 @@ def test_less_gets_colours() -> None:
 @pytest.mark.parametrize("topic", sorted(topics()))
 def test_nothing_is_cut_in_80_columns(topic: str) -> None:
     console = Console(width=80, file=StringIO())
-    console.print(drawn((DOCS / f"{topic}.md").read_text(encoding="utf-8")))
+    console.print(drawn((DOCS / f"{topic}.md").read_text(encoding="utf-8")), crop=False)
     assert "…" not in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def code_of(topic: str) -> list[str]:
+    """The lines of a topic's blocks of code."""
+    text = (DOCS / f"{topic}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("topic", sorted(topics()))
+def test_code_can_be_pasted(topic: str) -> None:
+    console = Console(width=40, file=StringIO())
+    console.print(drawn((DOCS / f"{topic}.md").read_text(encoding="utf-8")), crop=False)
+    shown = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert {line.rstrip() for line in code_of(topic)} <= {line.rstrip() for line in shown}
+    assert not [line for line in code_of(topic) if len(line) > 80], "a terminal would fold it"
+
+
+def test_the_list_of_topics_fits_80_columns() -> None:
+    shown = in_a_terminal()
+    assert max(map(len, shown.splitlines())) <= 80
+    words = " ".join(shown.split())
+    assert all(f"{name} {' '.join(line.split())}" in words for name, line in topics().items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from system.command import PROGRAM, SMALL, command, finished, lines_of_error, server
 
+from drlnet.cli.help import DOCS
 from drlnet.errors import UserCodeError
 
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
@@ -182,3 +184,20 @@ def test_by_hand_standard_error_has_the_traceback(tmp_path: Path, count: str) ->
     assert ended.stderr.count('raise RuntimeError("100% broken")') >= 4
     errors = [line for line in ended.stderr.splitlines() if "error: " in line]
     assert len(errors) == 1 and "in mine.py:13, step()" in errors[0]
+
+
+def test_the_examples_of_the_documentation_run(tmp_path: Path) -> None:
+    code = [
+        re.findall(r"```python\n(.*?)```", (DOCS / f"{topic}.md").read_text("utf-8"), re.DOTALL)
+        for topic in ("environments", "algorithms")
+    ]
+    env, net = (next(one for one in found if "class My" in one) for found in code)
+    (tmp_path / "my_module.py").write_text(env + net, encoding="utf-8")
+    ended = finished(
+        tmp_path, "run", "my_module:MyEnv-v0", "--serial", "--json",
+        "--set", "net.name=my_module:MyNet", "--set", "replay.min_size=200",
+        "--max-env-steps", "2000",
+    )  # fmt: skip
+    result = ended.last_json()
+    assert result["env_steps"] >= 2000 and result["learner_steps"] > 0
+    assert 0.0 <= result["eval_return_mean"] <= 1.0
