@@ -6,10 +6,12 @@ import ast
 import inspect
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,33 @@ def test_importing_drlnet_imports_no_torch() -> None:
         "assert 'torch' not in sys.modules and 'gymnasium' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd="/")
+
+
+def test_a_source_folder_that_hides_the_installed_package_says_so(tmp_path: Path) -> None:
+    clone, installed = tmp_path / "clone", tmp_path / "installed" / "drlnet"
+    sources = Path(drlnet.__file__).parent
+    for path in sources.rglob("*.py"):
+        copy = clone / "drlnet" / path.relative_to(sources)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+
+    def imported() -> str:
+        """What importing says; -S: without what this test itself runs on."""
+        paths = {"PYTHONPATH": f"{clone}:{installed.parent}"}
+        program = [sys.executable, "-S", "-c", "import drlnet.native"]
+        ended = subprocess.run(
+            program, cwd=tmp_path, env=paths, capture_output=True, text=True, check=False
+        )
+        return ended.stderr
+
+    assert "is not built for this Python" in imported()
+    installed.mkdir(parents=True)
+    (installed / f"_native{EXTENSION_SUFFIXES[0]}").touch()
+    said = imported()
+    assert (
+        f"the folder {clone / 'drlnet'} hides the drlnet that is installed in {installed}" in said
+    )
+    assert "pip install -e ." in said
 
 
 def test_it_trains_bit_by_bit_as_the_serial_role_does(

@@ -75,9 +75,15 @@ def find_object(key: str, place: str) -> Any:
     try:
         return getattr(module, name)
     except AttributeError as error:
-        near = [other for other in vars(module) if not other.startswith("_")]
+        package = module_name.partition(".")[0]
+        own = [
+            other
+            for other, value in vars(module).items()
+            if isinstance(value, type) and value.__module__.partition(".")[0] == package
+        ]
         raise ConfigError(
-            f"{key} = {place!r}: module {module_name} has no {name}", remedy_for(name, near)
+            f"{key} = {place!r}: module {module_name} has no {name}",
+            remedy_for(name, own) if own else f"define class {name} in {module_name}",
         ) from error
 
 

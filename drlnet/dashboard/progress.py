@@ -158,7 +158,7 @@ class ProgressView(View):
                 f"({count(number(learner.get('learner_steps_per_s')))}/s)",
                 f"return {short(mean(actors, 'return_mean'))}",
                 f"greedy {short(number(learner.get('eval_return')))}",
-                *filter(None, [_restarted(reading)]),
+                *(f"actor {again}" for again in [_restarted(reading)] if again),
             ]
         self.console.print("  ".join(parts), soft_wrap=True, markup=False)
         self._phase, self._next_line_s = phase, elapsed + _LINE_INTERVAL_S
@@ -177,7 +177,7 @@ def _actors(reading: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _restarted(reading: Mapping[str, Any]) -> str:
     again = number(reading.get("run.actor_restarts"))
-    return f"{count(again)} restarted" if again > 0 else ""
+    return f"restarts {count(again)}" if again > 0 else ""
 
 
 def _server_line(reading: Mapping[str, Any]) -> Text:

@@ -260,6 +260,16 @@ def test_a_users_algorithm_that_is_not_there(bandit: str, name: str, expected: s
     assert expected in caught.value.cause and caught.value.remedy
 
 
+def test_what_a_module_has_imported_is_not_its_own_to_choose(bandit: str) -> None:
+    module = bandit.partition(":")[0]
+    with pytest.raises(ConfigError) as caught:
+        load(ID, sets=[f"net.name={module}:Zz"])
+    own = {name for name, value in vars(sys.modules[module]).items() if isinstance(value, type)}
+    offered = caught.value.remedy.removeprefix("choose one of ").split(", ")
+    assert {"Bandit"} <= set(offered) <= own
+    assert all(vars(sys.modules[module])[name].__module__ == module for name in offered)
+
+
 def test_a_recipe_belongs_to_its_algorithm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bandit: str
 ) -> None:

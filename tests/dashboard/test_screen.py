@@ -235,10 +235,10 @@ def test_a_pipe_gets_every_column_whatever_the_terminal_beside_it(
 
 
 def test_the_header_counts_actors_that_were_restarted() -> None:
-    assert "restarted" not in text(scene(), 80, 24)
+    assert "restarts" not in text(scene(), 80, 24)
     figures = History().push({**training(100.0), "client.run.actor_restarts": 2}, 0.0)
     made = Scene("udp://127.0.0.1:7447", figures, find_bottleneck(figures), {})
-    assert "2 actors restarted" in text(made, 80, 24).splitlines()[0]
+    assert "actor restarts 2" in text(made, 80, 24).splitlines()[0]
 
 
 def test_without_colour_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

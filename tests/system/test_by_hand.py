@@ -65,7 +65,7 @@ def test_one_learner_publishes_until_another_takes_over(tmp_path: Path) -> None:
             second = finished(tmp_path, *learn)
             assert second.popen.returncode == errors.AnotherPublisher.exit_code, second.text()
             *_, cause, remedy = lines_of_error(second)
-            assert "error: learner publishes params at this server" in cause
+            assert "error: the client 'learner' publishes params at this server" in cause
             assert "drlnet learn --takeover" in remedy
             (folder,) = (tmp_path / "runs").iterdir()  # the second one's is taken back
 

@@ -212,7 +212,7 @@ def kill_an_actor(run: Command) -> dict[int, str]:
 def test_a_killed_actor_starts_again(tmp_path: Path) -> None:
     with started(tmp_path, "--num-actors", "2", "--json") as run:
         before = kill_an_actor(run)
-        run.wait_for("1 restarted")
+        run.wait_for("actor restarts 1")
         now = descendants(run.popen.pid)
         assert sum("actor" in line.split("\0") for line in now.values()) == 2
         assert run.end(signal.SIGINT) == 128 + signal.SIGINT, run.text()

@@ -48,10 +48,10 @@ def header(scene: Scene, width: int) -> Text:
     line = Text().append("drlnet ", "bold")
     line.append(scene.address)
     line.append(f"  up {clock(window.latest('server.uptime_s'))}")
-    line.append(f"  {count(window.latest('server.clients'))} clients")
+    line.append(f"  clients {count(window.latest('server.clients'))}")
     restarts = window.latest("client.run.actor_restarts")
     if restarts > 0:
-        line.append(f"  {count(restarts)} actors restarted", "yellow")
+        line.append(f"  actor restarts {count(restarts)}", "yellow")
     version = window.text("server.version")
     if version:
         line.append(f"  {version}")

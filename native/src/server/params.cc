@@ -51,7 +51,7 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
     staged = {};
     return refuse(
         slot, Status::another_publisher,
-        publisher_name_ + " publishes params at this server, and one client does at a time",
+        "the client '" + publisher_name_ + "' publishes params at this server; only one may",
         "end that one, or take its place: drlnet learn --takeover");
   }
   if (header.offset == 0) {
