@@ -27,7 +27,7 @@ def list_runs(
     """List runs: environment, algorithm, seed, greedy return, steps, time, how each ended.
 
     The oldest first, those of sweeps among them. A run that goes on has its best
-    return so far; "no result" is one that failed or was killed.
+    return so far; "no result" is one that was killed, or a drlnet learn that failed.
 
     [bold]Examples[/bold]
 
@@ -90,4 +90,7 @@ def _cells(run: KeptRun) -> tuple[str, ...]:
 
 _HEADINGS = ("env", "algo", "seed", "return", "steps", "time", "ended", "run")
 _NUMBERS = ("seed", "return", "steps", "time")
-_STYLES = {"goal": "green", "running": "cyan", "no result": "yellow", "unreadable": "yellow"}
+_STYLES = {
+    **{"goal": "green", "running": "cyan", "failed": "red"},
+    **{"no result": "yellow", "unreadable": "yellow"},
+}

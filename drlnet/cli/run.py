@@ -119,7 +119,7 @@ def run_processes(
     config: Config, folder: RunFolder, stop: Stop, output: Output, pictures: Pictures | None = None
 ) -> None:
     """Server, learner and actors in processes of their own, to the result in the run's folder."""
-    from drlnet.cli.training import announce
+    from drlnet.cli.training import announce, failure_kept
     from drlnet.dashboard import ProgressView
     from drlnet.launch.local import LocalRun
     from drlnet.metrics import RunResult, seconds_since_start
@@ -140,7 +140,8 @@ def run_processes(
                 pictures.show(reading)
 
         local = LocalRun(config, folder, stop, show)
-        values = local.run()
+        with failure_kept(config, folder):
+            values = local.run()
     if not values:
         output.note(f"interrupted; the run so far is in {folder.path}")
         return
@@ -157,9 +158,11 @@ def run_processes(
 
 def run_serial(config: Config, folder: RunFolder, stop: Stop, output: Output) -> None:
     """All of it in this process, to the result in the run's folder."""
-    from drlnet.cli.training import finish
+    from drlnet.cli.training import failure_kept, finish
     from drlnet.roles.serial import serial
 
     output.note(f"training {config.env.id} in one process; metrics in {folder.metrics_path}")
     with folder.going_on(server=None):
-        finish(config, folder, serial(config, folder, stop), output, stop)
+        with failure_kept(config, folder):
+            learned = serial(config, folder, stop)
+        finish(config, folder, learned, output, stop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import typer
 from drlnet.cli.options import DEFAULT_ADDRESS
 from drlnet.cli.output import Output, typed
 from drlnet.dashboard import ProgressView
-from drlnet.errors import ConfigError, DrlnetError, TransportError
+from drlnet.errors import ConfigError, DrlnetError, RunFolderError, TransportError, tell
 from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
 
 if TYPE_CHECKING:
@@ -172,6 +172,31 @@ def finish(
     folder.write_result(result.to_json())
 
 
+@contextmanager
+def failure_kept(config: Config, folder: RunFolder) -> Iterator[None]:
+    """Keeps an error of the block as the result of the run, and passes it on.
+
+    Where an actor fails, the learner is told to end: the result that it has kept then says
+    "interrupted", and is corrected here.
+    """
+    try:
+        yield
+    except Exception as error:
+        from drlnet.roles.evaluate import Evaluation
+
+        # A disk that is full takes no result; the run's own error is the one to report.
+        with suppress(RunFolderError, OSError):
+            known, nothing = folder.read_result(), Evaluation([], 0, 0)
+            result = (
+                RunResult.of(known)
+                if known
+                else result_of(config, folder, nothing, folder.last_reading("learner"), "failed")
+            )
+            result = replace(result, stopped="failed", failure=tell(error).cause)
+            folder.write_result(result.to_json())
+        raise
+
+
 class _Told:
     """Says now and then how many episodes have been played."""
 
@@ -237,6 +262,8 @@ def announce(result: RunResult, output: Output) -> None:
         f"{name}: greedy return {spread} over {played} episodes "
         f"({result.stopped}, {result.wall_clock_s:.1f} s)"
     )
+    if result.stopped == "budget" and not result.learner_steps:
+        output.note("nothing was learned: the budget ended before the first learner step")
     output.note(f"run folder: {result.run_dir}")
     if result.stopped != "evaluated":
         folder = typed(result.run_dir)

@@ -107,10 +107,11 @@ def _tell_end(folder: RunFolder, output: Output) -> None:
     from drlnet.metrics import RunResult
 
     values = folder.read_result()
-    if not values:
+    if not values or values["stopped"] == "failed":
+        how = f"failed: {values['failure']}" if values else "ended without a result"
         logs = ", ".join(sorted(path.name for path in folder.path.glob("*.log")))
         raise RunFolderError(
-            f"{typed(folder.path)} has ended without a result",
+            f"{typed(folder.path)} has {how}",
             f"see its logs: {logs}" if logs else "see what its terminal says",
         )
     announce(RunResult.of(values), output)

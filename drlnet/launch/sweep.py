@@ -161,7 +161,7 @@ class Sweep:
             raise ConfigError("two settings of the sweep have the same name", "leave one out")
         for run in self.plan:
             result = RunFolder(run.path).read_result()
-            if result and result["stopped"] != "interrupted":
+            if result and result["stopped"] not in ("interrupted", "failed"):
                 self.results[run.path] = result
         self.write(interrupted=False)
         return [run for run in self.plan if run.path not in self.results]

@@ -37,7 +37,8 @@ class EvalSummary:
 class RunResult:
     """What `run`, `learn` and `eval` end with.
 
-    Of an interrupted run the returns are the gate's best ones: their mean alone is known.
+    Of a run that was interrupted or failed the returns are the gate's best ones: their mean alone
+    is known.
     """
 
     env: str
@@ -52,10 +53,11 @@ class RunResult:
     env_steps: int
     learner_steps: int
     run_dir: str
-    stopped: str  # goal | budget | interrupted | evaluated
+    stopped: str  # goal | budget | interrupted | failed | evaluated
     env_settings: Mapping[str, Any] = field(default_factory=dict)  # all of [env]; {} in older ones
     eval_learner_steps: int = 0  # that made the params which were evaluated
     actor_restarts: int = 0  # of actors that a signal had ended
+    failure: str = ""  # why the run failed
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> RunResult:

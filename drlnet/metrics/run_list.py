@@ -22,8 +22,8 @@ class KeptRun:
     """A run's folder, summed up. What is not known is None.
 
     eval_return: of its result; before there is one, of the best params so far.
-    ended: goal, budget, interrupted; "running"; "no result" for one that failed or was killed;
-    "unreadable" for a folder that is damaged.
+    ended: goal, budget, interrupted, failed; "running"; "no result" for one that was killed, or a
+    `drlnet learn` that failed; "unreadable" for a folder that is damaged.
     """
 
     path: Path

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from drlnet.cli.output import Output
-from drlnet.cli.training import learn_view, note_no_end
+from drlnet.cli.training import announce, learn_view, note_no_end, result_of
 from drlnet.config import load
 from drlnet.metrics import RunFolder
+from drlnet.roles.evaluate import Evaluation
 
 
 def test_a_view_of_a_server_that_never_answers_ends_when_it_is_told_to(tmp_path: Path) -> None:
@@ -34,3 +35,14 @@ def test_a_run_without_an_end_says_so_in_one_line(
     note_no_end(load("MountainCar-v0", flags=flags), Output(as_json=False))
     said = capsys.readouterr().out
     assert said.count("\n") == (not end) and ("neither goal nor budget" in said) == (not end)
+
+
+@pytest.mark.parametrize(("learner_steps", "told"), [(0, True), (7, False)])
+def test_a_budget_that_ended_before_any_learning_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, learner_steps: int, told: bool
+) -> None:
+    config = load("CartPole-v1", sets=["run.max_seconds=1"])
+    played, made_by = Evaluation([9.0], 0, 1), {"learner_steps": learner_steps}
+    announce(result_of(config, RunFolder(tmp_path), played, made_by, "budget"), Output(False))
+    said = "nothing was learned: the budget ended before the first learner step"
+    assert (said in capsys.readouterr().out) is told

@@ -56,9 +56,10 @@ def result(mean: float, steps: int, stopped: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_an_interrupted_run_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("incomplete", ["interrupted", "failed"])
+def test_a_run_without_its_end_is_made_again(tmp_path: Path, incomplete: str) -> None:
     sweep = Sweep(tmp_path, ["Env"], [()], 2)
-    for run, stopped in zip(sweep.plan, ("interrupted", "goal"), strict=True):
+    for run, stopped in zip(sweep.plan, (incomplete, "goal"), strict=True):
         run.path.mkdir()
         (run.path / "result.json").write_text(json.dumps(result(9.0, 5, stopped)))
     assert sweep.open() == sweep.plan[:1]

@@ -14,6 +14,7 @@ from system.command import PROGRAM, SMALL, command, finished, lines_of_error, se
 
 from drlnet.cli.help import DOCS
 from drlnet.errors import UserCodeError
+from drlnet.metrics import RunFolder
 
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 
@@ -168,6 +169,10 @@ def test_a_crash_of_the_users_environment_leaves_its_traceback(
     first, second = lines_of_error(ended)[-2:]
     assert "RuntimeError: 100% broken, in mine.py:13, step()" in first and named in first
     assert str(log) in second
+    result = RunFolder(log.parent).read_result()
+    assert result["stopped"] == "failed" and result["failure"] in first
+    (listed,) = json.loads(finished(tmp_path, "ls", "--json").out)["runs"]
+    assert listed["ended"] == "failed"
     count = log.read_text().count('raise RuntimeError("100% broken")')
     # Of an actor: three restarts and the end.
     assert count >= (4 if role == "actor" else 1), log.read_text()
