@@ -197,8 +197,11 @@ class _Readings:
             try:
                 reading: Reading | str = self._read()
             except (TransportError, ReplayTimeout, SessionLost) as error:
-                if not self._patient:
-                    raise
+                if not self._patient:  # it has answered begin()
+                    raise type(error)(
+                        f"the server at {self._server} answers no longer: it has ended, or is busy",
+                        "drlnet ls shows how its run ended",
+                    ) from error
                 reading, self._client = error.cause, None
             yield time.monotonic(), reading
             taken += 1

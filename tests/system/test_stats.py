@@ -19,6 +19,8 @@ from system.command import DEADLINE_S, PROGRAM, Command, command, finished, serv
 from system.terminal import Terminal, terminal
 
 from drlnet import errors
+from drlnet.cli.stats import _Readings
+from drlnet.launch.signals import Stop
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +132,21 @@ def test_a_killed_server_and_the_next_one(tmp_path: Path) -> None:
             window.press("q")
             assert window.end() == 0
             window.assert_restored()
+
+
+def test_tables_say_that_the_server_went_between_their_readings(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        address = stack.enter_context(server(tmp_path))
+        stop = stack.enter_context(Stop())
+        readings = _Readings(address, stop, interval=0.1, count=2, patient=False)
+        readings.begin()
+        taken = iter(readings)
+        assert not isinstance(next(taken)[1], str)
+        stack.close()  # ends the server
+        with pytest.raises(errors.DrlnetError) as caught:
+            next(taken)
+    assert f"the server at {address} answers no longer" in caught.value.cause
+    assert "drlnet ls" in caught.value.remedy
 
 
 def test_an_error_after_the_start_leaves_the_terminal_in_order(
