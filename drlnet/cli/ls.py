@@ -27,7 +27,8 @@ def list_runs(
     """List runs: environment, algorithm, seed, greedy return, steps, time, how each ended.
 
     The oldest first, those of sweeps among them. A run that goes on has its best
-    return so far; "no result" is one that was killed, or a drlnet learn that failed.
+    return so far; one that was killed, or a drlnet learn that failed, has no
+    result.
 
     [bold]Examples[/bold]
 
