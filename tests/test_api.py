@@ -301,7 +301,7 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     ended = run_example(examples()[0], tmp_path)
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
-    assert lines[0].startswith("greedy return ") and lines[1].startswith("5 ")
+    assert lines[0].startswith("return ") and lines[1].startswith("5 ")
     assert re.fullmatch(r"\[[01] [01] [01]\]", lines[-1])
 
 

@@ -279,12 +279,12 @@ def test_one_client_publishes_until_it_ends_or_another_takes_over() -> None:
     with serving() as address, Client(address, name="b") as second:
         with Client(address, name="a") as first:
             assert first.publish(b"first") == 1
-            with pytest.raises(AnotherPublisher, match="a publishes params") as raised:
+            with pytest.raises(AnotherPublisher, match="'a' publishes params") as raised:
                 second.publish(b"refused")
             assert "drlnet learn --takeover" in raised.value.remedy
             assert second.fetch() == (1, b"first")
             second.take_over()
-            with pytest.raises(AnotherPublisher, match="b publishes params"):
+            with pytest.raises(AnotherPublisher, match="'b' publishes params"):
                 first.publish(b"replaced")
             first.take_over()
             assert first.publish(b"again") == 2
