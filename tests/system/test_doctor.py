@@ -121,7 +121,7 @@ def test_without_its_native_core_it_still_says_what_is_wrong(
     values = report(ended)
     assert verdicts(values)["server"] == "fail"
     (server,) = [check for check in values["checks"] if check["name"] == "server"]
-    assert "native extension is not built" in server["found"]
+    assert "hides the drlnet that is installed" in server["found"]
     assert "pip install" in server["remedy"]
     assert "numpy is broken" in ended.stderr
 
