@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import socket
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -73,9 +74,15 @@ def _holder(host: Host, port: int) -> str:
 
 def _holds(process: Path, wanted: str) -> bool:
     try:
-        return any(str(each.readlink()) == wanted for each in (process / "fd").iterdir())
+        descriptors = list((process / "fd").iterdir())
     except OSError:  # another user's, or it has ended meanwhile
         return False
+    for descriptor in descriptors:
+        # One that is closed meanwhile: of this very process, the one that read the folder.
+        with suppress(OSError):
+            if str(descriptor.readlink()) == wanted:
+                return True
+    return False
 
 
 def socket_buffers(host: Host) -> Finding:

@@ -33,16 +33,21 @@ def test_a_server_that_answers_and_one_that_does_not() -> None:
 
 
 def test_a_port_that_is_taken_and_by_whom(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Numbers below the socket's are free: the folder of descriptors takes one, and lists itself.
+    free = os.pipe()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", 0))
+        for number in free:
+            os.close(number)
+        # An address of its own: no other process takes the port once it is free.
+        taken.bind(("127.0.0.77", 0))
         port = taken.getsockname()[1]
-        config = ServerConfig(listen=(f"udp://127.0.0.1:{port}",))
+        config = ServerConfig(listen=(f"udp://127.0.0.77:{port}",))
         monkeypatch.setattr(network, "ServerConfig", lambda: config)
         finding = network.default_port(this_machine())
         assert finding.verdict == "warn"
-        assert f"127.0.0.1:{port}/udp cannot be had: Address already in use" in finding.found
+        assert f"127.0.0.77:{port}/udp cannot be had: Address already in use" in finding.found
         assert f"(process {os.getpid()}, " in finding.found
-        assert "--listen udp://127.0.0.1:0" in finding.remedy
+        assert "--listen udp://127.0.0.77:0" in finding.remedy
     assert network.default_port(this_machine()).verdict == "pass"
 
 
