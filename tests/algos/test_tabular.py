@@ -13,6 +13,7 @@ import torch
 from algos.transitions import batch_of
 from oracle import OracleBatch, OracleTable
 
+import drlnet
 from drlnet.adders.observations import Leaf
 from drlnet.algos import TABLE, make_algorithm, tabular
 from drlnet.client import Column, View
@@ -288,3 +289,15 @@ def test_the_optimum_is_reached(
         assert set(played.returns) == {-13.0}
     elif not kwargs.get("is_slippery", True):
         assert set(played.returns) == {1.0}
+
+
+@pytest.mark.slow
+def test_the_recipe_of_the_lake_reaches_its_goal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Returns are 0 or 1: few episodes would keep whichever policy was lucky."""
+    monkeypatch.chdir(tmp_path)
+    result = drlnet.train("FrozenLake-v1", seed=1, max_seconds=240, quiet=True)
+    assert result.stopped == "goal"
+    assert result.eval_episodes == 2000
+    assert result.eval_return_mean >= 0.7 - 0.04  # four standard deviations of that mean
