@@ -27,6 +27,9 @@ class EnvConfig:
     wrappers: tuple[str, ...] = setting(
         (), "gymnasium wrappers, innermost first: module:Name, as in my_module:MyWrapper"
     )
+    max_steps_per_second: float | None = setting(
+        None, "each of an actor's environments is slowed to this; none: as fast as it goes", above=0
+    )
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,12 @@ class ActorConfig:
     num_actors: int = setting(1, "actor processes", low=1)
     envs_per_actor: int = setting(8, "environments that one actor steps together", low=1)
     fetch_period_steps: int = setting(50, "vector steps between looks for newer params", low=1)
+    params_lag: int = setting(
+        0,
+        "versions by which an actor lags behind the newest params, to study that; 0: none",
+        low=0,
+        high=1000,
+    )
     flush_rows: int = setting(8, "vector steps that one append carries", low=1, high=4096)
     torch_threads: int = setting(1, "threads of torch in an actor", low=1)
     max_env_steps: int | None = setting(None, "steps after which an actor stops", low=1)

@@ -2,6 +2,7 @@
 
 from drlnet.envs.film import Film, film
 from drlnet.envs.make import crashed, find_spaces, make_envs
+from drlnet.envs.pace import Pace
 from drlnet.envs.rows import RowEnv, Rows, Streams, ticks
 from drlnet.envs.single import make_single
 from drlnet.envs.spaces import EnvSpaces
@@ -9,6 +10,7 @@ from drlnet.envs.spaces import EnvSpaces
 __all__ = [
     "EnvSpaces",
     "Film",
+    "Pace",
     "RowEnv",
     "Rows",
     "Streams",

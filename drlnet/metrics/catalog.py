@@ -201,6 +201,7 @@ CATALOG: tuple[Metric, ...] = (
         ("epsilon_min", "gauge", "probability", "of a random action in its greediest environment"),
         ("policy_lag", "gauge", "versions", "that its params were behind when it last looked"),
         ("env_crashes", "gauge", "crashes", "of its environments, in the minute up to the newest"),
+        ("late_steps", "counter", "vector steps", "later than env.max_steps_per_second wants them"),
     ),
     *_section(
         "client.<client>.",

@@ -12,7 +12,7 @@ import torch
 
 from drlnet.client import Client
 from drlnet.config import Config
-from drlnet.envs import Rows, crashed, make_envs, ticks
+from drlnet.envs import Pace, Rows, crashed, make_envs, ticks
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import process_figures
 from drlnet.roles.central import CentralAgent, Forgotten
@@ -71,6 +71,7 @@ class Actor:
         self._env_steps = 0
         self._ticks = 0
         self._crashes: list[float] = []
+        self._pace = Pace(config.env.max_steps_per_second)
         self._returns = Returns(config.actor.envs_per_actor)
         self._rates = Rates()
 
@@ -103,6 +104,7 @@ class Actor:
     def tick(self) -> None:
         """One step of every environment."""
         self._stages.ended("other")
+        self._pace.wait()  # a slow environment's time is the environment's
         try:
             step = self._envs.step(self._action)
         except Exception as error:  # an environment is someone else's code
@@ -171,6 +173,7 @@ class Actor:
                 "return_mean": self._returns.mean,
                 "return_last": self._returns.last,
                 "env_crashes": len(self._crashes),
+                **({"late_steps": self._pace.late} if self._pace.holds else {}),
                 **self.agent.figures(),
                 **self._stages.read(),
                 **process_figures(with_children=True),  # env.vectorization = async has some

@@ -1,8 +1,15 @@
-"""The newest params that a learner has published, for a role that plays with them."""
+"""The newest params that a learner has published, for a role that plays with them.
+
+With actor.params_lag = k a role plays by older ones: of those that it has fetched, by the newest
+that at least k publications have followed. It looks every actor.fetch_period_steps, so that the lag
+is greater than k where more are published between two looks. Until k have followed the first ones,
+it plays by these.
+"""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
 from drlnet.algos import Algorithm, Params
@@ -20,22 +27,30 @@ class NewestParams:
 
     def __init__(self, client: Client, algorithm: Algorithm[Any]):
         self._client, self._algorithm = client, algorithm
+        self._params_lag = algorithm.config.actor.params_lag
+        # Versions and blobs, the oldest first: those to play by, and what comes after them.
+        self._fetched: deque[tuple[int, bytes]] = deque()
         self.params: Params = {}
-        self.version = 0
-        self.lag = 0  # versions, at the last look and before it took the newest
-        self.env_steps = 0  # of all actors when they were published
+        self.version = 0  # that the role plays by
+        self.lag = 0  # versions, at the last look and before it took newer ones
+        self.env_steps = 0  # of all actors when the newest were published
 
     def fetch(self) -> bool:
-        """Takes the newest ones; False where the role has them already, or there are none."""
-        newer = self._client.fetch(newer_than=self.version)
-        if newer is None:
-            self.lag = 0
+        """Looks for newer ones; False where the role goes on as before, or there are none."""
+        fetched = self._fetched
+        newer = self._client.fetch(newer_than=fetched[-1][0] if fetched else 0)
+        if newer is not None:
+            fetched.append(newer)
+            self.env_steps = int(read_metadata(newer[1]).get("env_steps", 0))
+        newest = fetched[-1][0] if fetched else 0
+        self.lag = newest - (self.version or newest)  # without params there is no lag
+        while len(fetched) > 1 and fetched[1][0] <= newest - self._params_lag:
+            fetched.popleft()
+        if not fetched or fetched[0][0] == self.version:
             return False
-        version, blob = newer
+        version, blob = fetched[0]
         source = f"version {version} at {self._client.address}"
         self.params = unpack(blob, self._algorithm.architecture, source)
-        self.env_steps = int(read_metadata(blob).get("env_steps", 0))
-        self.lag = version - (self.version or version)  # without params there is no lag
         self.version = version
         return True
 

@@ -11,7 +11,7 @@ from toy import TOY
 
 from drlnet.algos import make_algorithm
 from drlnet.config import Config, load
-from drlnet.envs import find_spaces
+from drlnet.envs import Pace, find_spaces
 from drlnet.errors import BadPriority, CheckpointMismatch, ReplayTimeout, UserCodeError
 from drlnet.launch.signals import Stop
 from drlnet.nets.params import pack
@@ -165,6 +165,60 @@ def test_policy_lag_counts_versions_not_seen() -> None:
         actor._report()
         lags.append((client.reports[-1]["policy_lag"], client.reports[-1]["params_version"]))
     assert lags == [(0, 1), (3, 4), (0, 4)]
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+def test_actors_play_by_older_params(lag: int) -> None:
+    made = load(TOY, flags={"net.hidden_sizes": (8,), "actor.params_lag": lag})
+    client = OracleClient()
+    newest = NewestParams(client, make_algorithm(made, find_spaces(made.env)))  # type: ignore[arg-type]
+    seen = []
+    for published in (1, 1, 0, 1, 1, 1, 4, 0):
+        for _ in range(published):
+            publish(client, made)
+        newer = newest.fetch()
+        seen.append((newer, newest.version, newest.lag, len(newest._fetched)))
+    assert [one[1] for one in seen] == {
+        1: [1, 1, 1, 2, 3, 4, 5, 5],  # version 9 is the newest; 6 to 8 were never seen
+        3: [1, 1, 1, 1, 1, 2, 5, 5],
+    }[lag]
+    before = [0] + [version for _, version, *_ in seen]
+    assert all(
+        newer == (version != old) for (newer, version, *_), old in zip(seen, before, strict=False)
+    )
+    assert all(held <= lag + 1 for *_, held in seen)
+    assert seen[-1][2] == 9 - 5  # what it plays by is 4 versions old
+
+
+def test_an_actor_loads_the_older_params(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = load(
+        TOY,
+        flags={
+            "net.hidden_sizes": (8,), "actor.params_lag": 2, "actor.envs_per_actor": 3,
+            "actor.fetch_period_steps": 1,
+        },
+    )  # fmt: skip
+    actor, client = started(made)
+    for _ in range(4):
+        publish(client, made)
+        actor.tick()
+    actor._report()
+    # Version 5 is the newest. The look before it had taken version 2 for version 4.
+    said = client.reports[-1]
+    assert (said["params_version"], said["policy_lag"]) == (3, 3)
+
+
+def test_slowed_environments_keep_their_pace() -> None:
+    flags = {"net.hidden_sizes": (8,), "env.max_steps_per_second": 1e5, "actor.envs_per_actor": 3}
+    made = load(TOY, flags=flags)
+    actor, client = started(made)
+    waits = []
+    actor._pace = Pace(50.0, clock=lambda: sum(waits), sleep=waits.append)
+    for _ in range(11):
+        actor.tick()
+    assert sum(waits) == pytest.approx(10 / 50)  # the clock stands still but for these
+    actor._report()
+    assert client.reports[-1]["late_steps"] == 0
 
 
 def test_same_leases_same_rows() -> None:
