@@ -65,10 +65,9 @@ def train(
     Interrupted, it returns the run so far, `stopped` = "interrupted", or raises KeyboardInterrupt.
     Errors: those of the command (DrlnetError); ConfigError outside the main thread.
     """
-    from drlnet.algos import make_algorithm
+    from drlnet.algos import require_fit
     from drlnet.cli.run import run_processes, run_serial
     from drlnet.cli.training import note_no_end
-    from drlnet.envs import find_spaces
     from drlnet.launch.signals import Stop
 
     flags = {
@@ -92,8 +91,7 @@ def train(
         )
     began_s, path = time.monotonic(), None if config is None else Path(config)
     chosen = load(env, file=path, flags=flags, sets=settings or {})
-    make_algorithm(chosen, find_spaces(chosen.env))  # refuses what does not fit together
-    chosen.algo.require_installed()
+    require_fit(chosen)
     with _Notes(quiet) as notes, Stop() as stop:
         folder = RunFolder.create(chosen)
         chosen = folder.read_config()

@@ -41,6 +41,23 @@ def make_algorithm(config: Config, spaces: EnvSpaces) -> Algorithm[Any]:
     return algorithm
 
 
+def require_fit(config: Config, *, learns: bool = True) -> EnvSpaces:
+    """Refuses what does not fit together, before anything is started; returns the spaces.
+
+    The settings agree with each other already (config.load). Here they meet the environment: its
+    spaces, what the algorithm can play of them, what the network sees, and what a learner needs.
+    learns: whether a learner is started; actors do without the packages that it alone needs.
+    Errors: ConfigError (UnknownEnvironment, UserCodeError), NotInstalled.
+    """
+    from drlnet.envs import find_spaces
+
+    if learns:
+        config.algo.require_installed()
+    spaces = find_spaces(config.env)
+    make_algorithm(config, spaces)
+    return spaces
+
+
 __all__ = [
     "NAMES",
     "QUEUE_DEFAULTS",
@@ -61,6 +78,7 @@ __all__ = [
     "TableSettings",
     "TargetNetLearner",
     "make_algorithm",
+    "require_fit",
     "setting",
     "setting_from",
 ]

@@ -20,7 +20,7 @@ from drlnet.adders.items import Items
 from drlnet.client.specs import Column, Item, Limiter, Sampler
 from drlnet.config import AlgoSettings, Config, PolicySettings
 from drlnet.errors import ConfigError
-from drlnet.nets import require_fit, stacked_shape
+from drlnet.nets import require_image, stacked_shape
 
 if TYPE_CHECKING:
     import torch
@@ -132,7 +132,7 @@ class Algorithm(ABC, Generic[S]):
         self.config = config
         self.settings = cast(S, config.algo)
         self.spaces = spaces
-        require_fit(config, spaces)
+        require_image(config, spaces)
 
     @property
     def architecture(self) -> str:

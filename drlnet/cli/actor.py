@@ -57,10 +57,9 @@ def actor(
     options.require_dpdk(eal, [address])
     output = Output(json)
 
-    from drlnet.envs import find_spaces
+    from drlnet.algos import require_fit
 
-    # One clear error, before all else.
-    find_spaces(settings.env)
+    require_fit(settings, learns=False)
     if settings.actor.num_actors > 1:
         from drlnet.launch.actors import supervise_actors
 

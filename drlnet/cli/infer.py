@@ -49,7 +49,10 @@ def infer(
     options.require_dpdk(eal, [address])
     output = Output(json)
 
+    from drlnet.algos import require_fit
     from drlnet.roles.infer import infer as act_for_all
+
+    require_fit(settings, learns=False)
 
     with until_stopped() as stop:
         output.note(f"acting in {settings.env.id} for {address}; Ctrl-C stops it")

@@ -60,16 +60,16 @@ def learn(
 
     drlnet learn CartPole-v1 --server udp://10.0.0.2:7447 --max-seconds 300
     """
+    from drlnet.algos import require_fit
     from drlnet.cli.training import finish, learn_view, note_no_end, resumed, settings_of
     from drlnet.cli.which import server_to_join
-    from drlnet.envs import find_spaces
     from drlnet.launch.evaluator import evaluating
     from drlnet.metrics import RunFolder
 
     settings = settings_of(env, resume, file=config, flags=flags, sets=set_ or ())
     address = server_to_join(server)
     options.require_dpdk(eal, [address])
-    find_spaces(settings.env)
+    require_fit(settings)
     output = Output(json)
 
     from drlnet.nets.device import usable_device

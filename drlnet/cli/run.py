@@ -93,11 +93,9 @@ def run(
     settings = settings_of(env, resume, file=config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, [settings.server.transport])
 
-    from drlnet.algos import make_algorithm
-    from drlnet.envs import find_spaces
+    from drlnet.algos import require_fit
 
-    make_algorithm(settings, find_spaces(settings.env))  # refuses what does not fit together
-    settings.algo.require_installed()
+    require_fit(settings)
     output = Output(json)
     if pictures is not None:
         require_writable(pictures, "--pictures")

@@ -56,7 +56,7 @@ def make_net(config: Config, spaces: EnvSpaces) -> Any:
     return plugins.find("nets", config.net.name)(config.net, shape)
 
 
-def require_fit(config: Config, spaces: EnvSpaces) -> None:
+def require_image(config: Config, spaces: EnvSpaces) -> None:
     """Raises ConfigError for a network of images where observations are a Dict or Discrete."""
     if not spaces.leaves or not isinstance(config.net, ConvSettings | ImpalaSettings):
         return
@@ -95,6 +95,6 @@ __all__ = [
     "OptimizerSettings",
     "frozen",
     "make_net",
-    "require_fit",
+    "require_image",
     "stacked_shape",
 ]
