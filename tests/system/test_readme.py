@@ -44,4 +44,4 @@ def test_ci_runs_the_same_test_line() -> None:
     assert f"{install} && {test}" in (ROOT / "README.md").read_text(encoding="utf-8")
     steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     begun = steps.index(install.replace("install", "install -q") + " </dev/null")
-    assert any(step.startswith(f"{test} ") for step in steps[begun:])
+    assert any(step.lstrip().startswith(f"{test} ") for step in steps[begun:])
