@@ -10,7 +10,8 @@ from drlnet.adders.n_step import (
     transition_row,
 )
 from drlnet.adders.observations import observation_columns, observation_views, observed
-from drlnet.adders.stacks import Stacks, stack_rows, stack_view
+from drlnet.adders.stacks import Stacks, stack_rows, stack_view, stacks_view, window_stacks
+from drlnet.adders.traces import lambda_targets
 from drlnet.adders.unrolls import UnrollSettings, unroll_frames, unroll_item, unroll_items
 
 __all__ = [
@@ -19,12 +20,14 @@ __all__ = [
     "Stacks",
     "Tensors",
     "UnrollSettings",
+    "lambda_targets",
     "n_step_targets",
     "observation_columns",
     "observation_views",
     "observed",
     "stack_rows",
     "stack_view",
+    "stacks_view",
     "tensors",
     "transition_columns",
     "transition_item",
@@ -32,4 +35,5 @@ __all__ = [
     "unroll_frames",
     "unroll_item",
     "unroll_items",
+    "window_stacks",
 ]

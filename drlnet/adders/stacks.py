@@ -17,9 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 from drlnet.client.specs import View
+from drlnet.lazy import torch
 
 if TYPE_CHECKING:
     from drlnet.envs import Rows
+
+
+def stacks_view(k: int, low: int, high: int) -> View:
+    """The view of column obs from which window_stacks() makes stack(low) .. stack(high)."""
+    return View("obs", (low - k + 1, high))
+
+
+def window_stacks(window: torch.Tensor, k: int) -> torch.Tensor:
+    """The stacks [B, R, k, *shape] of what stacks_view shows, [B, R + k - 1, *shape]."""
+    return window if k == 1 else window.unfold(1, k, 1).movedim(-1, 2)
 
 
 def stack_view(k: int, row: int = 0, *, from_end: bool = False) -> View:

@@ -94,6 +94,7 @@ class Btr(Dqn):
 
     settings: BtrSettings
     Settings = BtrSettings
+    lambda_returns = False
     defaults = {  # noqa: RUF012
         "policy.epsilon_base": 0.01,
         "policy.epsilon_exponent": 0.0,

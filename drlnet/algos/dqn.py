@@ -14,13 +14,27 @@ The edges: an episode that terminated at t + m has d_m = 0, so nothing is bootst
 was truncated (a time limit) has d_m = 1 and bootstraps from its final observation; a lost life
 that sets terminated cuts the sums there although the rows go on. Only m < n shortens the powers of
 gamma.
+
+returns = "lambda" replaces the target by Watkins' Q(lambda) (1989) over the same m steps:
+
+    v_k     = Q'(o_{t+k}, a*_k)                        a*_k as a*, of o_{t+k}
+    l_k     = lambda where a_{t+k} is an a*_k, else 0                          lambda = trace
+    G_m     = v_m
+    G_k     = r_{k+1} + gamma d_{k+1} ((1 - l_{k+1}) v_{k+1} + l_{k+1} G_{k+1})
+    target  = G_0
+
+So a return goes on for as long as the actor did what the greedy policy of now would do, and is cut
+where it explored or has been overtaken: lambda = 0 is one step, lambda = 1 as many as are greedy.
+The edges stay: d = 0 bootstraps nothing, and m ends within the episode. Each target costs m values
+where an n-step return costs one, of both networks in double. First priorities are of the n-step
+errors: an actor does not know yet which of its actions the learner will find greedy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +44,15 @@ from drlnet.adders import (
     NStepErrors,
     Stacks,
     Tensors,
+    lambda_targets,
     n_step_targets,
+    observation_views,
+    stacks_view,
     tensors,
     transition_columns,
     transition_item,
     transition_row,
+    window_stacks,
 )
 from drlnet.algos.contract import (
     TABLE,
@@ -46,13 +64,16 @@ from drlnet.algos.contract import (
 from drlnet.algos.learners import TargetNetLearner
 from drlnet.algos.players import GreedyQ
 from drlnet.client import Batch, importance_weights
+from drlnet.client.specs import Item, View
 from drlnet.config import setting
+from drlnet.errors import ConfigError
 from drlnet.lazy import torch
 from drlnet.nets import OptimizerSettings, make_net
 from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 
 if TYPE_CHECKING:
-    from drlnet.envs import Rows, Streams
+    from drlnet.config import Config
+    from drlnet.envs import EnvSpaces, Rows, Streams
 
 
 @dataclass(frozen=True)
@@ -60,6 +81,10 @@ class DqnSettings(OptimizerSettings):
     """Deep Q-learning: double, dueling, n-step, prioritized."""
 
     n_step: int = setting(3, "steps of reward before the bootstrap", low=1, high=1000)
+    returns: Literal["n_step", "lambda"] = setting(
+        "n_step", "what is learned from n_step rewards; lambda: Watkins' Q(lambda) over them"
+    )
+    trace: float = setting(0.8, "lambda, where returns = lambda", low=0, high=1)
     gamma: float = setting(0.99, "discount per step", low=0, high=1)
     double: bool = setting(True, "choose the next action by the online network")
     dueling: bool = setting(True, "separate value and advantage streams")
@@ -85,6 +110,15 @@ class Dqn(Algorithm[DqnSettings]):
 
     Settings = DqnSettings
     Policy = EpsilonGreedySettings
+    lambda_returns: ClassVar[bool] = True  # whether its learner has them
+
+    def __init__(self, config: Config, spaces: EnvSpaces):
+        super().__init__(config, spaces)
+        if self.settings.returns == "lambda" and not self.lambda_returns:
+            raise ConfigError(
+                f"algo.name = {self.settings.name!r} learns from n-step returns alone",
+                "leave algo.returns out, or use --algo dqn",
+            )
 
     @property
     def architecture(self) -> str:
@@ -92,14 +126,21 @@ class Dqn(Algorithm[DqnSettings]):
         return f"{super().architecture} dueling={str(self.settings.dueling).lower()}"
 
     def tables(self) -> Mapping[str, TableSettings]:
-        """One table of n-step transitions."""
-        return {
-            TABLE: self.replay(
-                transition_columns(self.spaces),
-                transition_item(self.settings.n_step, self.config.net.frame_stack, self.spaces),
-                priority_exponent=self.settings.priority_exponent,
-            )
-        }
+        """One table of n-step transitions, or of all that a lambda return reads."""
+        settings, stack = self.settings, self.config.net.frame_stack
+        item = transition_item(settings.n_step, stack, self.spaces)
+        if settings.returns == "lambda":
+            whole = 1, settings.n_step
+            views = {
+                **item.views,
+                **observation_views(self.spaces, "next_obs", stacks_view(stack, *whole)),
+                "path_action": View("action", (0, settings.n_step - 1)),
+            }
+            if self.spaces.action_mask:
+                views["next_action_mask"] = View("action_mask", whole)
+            item = Item(views)
+        columns, exponent = transition_columns(self.spaces), settings.priority_exponent
+        return {TABLE: self.replay(columns, item, priority_exponent=exponent)}
 
     def q_net(self) -> torch.nn.Module:
         """The Q network; its initial params follow from torch's seed."""
@@ -163,6 +204,7 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
     def __init__(self, algo: Dqn, device: str, seed: int):
         super().__init__(algo, algo.q_net, device, seed)
         self._budget = algo.config.run.max_learner_steps
+        self._stack = algo.config.net.frame_stack
 
     @property
     def importance_exponent(self) -> float:
@@ -175,6 +217,11 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
 
     def errors(self, batch: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
         """(Q(o_t, a_t), target), [B] each. batch: the item's views and `length`."""
+        if self.settings.returns == "lambda":
+            q = self.online(batch["obs"])
+            with torch.no_grad():
+                target = self.traced(batch)
+            return q.gather(1, batch["action"].long()[:, None]).squeeze(1), target
         size = len(batch["length"])
         if self.settings.double:  # one pass of the online network for both observations
             q_both = self.online(torch.cat([batch["obs"], batch["next_obs"]]))
@@ -191,13 +238,34 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
             target = returns + factor * q_next.gather(1, best).squeeze(1)
         return q.gather(1, batch["action"].long()[:, None]).squeeze(1), target
 
+    def traced(self, batch: Tensors) -> torch.Tensor:
+        """G_0 [B] of Q(lambda)."""
+        ahead = window_stacks(batch["next_obs"], self._stack)  # of o_{t+1} .. o_{t+n}
+        shape = ahead.shape[:2]
+        q = self.target(ahead.flatten(0, 1)).unflatten(0, shape)
+        choose = self.online(ahead.flatten(0, 1)).unflatten(0, shape) if self.settings.double else q
+        if "next_action_mask" in batch:
+            choose = choose.masked_fill(~batch["next_action_mask"], -torch.inf)
+        most, best = choose.max(2)
+        taken = choose[:, :-1].gather(2, batch["path_action"][:, 1:, None].long()).squeeze(2)
+        trace = torch.zeros_like(most)  # the last one's is not asked for
+        trace[:, :-1] = self.settings.trace * (taken >= most[:, :-1])
+        value = q.gather(2, best[:, :, None]).squeeze(2)
+        return lambda_targets(
+            value, trace, self.rewards(batch), batch["discount"], batch["length"],
+            self.settings.gamma,
+        )  # fmt: skip
+
+    def rewards(self, batch: Tensors) -> torch.Tensor:
+        """r_1 .. r_n [B, n], clipped where they are to be."""
+        reward, clip = batch["reward"], self.settings.reward_clip
+        return reward if clip is None else reward.clamp(-clip, clip)
+
     def returns(self, batch: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
         """R and the bootstrap's factor, [B] each."""
-        reward, clip = batch["reward"], self.settings.reward_clip
         return n_step_targets(
-            reward if clip is None else reward.clamp(-clip, clip),
-            batch["discount"], batch["length"], self.settings.gamma,
-        )  # fmt: skip
+            self.rewards(batch), batch["discount"], batch["length"], self.settings.gamma
+        )
 
     def losses(self, batch: Tensors) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The unweighted losses, Q(o_t, a_t) and the targets, [B] each. batch: as in errors()."""

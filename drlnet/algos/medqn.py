@@ -60,6 +60,7 @@ class Medqn(Dqn):
     """Deep Q-learning with a tenth of the replay."""
 
     Settings = MedqnSettings
+    lambda_returns = False
     defaults = {"replay.capacity": 5_000}  # noqa: RUF012
 
     def learner(self, device: str, seed: int) -> MedqnLearner:
