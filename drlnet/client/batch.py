@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from drlnet import native
 from drlnet.client.specs import Column, Item, View
+from drlnet.errors import ConfigError
 from drlnet.native import TableSpec
 
 if TYPE_CHECKING:
@@ -178,6 +180,34 @@ class Batch:
             return np.asarray((self._head & int(_NUMBER_BITS)) - numbers, np.int64)
         heads = (self._head & _NUMBER_BITS).astype(np.int64)
         return np.asarray(heads[self.keys >> _SHARD_SHIFT] - numbers, np.int64)
+
+
+Drawn = Generator[Batch, None, None]
+
+
+class Batches(Iterator[Batch]):
+    """A stream's batches, to one thread at a time: the next one may overwrite the last."""
+
+    def __init__(self, drawn: Drawn) -> None:
+        self._drawn = drawn
+        self._turn = threading.Lock()
+
+    def __next__(self) -> Batch:
+        """Raises ConfigError while another thread waits for a batch."""
+        if not self._turn.acquire(blocking=False):
+            raise ConfigError(
+                "a stream of batches is used by two threads at once",
+                "give each thread one of its own, or let one thread hand out the batches",
+            )
+        try:
+            return next(self._drawn)
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """Ends the stream. What it has asked for is thrown away when it comes."""
+        with self._turn:
+            self._drawn.close()
 
 
 def importance_weights(batch: Batch, beta: float) -> NDArray[np.float32]:

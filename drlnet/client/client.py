@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from drlnet import native
+from drlnet.client.arguments import contents, number, readings, text, whole
 from drlnet.client.specs import Column, Item, Limiter, Sampler, declared, native_spec
 from drlnet.client.table import Table
 from drlnet.errors import UnknownTable
@@ -39,9 +40,11 @@ class Client:
         timeout: float = 10.0,
         poll: str = "adaptive",
     ) -> None:
-        self.address = address
-        self.name = name
-        self._native: native.Client | None = native.Client(address, name, timeout, poll)
+        self.address = text("address", address)
+        self.name = text("name", name)
+        self._native: native.Client | None = native.Client(
+            address, name, number("timeout", timeout), text("poll", poll)
+        )
 
     @classmethod
     def in_process(
@@ -50,8 +53,8 @@ class Client:
         """A client in one thread with its server, which runs while the client waits."""
         client = cls.__new__(cls)
         client.address = server.addresses[0]
-        client.name = name
-        client._native = native.Client.in_process(server, name, timeout)
+        client.name = text("name", name)
+        client._native = native.Client.in_process(server, name, number("timeout", timeout))
         return client
 
     def table(
@@ -101,7 +104,7 @@ class Client:
 
     def set_timeout(self, seconds: float) -> None:
         """Sets what every control call may take from now on."""
-        self._session.set_timeout(seconds)
+        self._session.set_timeout(number("seconds", seconds))
 
     def publish(self, params: bytes) -> int:
         """Makes params the newest version and returns its number, which grows from 1.
@@ -109,7 +112,7 @@ class Client:
         One client at a time publishes: the first, until it ends, another takes over, or another
         publishes when it has been silent for 3 s. Raises AnotherPublisher for any other.
         """
-        return self._session.publish(params)
+        return self._session.publish(contents("params", params))
 
     def take_over(self) -> None:
         """Makes this the client that publishes; the one that did gets AnotherPublisher."""
@@ -117,7 +120,7 @@ class Client:
 
     def fetch(self, newer_than: int = 0) -> tuple[int, bytes] | None:
         """(version, params) of the newest version, or None when it is not newer."""
-        version, params = self._session.fetch(newer_than)
+        version, params = self._session.fetch(whole("newer_than", newer_than))
         return (version, params) if version else None
 
     def ask(self, question: bytes, patience: float) -> bytes:
@@ -126,7 +129,7 @@ class Client:
         Waits for as long as the server hears of that client, and `patience` seconds where it does
         not; then it raises ReplayTimeout.
         """
-        return self._session.ask(question, patience)
+        return self._session.ask(contents("question", question), number("patience", patience))
 
     def answer(
         self, answers: list[tuple[int, int, bytes]], *, begins: bool = False
@@ -142,7 +145,7 @@ class Client:
 
     def ping(self, payload_bytes: int = 0) -> float:
         """The round trip of a payload of that size, in microseconds."""
-        return self._session.ping_us(payload_bytes)
+        return self._session.ping_us(whole("payload_bytes", payload_bytes))
 
     def stats(self) -> Reading:
         """The server's counters, latencies and its clients' reports, by dotted name."""
@@ -158,7 +161,7 @@ class Client:
         Those of own_stats() go with them: one address tells all. name: this client's, its dots as
         underscores; a second live client of that name appears as <name>~2.
         """
-        self._session.report(dict(values))
+        self._session.report(readings("values", values))
 
     def close(self) -> None:
         """Ends the session once writers, tables and streams made from it are gone too."""

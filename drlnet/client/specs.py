@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from drlnet.client.arguments import converting, number, text, whole, wrong
 from drlnet.errors import ConfigError
 from drlnet.native import TableSpec
+
+_UINT32 = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -112,33 +115,63 @@ def native_spec(
 ) -> TableSpec:
     """The native form of a table's specification. Raises ConfigError for one that cannot work."""
     spec = TableSpec()
-    spec.name = name
-    spec.capacity = capacity
-    spec.seed = seed
-    for column_name, column in columns.items():
-        spec.add_column(column_name, column.dtype, list(column.shape))
-    order = list(columns)
-    for view_name, view in item.views.items():
-        if view.column not in columns:
-            raise ConfigError(
-                f"table '{name}', view '{view_name}': no column '{view.column}'",
-                f"use one of: {', '.join(order)}",
-            )
-        lo, hi = view.bounds
-        index = order.index(view.column)
-        spec.add_view(view_name, index, lo, hi, view.pad == "zero", view.from_end)
-    spec.set_item(item.boundary == "cross", item.period)
+    spec.name = text("name", name)
+    spec.capacity = whole("capacity", capacity)
+    spec.seed = whole("seed", seed)
+    order = _add_columns(spec, columns)
+    _set_item(spec, order, item)
+    for option, value in sampler.options.items():
+        number(f"sampler option {text('its name', option)!r}", value)
     spec.set_sampler(
-        sampler.name, sampler.priority_exponent, sampler.priority_floor, dict(sampler.options)
+        text("sampler.name", sampler.name),
+        number("sampler.priority_exponent", sampler.priority_exponent),
+        number("sampler.priority_floor", sampler.priority_floor),
+        dict(sampler.options),
     )
     spec.set_limiter(
-        limiter.min_size,
-        limiter.samples_per_insert,
-        limiter.error_buffer,
-        limiter.batch,
-        limiter.prefetch,
-        limiter.append_burst,
-        limiter.max_times_sampled,
+        whole("limiter.min_size", limiter.min_size),
+        number("limiter.samples_per_insert", limiter.samples_per_insert),
+        number("limiter.error_buffer", limiter.error_buffer),
+        whole("limiter.batch", limiter.batch, 0, _UINT32),
+        whole("limiter.prefetch", limiter.prefetch, 0, _UINT32),
+        whole("limiter.append_burst", limiter.append_burst, 0, _UINT32),
+        whole("limiter.max_times_sampled", limiter.max_times_sampled, 0, _UINT32),
     )
     spec.check()
     return spec
+
+
+def _add_columns(spec: TableSpec, columns: Mapping[str, Column]) -> list[str]:
+    """Declares them, and returns their names in the order of their numbers."""
+    if not isinstance(columns, Mapping):
+        raise wrong("columns", columns, "give a dict of Column by name")
+    for name, column in columns.items():
+        where = f"column {text('the name of a column', name)!r}"
+        if not isinstance(column, Column):
+            raise wrong(where, column, 'give a Column, as Column("float32", (4,))')
+        if not isinstance(column.shape, Sequence) or isinstance(column.shape, str):
+            raise wrong(f"{where}: shape", column.shape, "give a tuple of extents")
+        shape = [whole(f"{where}: an extent of its shape", n, 0, _UINT32) for n in column.shape]
+        spec.add_column(name, text(f"{where}: dtype", column.dtype), shape)
+    return list(columns)
+
+
+def _set_item(spec: TableSpec, columns: list[str], item: Item) -> None:
+    if not isinstance(item, Item) or not isinstance(item.views, Mapping):
+        raise wrong("item", item, 'give an Item of views by name, as Item({"x": View("x")})')
+    for name, view in item.views.items():
+        where = f"table '{spec.name}', view {text('the name of a view', name)!r}"
+        if not isinstance(view, View):
+            raise wrong(where, view, 'give a View, as View("obs")')
+        if view.column not in columns:
+            raise ConfigError(
+                f"{where}: no column '{view.column}'", f"use one of: {', '.join(columns)}"
+            )
+        text(f"{where}: pad", view.pad, ("repeat", "zero"))
+        with converting(f"{where}: rows"):
+            first, last = view.bounds
+        lo = whole(f"{where}: rows", first, -(2**31), 2**31 - 1)
+        hi = whole(f"{where}: rows", last, -(2**31), 2**31 - 1)
+        spec.add_view(name, columns.index(view.column), lo, hi, view.pad == "zero", view.from_end)
+    boundary = text("item.boundary", item.boundary, ("stop", "cross"))
+    spec.set_item(boundary == "cross", whole("item.period", item.period, 0, _UINT32))

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drlnet.client.batch import NO_KEY, Batch, BatchLayout, BatchMemory, SpareMemory
+from drlnet.client.arguments import array, converting, number, whole
+from drlnet.client.batch import (
+    NO_KEY,
+    Batch,
+    Batches,
+    BatchLayout,
+    BatchMemory,
+    Drawn,
+    SpareMemory,
+)
 from drlnet.client.specs import Column, Item
 from drlnet.client.writer import StreamLease, Writer
 from drlnet.errors import ConfigError, cannot_write
 from drlnet.native import Client as NativeClient
-from drlnet.native import TableSpec
+from drlnet.native import TableSpec, most_items
+
+_Lease = tuple[int, int, int, int]
 
 
 class PriorityChanges(NamedTuple):
@@ -31,6 +42,9 @@ class PriorityChanges(NamedTuple):
     oldest: int
 
 
+_UINT32 = 2**32 - 1
+_KEY, _PRIORITY = np.dtype(np.uint64), np.dtype(np.float32)
+_MOST_AHEAD = 1000  # batches that a stream asks for ahead
 _MOST_READ, _READ_BYTES = 4096, 64 << 20  # items that export() reads at once, about
 _FOREVER_S = 1e9  # some thirty years: what a timeout of None means
 # An append carries this many steps of each stream, as actors' do, within these numbers of rows: an
@@ -91,6 +105,7 @@ class Table:
         second of such a wait with its seconds, and ends it by raising.
         Raises ServerFull, UnknownLease (resume), ReplayTimeout, ConfigError.
         """
+        num_streams = whole("num_streams", num_streams, 1, _UINT32)
         if resume and len(resume) != num_streams:
             raise ConfigError(
                 f"a writer of {num_streams} streams to resume {len(resume)}",
@@ -103,10 +118,10 @@ class Table:
             self._number,
             self._spec,
             num_streams,
-            list(resume),
-            flush_rows,
-            flush_interval_s,
-            timeout,
+            _leases(resume),
+            whole("flush_rows", flush_rows, 1, _UINT32),
+            number("flush_interval_s", flush_interval_s),
+            number("timeout", timeout),
             held,
         )
         return Writer(native, self._columns)
@@ -121,19 +136,24 @@ class Table:
         self._client.sample(self._number, memory.layout, memory.bytes, _seconds(timeout))
         return Batch(memory)
 
-    def stream(self, n: int, *, depth: int = 2, timeout: float | None = 60.0) -> Iterator[Batch]:
+    def stream(self, n: int, *, depth: int = 2, timeout: float | None = 60.0) -> Batches:
         """Batches without end, `depth` of them requested ahead of their use.
 
         Each batch is lent: its arrays are overwritten once the one after it is asked for.
-        Raises as sample() does; after a ReplayTimeout iteration ends.
+        Raises as sample() does; after a ReplayTimeout iteration ends. One thread at a time takes
+        batches: ConfigError for another.
         """
         layout = self._layout(n, self._client.shards)
+        depth = whole("depth", depth, 0, _MOST_AHEAD)
+        return Batches(self._drawn(layout, depth, _seconds(timeout)))
+
+    def _drawn(self, layout: BatchLayout, depth: int, timeout_s: float) -> Drawn:
         buffers = [BatchMemory(layout) for _ in range(depth + 1)]
         ahead = self._client.stream(
             self._number, layout.native, [buffer.bytes for buffer in buffers]
         )
         while True:
-            yield Batch(buffers[ahead.next(_seconds(timeout))])
+            yield Batch(buffers[ahead.next(timeout_s)])
 
     def read_items(self, keys: ArrayLike, *, timeout: float | None = 60.0) -> Batch:
         """The items with these keys, uint64 [n], in their order: for a sampler of your own.
@@ -206,7 +226,7 @@ class Table:
         for it from the first call on. Raises ConfigError for a server of several shards.
         """
         self._require_alone("new_priorities")
-        return self._changes(since, 0)
+        return self._changes(whole("since", since), 0)
 
     def _changes(self, since: int, shard: int) -> PriorityChanges:
         pages, known = [], since > 0
@@ -233,12 +253,14 @@ class Table:
         self._update(keys, priorities, wait=False)
 
     def _update(self, keys: ArrayLike, priorities: ArrayLike, *, wait: bool) -> tuple[int, int]:
-        names: NDArray[np.uint64] = np.ascontiguousarray(keys, np.uint64)
-        values: NDArray[np.float32] = np.ascontiguousarray(priorities, np.float32)
+        names = array("keys", keys, _KEY)
+        values = array("priorities", priorities, _PRIORITY)
         return self._client.update_priorities(self._number, names, values, wait)
 
     def _read(self, keys: ArrayLike, shard: int, timeout: float | None) -> Batch:
-        names: NDArray[np.uint64] = np.ascontiguousarray(keys, np.uint64)
+        names = array("keys", keys, _KEY)
+        if not len(names):
+            raise ConfigError("0 keys in one request", "read one item or more")
         memory = BatchMemory(self._layout(len(names), 1))
         self._client.read_items(
             self._number, shard, memory.layout, names, memory.bytes, _seconds(timeout)
@@ -255,14 +277,26 @@ class Table:
 
     def _layout(self, n: int, shards: int) -> BatchLayout:
         """Returns that of a batch of n items from that many shards."""
-        if (n, shards) not in self._layouts:
-            if n < 1:
-                raise ConfigError(f"a batch of {n} keys or items", "ask for 1 or more")
-            self._layouts[n, shards] = BatchLayout(
-                self._spec, self._columns, self._item, n, shards, self._spare
-            )
-        return self._layouts[n, shards]
+        try:
+            return self._layouts[n, shards]
+        except (KeyError, TypeError):  # not asked for before, or nothing that can be
+            n = whole("n", n, 1, most_items)
+        layout = BatchLayout(self._spec, self._columns, self._item, n, shards, self._spare)
+        self._layouts[n, shards] = layout
+        return layout
+
+
+def _leases(resume: Sequence[StreamLease]) -> list[_Lease]:
+    """The leases as the extension takes them. Raises ConfigError."""
+    least, most = (0, 0, 0, 0), (_UINT32, _UINT32, 2**64 - 1, 2**64 - 1)
+    with converting("resume"):
+        each = [list(zip(StreamLease._fields, lease, least, most, strict=True)) for lease in resume]
+    checked = []
+    for lease in each:
+        ordinal, epoch, token, step = (whole(f"resume: {name}", *rest) for name, *rest in lease)
+        checked.append((ordinal, epoch, token, step))
+    return checked
 
 
 def _seconds(timeout: float | None) -> float:
-    return _FOREVER_S if timeout is None else timeout
+    return _FOREVER_S if timeout is None else number("timeout", timeout)

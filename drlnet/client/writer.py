@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drlnet.client.arguments import array, converted, wrong
 from drlnet.client.specs import Column
 from drlnet.errors import ConfigError
 from drlnet.native import StreamWriter
@@ -86,9 +87,9 @@ class Writer:
         stop there.
         Raises BadPriority (no item of the call is added), ConfigError.
         """
-        indices = np.ascontiguousarray(streams, _INT64)
-        anchors = np.ascontiguousarray(steps, _INT64)
-        given = _MAXIMUM if priorities is None else np.ascontiguousarray(priorities, _FLOAT32)
+        indices = array("streams", streams, _INT64)
+        anchors = array("steps", steps, _INT64)
+        given = _MAXIMUM if priorities is None else array("priorities", priorities, _FLOAT32)
         count = len(indices)
         if len(anchors) != count or (priorities is not None and len(given) != count):
             raise ConfigError(
@@ -135,24 +136,26 @@ class Writer:
             self.close()
 
     def _rows(self, columns: Mapping[str, ArrayLike]) -> list[NDArray[Any]]:
+        if not isinstance(columns, Mapping):
+            raise wrong("columns", columns, "give a dict of arrays by name")
         rows = []
         for name, (dtype, shape) in self._columns.items():
             if name not in columns:
                 raise ConfigError(f"append: column '{name}' is missing", "append all columns")
-            array = np.ascontiguousarray(columns[name], dtype)
-            if array.shape != shape:
+            row = converted(f"append: column '{name}'", columns[name], dtype)
+            if row.shape != shape:
                 raise ConfigError(
-                    f"append: column '{name}' has shape {array.shape}",
+                    f"append: column '{name}' has shape {row.shape}",
                     f"give one row per stream: {shape}",
                 )
-            rows.append(array)
+            rows.append(row)
         if len(columns) != len(rows):
             unknown = ", ".join(sorted(set(columns) - set(self._columns)))
             raise ConfigError(f"the table has no column {unknown}", "append the table's columns")
         return rows
 
     def _flags(self, name: str, values: ArrayLike) -> NDArray[np.bool_]:
-        flags = np.ascontiguousarray(values, _BOOL)
+        flags = converted(f"append: '{name}'", values, _BOOL)
         if flags.shape != self._each:
             raise ConfigError(
                 f"append: '{name}' has shape {flags.shape}", f"give one of {self.num_streams}"

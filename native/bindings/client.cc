@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "client/sharded_client.h"
+#include "held.h"
 #include "sampler/importance.h"
 #include "server/server.h"
 
@@ -13,6 +14,10 @@ namespace {
 
 template <typename T>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+using HeldClient = Held<ShardedClient, Callers::any>;
+using HeldWriter = Held<ShardedWriter, Callers::one>;
+using HeldStream = Held<BatchStream, Callers::one>;
+constexpr char kClient[] = "a client";
 using LeaseTuple = std::tuple<uint32_t, uint32_t, uint64_t, uint64_t>;
 
 template <typename T>
@@ -52,65 +57,68 @@ Metrics metrics_of(const nb::dict& values) {
 }
 
 void bind_writer(nb::module_& module) {
-  nb::class_<ShardedWriter>(module, "StreamWriter")
+  nb::class_<HeldWriter>(module, "StreamWriter")
       .def("append",
-           [](ShardedWriter& writer, const nb::list& columns, nb::handle first, nb::handle last,
+           [](HeldWriter& held, const nb::list& columns, nb::handle first, nb::handle last,
               nb::handle mask, nb::handle steps) {
-             std::vector<Memory> held;
+             const auto writer = held.use();
+             std::vector<Memory> memory;
              std::vector<const std::byte*> rows;
-             held.reserve(columns.size());
+             memory.reserve(columns.size());
              rows.reserve(columns.size());
              for (const nb::handle column : columns) {
-               rows.push_back(held.emplace_back(column).as<const std::byte>().data());
+               rows.push_back(memory.emplace_back(column).as<const std::byte>().data());
              }
              const Memory firsts(first), lasts(last), masks(mask);
              const Memory numbers(steps, PyBUF_WRITABLE);
-             nb::gil_scoped_release release;
-             writer.append(rows, firsts.as<const uint8_t>(), lasts.as<const uint8_t>(),
-                           masks.as<const uint8_t>(), numbers.as<int64_t>());
+             const Unlocked unlocked;
+             writer->append(rows, firsts.as<const uint8_t>(), lasts.as<const uint8_t>(),
+                            masks.as<const uint8_t>(), numbers.as<int64_t>());
            })
       .def("add_items",
-           [](ShardedWriter& writer, nb::handle streams, nb::handle steps, nb::handle priorities) {
+           [](HeldWriter& held, nb::handle streams, nb::handle steps, nb::handle priorities) {
+             const auto writer = held.use();
              const Memory indices(streams), anchors(steps), given(priorities);
-             nb::gil_scoped_release release;
-             writer.add_items(indices.as<const int64_t>(), anchors.as<const int64_t>(),
-                              given.as<const float>());
+             const Unlocked unlocked;
+             writer->add_items(indices.as<const int64_t>(), anchors.as<const int64_t>(),
+                               given.as<const float>());
            })
-      .def("flush", &ShardedWriter::flush, nb::call_guard<nb::gil_scoped_release>())
-      .def("release", &ShardedWriter::release, nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("leases", [](const ShardedWriter& writer) { return tuples_of(writer.leases()); })
-      .def_prop_ro("rows_stored", &ShardedWriter::rows_stored)
-      .def_prop_ro("items_created", &ShardedWriter::items_created)
-      .def_prop_ro("items_refused", &ShardedWriter::items_refused);
+      .def("flush", unlocked<ShardedWriter, Callers::one>(&ShardedWriter::flush))
+      .def("release", unlocked<ShardedWriter, Callers::one>(&ShardedWriter::release))
+      .def_prop_ro("leases", [](HeldWriter& held) { return tuples_of(held.use()->leases()); })
+      .def_prop_ro("rows_stored", [](HeldWriter& held) { return held.use()->rows_stored(); })
+      .def_prop_ro("items_created", [](HeldWriter& held) { return held.use()->items_created(); })
+      .def_prop_ro("items_refused", [](HeldWriter& held) { return held.use()->items_refused(); });
 }
 
 void bind_stream(nb::module_& module) {
-  nb::class_<BatchStream>(module, "BatchStream")
-      .def("next", [](BatchStream& stream, double timeout_s) {
-        nb::gil_scoped_release release;
-        return stream.next(deadline_in(ns_of(timeout_s)));
-      });
+  nb::class_<HeldStream>(module, "BatchStream").def("next", [](HeldStream& held, double timeout_s) {
+    const auto stream = held.use();
+    const Unlocked unlocked;
+    return stream->next(deadline_in(ns_of(timeout_s)));
+  });
 }
 
-std::unique_ptr<ShardedWriter> writer_of(ShardedClient& client, uint32_t table,
-                                         const TableSpec& spec, uint32_t streams,
-                                         const std::vector<LeaseTuple>& resume, uint32_t flush_rows,
-                                         double flush_interval_s, double timeout_s,
-                                         nb::object held) {
+std::unique_ptr<HeldWriter> writer_of(HeldClient& held, uint32_t table, const TableSpec& spec,
+                                      uint32_t streams, const std::vector<LeaseTuple>& resume,
+                                      uint32_t flush_rows, double flush_interval_s,
+                                      double timeout_s, nb::object tell) {
+  const auto client = held.use();
   WriterOptions options{flush_rows, ns_of(flush_interval_s), ns_of(timeout_s)};
-  if (!held.is_none()) {
+  if (!tell.is_none()) {
     // Shared: options are copied without the interpreter's lock, its counts of references are not.
-    options.held = [told = std::make_shared<nb::object>(std::move(held))](uint64_t held_ns) {
-      nb::gil_scoped_acquire acquire;
+    options.held = [told = std::make_shared<nb::object>(std::move(tell))](uint64_t held_ns) {
+      const Locked locked;
       (*told)(static_cast<double>(held_ns) / 1e9);
     };
   }
-  nb::gil_scoped_release release;
+  const Unlocked unlocked;
   std::vector<Lease> leases;
   for (const auto& [ordinal, epoch, token, step] : resume) {
     leases.push_back({ordinal, epoch, token, step});
   }
-  return client.writer(table, spec, streams, leases, options);
+  return std::make_unique<HeldWriter>(client->writer(table, spec, streams, leases, options),
+                                      "a writer");
 }
 
 // That a batch is to come into.
@@ -118,12 +126,13 @@ Memory batch_memory(nb::handle array) { return Memory(array, PyBUF_WRITABLE); }
 
 std::span<std::byte> bytes_of(const Memory& memory) { return memory.as<std::byte>(); }
 
-std::unique_ptr<BatchStream> stream_of(ShardedClient& client, uint32_t table,
-                                       const BatchLayout& layout,
-                                       const std::vector<Array<uint8_t>>& buffers) {
+std::unique_ptr<HeldStream> stream_of(HeldClient& held, uint32_t table, const BatchLayout& layout,
+                                      const std::vector<Array<uint8_t>>& buffers) {
+  const auto client = held.use();
   std::vector<std::span<std::byte>> memory;
   for (const auto& buffer : buffers) memory.push_back(std::as_writable_bytes(span_of(buffer)));
-  return client.stream(table, layout, std::move(memory));
+  return std::make_unique<HeldStream>(client->stream(table, layout, std::move(memory)),
+                                      "a stream of batches");
 }
 
 // What Python needs to lay views over the memory of a batch.
@@ -157,7 +166,7 @@ void bind_layout(nb::module_& module) {
         const Memory memory = batch_memory(batch);
         SampleHeader header;
         {
-          nb::gil_scoped_release release;
+          const Unlocked unlocked;
           layout.align_views(bytes_of(memory));
           std::memcpy(&header, bytes_of(memory).data(), sizeof header);
         }
@@ -167,17 +176,18 @@ void bind_layout(nb::module_& module) {
 }
 
 // (applied, stale), at once (0, 0) where the caller does not wait for the answer.
-std::pair<uint64_t, uint64_t> update(ShardedClient& client, uint32_t table, nb::handle keys,
+std::pair<uint64_t, uint64_t> update(HeldClient& held, uint32_t table, nb::handle keys,
                                      nb::handle priorities, bool wait) {
+  const auto client = held.use();
   const Memory names(keys), values(priorities);
   const auto items = names.as<const uint64_t>();
   const auto given = values.as<const float>();
-  nb::gil_scoped_release release;
+  const Unlocked unlocked;
   UpdateResult result{};
   if (wait) {
-    result = client.update_priorities(table, items, given);
+    result = client->update_priorities(table, items, given);
   } else {
-    client.update_priorities_async(table, items, given);
+    client->update_priorities_async(table, items, given);
   }
   return {result.applied, result.stale};
 }
@@ -190,13 +200,14 @@ nb::list to_list(const std::vector<Metrics>& readings) {
 }
 
 // (keys, priorities, next, oldest, more)
-nb::tuple new_priorities(ShardedClient& client, uint32_t table, uint32_t shard, uint64_t since) {
+nb::tuple new_priorities(HeldClient& held, uint32_t table, uint32_t shard, uint64_t since) {
+  const auto client = held.use();
   PriorityChanges changes;
   changes.next = since;
   bool more = false;
   {
-    nb::gil_scoped_release release;
-    more = client.new_priorities(table, shard, changes);
+    const Unlocked unlocked;
+    more = client->new_priorities(table, shard, changes);
   }
   return nb::make_tuple(array_of(std::move(changes.keys)), array_of(std::move(changes.priorities)),
                         changes.next, changes.oldest, more);
@@ -208,18 +219,20 @@ nb::bytes python_bytes(std::span<const std::byte> bytes) {
 
 using AskedTuple = std::tuple<uint64_t, uint64_t, nb::bytes>;
 
-nb::bytes ask(ShardedClient& client, const nb::bytes& question, double patience_s) {
+nb::bytes ask(HeldClient& held, const nb::bytes& question, double patience_s) {
+  const auto client = held.use();
   const std::span bytes(static_cast<const std::byte*>(question.data()), question.size());
   std::vector<std::byte> answer;
   {
-    nb::gil_scoped_release release;
-    answer = client.first().ask(bytes, ns_of(patience_s));
+    const Unlocked unlocked;
+    answer = client->first().ask(bytes, ns_of(patience_s));
   }
   return python_bytes(answer);
 }
 
 // ([gone], [(client, request, question)])
-nb::tuple answer(ShardedClient& client, const std::vector<AskedTuple>& answers, bool begins) {
+nb::tuple answer(HeldClient& held, const std::vector<AskedTuple>& answers, bool begins) {
+  const auto client = held.use();
   std::vector<std::pair<Asked, std::span<const std::byte>>> given;
   for (const auto& [to, request, bytes] : answers) {
     given.push_back(
@@ -227,8 +240,8 @@ nb::tuple answer(ShardedClient& client, const std::vector<AskedTuple>& answers, 
   }
   AskedQuestions asked;
   {
-    nb::gil_scoped_release release;
-    asked = client.first().answer(given, begins);
+    const Unlocked unlocked;
+    asked = client->first().answer(given, begins);
   }
   nb::list questions;
   for (const auto& [from, bytes] : asked.questions) {
@@ -237,51 +250,64 @@ nb::tuple answer(ShardedClient& client, const std::vector<AskedTuple>& answers, 
   return nb::make_tuple(asked.gone, questions);
 }
 
-nb::class_<ShardedClient> bind_calls(nb::module_& module) {
-  return nb::class_<ShardedClient>(module, "Client")
+nb::class_<HeldClient> bind_calls(nb::module_& module) {
+  return nb::class_<HeldClient>(module, "Client")
       .def("__init__",
-           [](ShardedClient* self, const std::string& address, const std::string& name,
+           [](HeldClient* self, const std::string& address, const std::string& name,
               double timeout_s, const std::string& poll) {
-             nb::gil_scoped_release release;
-             new (self) ShardedClient(options_of(address, name, timeout_s, poll), check_signals);
+             const Unlocked unlocked;
+             new (self) HeldClient(std::make_unique<ShardedClient>(
+                                       options_of(address, name, timeout_s, poll), check_signals),
+                                   kClient);
            })
       .def_static(
           "in_process",
           [](Server& server, const std::string& name, double timeout_s) {
-            return std::make_unique<ShardedClient>(
-                options_of(server.addresses().front(), name, timeout_s, "adaptive"), check_signals,
-                [&server] { return server.poll_once(); });
+            return std::make_unique<HeldClient>(
+                std::make_unique<ShardedClient>(
+                    options_of(server.addresses().front(), name, timeout_s, "adaptive"),
+                    check_signals, [&server] { return server.poll_once(); }),
+                kClient);
           },
           nb::keep_alive<0, 1>())
       .def("ping_us",
-           [](ShardedClient& client, size_t bytes) {
-             nb::gil_scoped_release release;
+           [](HeldClient& held, size_t bytes) {
+             const auto client = held.use();
+             const Unlocked unlocked;
              const std::vector<std::byte> payload(bytes);
-             return static_cast<double>(client.first().ping_ns(payload)) / 1e3;
+             return static_cast<double>(client->first().ping_ns(payload)) / 1e3;
            })
       .def("set_timeout",
-           [](ShardedClient& client, double timeout_s) { client.set_timeout(ns_of(timeout_s)); })
-      .def_prop_ro("shards", &ShardedClient::shards)
-      .def("open_table", &ShardedClient::open_table, nb::call_guard<nb::gil_scoped_release>())
-      .def(
-          "list_tables", [](ShardedClient& client) { return client.first().list_tables(); },
-          nb::call_guard<nb::gil_scoped_release>())
-      .def("empty_table", &ShardedClient::empty_table, nb::call_guard<nb::gil_scoped_release>())
-      .def("drop_table", &ShardedClient::drop_table, nb::call_guard<nb::gil_scoped_release>())
+           [](HeldClient& held, double timeout_s) {
+             const auto client = held.use();
+             client->set_timeout(ns_of(timeout_s));
+           })
+      .def_prop_ro("shards", [](HeldClient& held) { return held.use()->shards(); })
+      .def("open_table", unlocked<ShardedClient, Callers::any>(&ShardedClient::open_table))
+      .def("list_tables",
+           [](HeldClient& held) {
+             const auto client = held.use();
+             const Unlocked unlocked;
+             return client->first().list_tables();
+           })
+      .def("empty_table", unlocked<ShardedClient, Callers::any>(&ShardedClient::empty_table))
+      .def("drop_table", unlocked<ShardedClient, Callers::any>(&ShardedClient::drop_table))
       .def("sample",
-           [](ShardedClient& client, uint32_t table, const BatchLayout& layout, nb::handle batch,
+           [](HeldClient& held, uint32_t table, const BatchLayout& layout, nb::handle batch,
               double timeout_s) {
+             const auto client = held.use();
              const Memory memory = batch_memory(batch);
-             nb::gil_scoped_release release;
-             client.sample(table, layout, bytes_of(memory), deadline_in(ns_of(timeout_s)));
+             const Unlocked unlocked;
+             client->sample(table, layout, bytes_of(memory), deadline_in(ns_of(timeout_s)));
            })
       .def("read_items",
-           [](ShardedClient& client, uint32_t table, uint32_t shard, const BatchLayout& layout,
+           [](HeldClient& held, uint32_t table, uint32_t shard, const BatchLayout& layout,
               nb::handle keys, nb::handle batch, double timeout_s) {
+             const auto client = held.use();
              const Memory names(keys), memory = batch_memory(batch);
-             nb::gil_scoped_release release;
-             client.read_items(table, shard, layout, names.as<const uint64_t>(), bytes_of(memory),
-                               deadline_in(ns_of(timeout_s)));
+             const Unlocked unlocked;
+             client->read_items(table, shard, layout, names.as<const uint64_t>(), bytes_of(memory),
+                                deadline_in(ns_of(timeout_s)));
            })
       .def("new_priorities", &new_priorities)
       .def("ask", &ask)
@@ -292,6 +318,7 @@ nb::class_<ShardedClient> bind_calls(nb::module_& module) {
 }  // namespace
 
 void bind_client(nb::module_& module) {
+  module.attr("most_items") = kMaxBatch;  // of a batch
   bind_layout(module);
   bind_writer(module);
   bind_stream(module);
@@ -301,39 +328,50 @@ void bind_client(nb::module_& module) {
            nb::arg(), nb::arg().none(), nb::keep_alive<0, 1>())
       .def("stream", &stream_of, nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>())
-      .def(
-          "take_over", [](ShardedClient& client) { client.first().take_over(); },
-          nb::call_guard<nb::gil_scoped_release>())
+      .def("take_over",
+           [](HeldClient& held) {
+             const auto client = held.use();
+             const Unlocked unlocked;
+             client->first().take_over();
+           })
       .def("publish",
-           [](ShardedClient& client, const nb::bytes& params) {
+           [](HeldClient& held, const nb::bytes& params) {
+             const auto client = held.use();
              const std::span bytes(static_cast<const std::byte*>(params.data()), params.size());
-             nb::gil_scoped_release release;
-             return client.first().publish(bytes);
+             const Unlocked unlocked;
+             return client->first().publish(bytes);
            })
       .def("fetch",
-           [](ShardedClient& client, uint64_t newer_than) {
+           [](HeldClient& held, uint64_t newer_than) {
+             const auto client = held.use();
              std::vector<std::byte> bytes;
              uint64_t version = 0;
              {
-               nb::gil_scoped_release release;
-               version = client.first().fetch(newer_than, bytes);
+               const Unlocked unlocked;
+               version = client->first().fetch(newer_than, bytes);
              }
              return std::make_pair(version, nb::bytes(bytes.data(), bytes.size()));
            })
       .def("stats",
-           [](ShardedClient& client) {
+           [](HeldClient& held) {
+             const auto client = held.use();
              std::vector<Metrics> readings;
              {
-               nb::gil_scoped_release release;
-               readings = client.stats();
+               const Unlocked unlocked;
+               readings = client->stats();
              }
              return to_list(readings);
            })
-      .def("own_stats", [](ShardedClient& client) { return to_list(client.own_metrics()); })
-      .def("report", [](ShardedClient& client, const nb::dict& values) {
+      .def("own_stats",
+           [](HeldClient& held) {
+             const auto client = held.use();
+             return to_list(client->own_metrics());
+           })
+      .def("report", [](HeldClient& held, const nb::dict& values) {
+        const auto client = held.use();
         const Metrics metrics = metrics_of(values);
-        nb::gil_scoped_release release;
-        client.report(metrics);
+        const Unlocked unlocked;
+        client->report(metrics);
       });
 }
 

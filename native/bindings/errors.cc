@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "bindings.h"
+#include "held.h"
 
 namespace drlnet {
 
@@ -22,7 +23,7 @@ void bind_errors(nb::module_&) {
 }
 
 void check_signals() {
-  nb::gil_scoped_acquire gil;
+  const Locked locked;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 

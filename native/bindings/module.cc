@@ -1,6 +1,7 @@
 // The extension module. No logic: types are converted, the GIL is released, errors become
 // those of drlnet/errors.py by their number.
 #include "bindings.h"
+#include "held.h"
 
 NB_MODULE(_native, module) {
   module.doc() = "The native core of drlnet. An implementation detail: import drlnet instead.";
@@ -9,6 +10,9 @@ NB_MODULE(_native, module) {
 #else
   module.attr("build_commit") = nanobind::none();
 #endif
+  // A daemon thread that is in a call when the interpreter ends keeps what it uses.
+  nanobind::set_leak_warnings(false);
+  drlnet::count_forks();
   drlnet::bind_errors(module);
   drlnet::bind_specs(module);
   drlnet::bind_server(module);

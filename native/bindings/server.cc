@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include "bindings.h"
+#include "held.h"
 
 namespace drlnet {
 namespace {
@@ -76,13 +77,17 @@ void bind_server(nb::module_& module) {
           nb::arg("memory_bytes") = 0, nb::arg("sampler") = "",
           nb::arg("sampler_options") = std::map<std::string, double>(), nb::arg("version") = "")
       .def_prop_ro("addresses", &Server::addresses)
-      .def("run", &Server::run, nb::call_guard<nb::gil_scoped_release>())
+      .def("run",
+           [](Server& server) {
+             const Unlocked unlocked;
+             server.run();
+           })
       .def("stop", &Server::stop)
       .def("poll_once", &Server::poll_once)
       .def("stats", [](Server& server) {
         Metrics metrics;
         {
-          nb::gil_scoped_release release;
+          const Unlocked unlocked;
           metrics = server.read_metrics();
         }
         return to_dict(metrics);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 
+#include "base/printable.h"
 #include "base/world.h"
 #include "server/reply.h"
 #include "server/server.h"
@@ -17,6 +18,16 @@ uint64_t resident_bytes() {
   uint64_t pages = 0, resident = 0;
   file >> pages >> resident;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// The same report with its texts as a terminal may show them.
+Metrics shown(const Metrics& report) {
+  Metrics metrics;
+  for (const auto& [name, value] : report.list()) {
+    const auto* text = std::get_if<std::string>(&value);
+    metrics.set(printable(name), text != nullptr ? MetricValue(printable(*text)) : value);
+  }
+  return metrics;
 }
 
 }  // namespace
@@ -68,7 +79,7 @@ void Server::measure(Metrics& metrics) {
   metrics.set("server.publishers_replaced", publishers_replaced_);
   sessions_.read_metrics(metrics, now);
   for (const OpenTable& open : tables_) {
-    open.table->read_metrics("table." + open.asked.name + ".", metrics, now);
+    open.table->read_metrics("table." + printable(open.asked.name) + ".", metrics, now);
   }
   questions_.read_metrics(metrics, now);
   for (const Peer* peer : sessions_.peers()) {
@@ -147,7 +158,7 @@ uint16_t Server::report(Peer& peer, Slot& slot, std::span<const std::byte> body)
                   "report at most " + std::to_string(kMaxReportReadings) + " readings in " +
                       std::to_string(kMaxReportBytes) + " bytes");
   }
-  peer.report = std::move(metrics);
+  peer.report = shown(metrics);
   forget_report(peer.client);
   return 0;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/printable.h"
+
 namespace drlnet {
 namespace {
 
@@ -10,12 +12,9 @@ uint32_t body_bytes(size_t lane) {
   return lane == static_cast<size_t>(Lane::sample) ? kMaxSampleRequestBytes : kMaxRequestBytes;
 }
 
-// Readable on a terminal, and as one part of a metric's dotted name: without control
-// characters, without dots.
-std::string printable(std::string_view name) {
-  std::string text(name);
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+// Readable on a terminal, and as one part of a metric's dotted name: without dots.
+std::string shown(std::string_view name) {
+  std::string text = printable(name);
   std::ranges::replace(text, '.', '_');
   return text;
 }
@@ -25,7 +24,7 @@ std::string printable(std::string_view name) {
 Peer::Peer(const Hello& hello)
     : client(hello.client),
       nonce(hello.nonce),
-      name(printable({hello.name, std::find(hello.name, hello.name + sizeof hello.name, '\0')})) {
+      name(shown({hello.name, std::find(hello.name, hello.name + sizeof hello.name, '\0')})) {
   size_t total = 0;
   for (size_t i = 0; i < kLanes; ++i) total += size_t{kLaneWindow[i]} * body_bytes(i);
   bodies = std::make_unique_for_overwrite<std::byte[]>(total);

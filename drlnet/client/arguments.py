@@ -1,0 +1,104 @@
+"""What callers pass, checked: a wrong one is a ConfigError that names the argument."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drlnet.errors import ConfigError, one_line
+
+_LARGEST = 2**64 - 1
+
+
+def wrong(name: str, value: object, remedy: str) -> ConfigError:
+    """Makes the error of an argument of that name."""
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    return ConfigError(f"{name} is {shown}, of type {type(value).__name__}", remedy)
+
+
+def whole(name: str, value: object, least: int = 0, most: int = _LARGEST) -> int:
+    """The value as an int from least to most. Raises ConfigError."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if not least <= number <= most:
+        up_to = "or more" if most == _LARGEST else f"to {most:,}"
+        raise wrong(name, value, f"give a whole number, {least:,} {up_to}")
+    return number
+
+
+def number(name: str, value: object) -> float:
+    """The value as a float. Raises ConfigError."""
+    if not isinstance(value, Real):
+        raise wrong(name, value, "give a number")
+    return float(value)
+
+
+def text(name: str, value: object, choices: tuple[str, ...] = ()) -> str:
+    """The value, a str of the choices, if there are any. Raises ConfigError."""
+    if not isinstance(value, str) or (choices and value not in choices):
+        raise wrong(name, value, f"give {' or '.join(map(repr, choices)) or 'a str'}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise wrong(name, value, "give a str that UTF-8 can hold") from None
+    return value
+
+
+def contents(name: str, value: object) -> bytes:
+    """The value as bytes. Raises ConfigError."""
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise wrong(name, value, "give bytes")
+    return bytes(value)
+
+
+def readings(name: str, values: object) -> dict[str, int | float | str]:
+    """What a report may hold: texts, ints of 64 bits and floats by name. Raises ConfigError."""
+    if not isinstance(values, Mapping):
+        raise wrong(name, values, "give a dict of figures by name")
+    checked: dict[str, int | float | str] = {}
+    for key, value in values.items():
+        text(f"a key of {name}", key)
+        where = f"{name}[{key!r}]"
+        if isinstance(value, str):
+            checked[key] = text(where, value)
+        elif isinstance(value, Integral | np.bool_) and -(2**63) <= int(value) < 2**63:
+            checked[key] = int(value)
+        elif isinstance(value, Real):
+            checked[key] = float(value)
+        else:
+            raise wrong(where, value, "give a number or a str")
+    return checked
+
+
+@contextmanager
+def converting(name: str) -> Iterator[None]:
+    """Raises ConfigError, naming the argument, where numpy or Python cannot convert it."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{name}: {one_line(error)}", "give what the docstring says") from error
+
+
+def converted(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The values as a contiguous array of that dtype. Raises ConfigError."""
+    try:
+        return np.ascontiguousarray(values, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{name}: {one_line(error)}", f"give an array of {dtype}") from error
+
+
+def array(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The same of an array of one dimension."""
+    row = converted(name, values, dtype)
+    if row.ndim != 1:
+        raise ConfigError(f"{name} has shape {row.shape}", "give an array of one dimension")
+    return row
