@@ -8,7 +8,7 @@ local LANES = {[0] = "control", "append", "sample", "update"}
 local OPERATIONS = {
   [0] = "ping", "open_table", "lease", "resume", "release", "append", "sample", "update_priorities", "publish", "fetch",
   "stats", "report", "read_items", "new_priorities", "list_tables", "empty_table", "take_over", "drop_table",
-  "ask", "answer",
+  "ask", "answer", "follow", "put_blob", "get_blob",
 }
 local STATUSES = {
   [0] = "ok", "config", "transport", "protocol", "timeout", "table_mismatch", "unknown_table", "sample_expired",
@@ -33,6 +33,7 @@ local REQUESTS = {
   drop_table = "table u32",
   ask = "patience_ns u64",
   answer = "count u32, begins u32",
+  get_blob = "newer_than u64",
 }
 local REPLIES = {
   open_table = "table u32, shard u32",
@@ -42,6 +43,8 @@ local REPLIES = {
   fetch = "version u64, total_bytes u64",
   list_tables = "count u32",
   answer = "count u32, gone u32",
+  put_blob = "version u64",
+  get_blob = "version u64",
 }
 REPLIES.sample = "batch u32, 0 u32, item_count u64, head u64, env_steps u64, items_created u64, items_drawn u64, priority_mass f64, draws_left u64"
 REPLIES.read_items = REPLIES.sample

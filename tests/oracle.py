@@ -341,6 +341,7 @@ class OracleClient:
         self.tables: dict[str, OracleTable] = {}
         self.params: tuple[int, bytes] | None = None
         self.reports: list[dict[str, Any]] = []
+        self.blobs: dict[str, bytes] = {}
 
     def table(
         self,
@@ -363,6 +364,10 @@ class OracleClient:
 
     def fetch(self, newer_than: int = 0) -> tuple[int, bytes] | None:
         return self.params if self.params and self.params[0] > newer_than else None
+
+    def put_blob(self, name: str, blob: bytes) -> int:
+        self.blobs[name] = blob
+        return len(self.blobs)
 
     def report(self, values: Mapping[str, Any]) -> None:
         self.reports.append(dict(values))

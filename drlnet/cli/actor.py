@@ -26,8 +26,8 @@ IndexOption = Annotated[
     "server.poll",
 )
 def actor(
-    env: options.EnvArgument,
     flags: dict[str, Any],
+    env: options.EnvOfRunArgument = None,
     server: options.ServerOption = None,
     eal: options.EalOption = None,
     index: IndexOption = 0,
@@ -41,35 +41,37 @@ def actor(
 
     Each of N processes steps M environments with its own copy of the newest
     params. Actors may join and leave at any time: each environment explores by
-    the number that the server leases to it.
+    the number that the server leases to it. Without ENV the server tells the
+    settings of its run, and --num-actors says how many of them play here.
 
     [bold]Examples[/bold]
 
     drlnet actor CartPole-v1
 
     drlnet actor CartPole-v1 --server udp://10.0.0.2:7447 --num-actors 4
+
+    drlnet actor --server udp://10.0.0.2:7447
     """
-    from drlnet.cli.which import server_to_join
-    from drlnet.config import load
+    from drlnet.cli.which import server_to_join, settings_to_play
 
-    settings = load(env, file=config, flags=flags, sets=set_ or ())
-    address = server_to_join(server)
-    options.require_dpdk(eal, [address])
     output = Output(json)
+    with until_stopped() as stop:
+        address = server_to_join(server)
+        options.require_dpdk(eal, [address])
+        settings = settings_to_play(
+            env, address, stop, output, file=config, flags=flags, sets=set_ or ()
+        )
+        from drlnet.algos import require_fit
 
-    from drlnet.algos import require_fit
+        require_fit(settings, learns=False)
+        if settings.actor.num_actors > 1:
+            from drlnet.launch.actors import supervise_actors
 
-    require_fit(settings, learns=False)
-    if settings.actor.num_actors > 1:
-        from drlnet.launch.actors import supervise_actors
-
-        with until_stopped() as stop:
             supervise_actors(settings, address, stop, output.note)
             output.note("actors ended")
-    else:
-        from drlnet.roles.actor import act
+        else:
+            from drlnet.roles.actor import act
 
-        with until_stopped() as stop:
             output.note(f"playing {settings.env.id} for {address}; Ctrl-C stops it")
             act(settings, address, index, stop, output.note)
             output.note("actor ended")

@@ -19,8 +19,8 @@ from drlnet.cli.stopping import until_stopped
     "server.poll",
 )
 def infer(
-    env: options.EnvArgument,
     flags: dict[str, Any],
+    env: options.EnvOfRunArgument = None,
     server: options.ServerOption = None,
     eal: options.EalOption = None,
     config: options.ConfigOption = None,
@@ -32,8 +32,8 @@ def infer(
     """Act for the actors of a server that have policy.where = central.
 
     They send observations and are told actions; params and recurrent state stay
-    here. Give it the settings of its actors: N x M environments may join.
-    `drlnet run` starts it by itself.
+    here. Give it the settings of its actors, or leave ENV out, for the server
+    to tell them: N x M environments may join. `drlnet run` starts it by itself.
 
     [bold]Examples[/bold]
 
@@ -41,20 +41,19 @@ def infer(
 
     drlnet actor CartPole-v1 --num-actors 4 --set policy.where=central
     """
-    from drlnet.cli.which import server_to_join
-    from drlnet.config import load
+    from drlnet.cli.which import server_to_join, settings_to_play
 
-    settings = load(env, file=config, flags=flags, sets=set_ or ())
-    address = server_to_join(server)
-    options.require_dpdk(eal, [address])
     output = Output(json)
-
-    from drlnet.algos import require_fit
-    from drlnet.roles.infer import infer as act_for_all
-
-    require_fit(settings, learns=False)
-
     with until_stopped() as stop:
+        address = server_to_join(server)
+        options.require_dpdk(eal, [address])
+        settings = settings_to_play(
+            env, address, stop, output, file=config, flags=flags, sets=set_ or ()
+        )
+        from drlnet.algos import require_fit
+        from drlnet.roles.infer import infer as act_for_all
+
+        require_fit(settings, learns=False)
         output.note(f"acting in {settings.env.id} for {address}; Ctrl-C stops it")
         act_for_all(settings, address, stop, output.note)
         output.note("inference ended")

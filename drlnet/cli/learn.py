@@ -52,7 +52,8 @@ def learn(
     Draws prioritized batches, sends priorities back, publishes params for the
     actors. At the end it plays greedy episodes, prints their mean, and keeps
     config, metrics and checkpoint in a folder under runs/. Ctrl-C ends it early
-    and keeps the checkpoint.
+    and keeps the checkpoint. Without ENV and --resume the server tells the
+    settings: those of the run that a learner began there.
 
     [bold]Examples[/bold]
 
@@ -62,20 +63,23 @@ def learn(
     """
     from drlnet.algos import require_fit
     from drlnet.cli.training import finish, learn_view, note_no_end, resumed, settings_of
-    from drlnet.cli.which import server_to_join
+    from drlnet.cli.which import server_to_join, settings_to_play
     from drlnet.launch.evaluator import evaluating
     from drlnet.metrics import RunFolder
 
-    settings = settings_of(env, resume, file=config, flags=flags, sets=set_ or ())
-    address = server_to_join(server)
-    options.require_dpdk(eal, [address])
-    require_fit(settings)
+    layers = {"file": config, "flags": flags, "sets": set_ or ()}
     output = Output(json)
-
-    from drlnet.nets.device import usable_device
-    from drlnet.roles.learn import learn as learn_role
-
     with until_stopped() as stop, ExitStack() as stack:
+        address = server_to_join(server)
+        options.require_dpdk(eal, [address])
+        if resume is not None:
+            settings = settings_of(env, resume, **layers)
+        else:
+            settings = settings_to_play(env, address, stop, output, **layers)
+        require_fit(settings)
+        from drlnet.nets.device import usable_device
+        from drlnet.roles.learn import learn as learn_role
+
         folder = RunFolder.create(settings) if resume is None else resumed(settings)
         settings = folder.read_config()
         note_no_end(settings, output)

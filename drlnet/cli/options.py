@@ -62,6 +62,15 @@ EnvArgument = Annotated[
         help="gymnasium id of the environment, e.g. CartPole-v1, or my_module:MyEnv-v0",
     ),
 ]
+EnvOfRunArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="ENV",
+        autocompletion=completion.environments,
+        help="gymnasium id of the environment; left out: that of the server's run, with its "
+        "settings",
+    ),
+]
 ResumeOption = Annotated[
     Path | None,
     typer.Option(

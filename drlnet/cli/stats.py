@@ -209,6 +209,12 @@ class _Readings:
                 return
             self._stop.wait(max(0.0, began + self._interval - time.monotonic()))
 
+    def _run_of(self, client: Client) -> Reading:
+        from drlnet.roles.run_at_server import progress
+
+        told = progress(client)
+        return {f"run.{key}": told[key] for key in ("name", "env", "algo") if key in told}
+
     def _read(self) -> Reading:
         from drlnet import native
         from drlnet.client import Client
@@ -218,6 +224,7 @@ class _Readings:
             if self._client is None:  # it had gone away
                 self._client = Client(self._server, name="stats", timeout=_ANSWER_DEADLINE_S)
             reading: dict[str, object] = dict(self._client.stats())
+            reading |= self._run_of(self._client)
         if native.is_loopback(self._server):
             # Only then are the server's and its clients' cores ours.
             reading |= machine_figures()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drlnet.cli.options import DEFAULT_ADDRESS
 from drlnet.cli.output import Output, typed
 from drlnet.errors import ConfigError, RunFolderError
 
 if TYPE_CHECKING:
+    from drlnet.config import Config
     from drlnet.launch.servers import LiveServer
+    from drlnet.launch.signals import Stop
     from drlnet.metrics import RunFolder
 
 
@@ -25,6 +27,23 @@ def server_to_join(server: str | None) -> str:
     from drlnet.launch.servers import live_servers
 
     return _only([one for one in live_servers() if one.run is None])
+
+
+def settings_to_play(
+    env: str | None, server: str, stop: Stop, output: Output, **layers: Any
+) -> Config:
+    """The settings of a process that plays `env`, or for None joins the run of that server.
+
+    Raises what config.load does, and launch.asking.settings_of_run.
+    """
+    from drlnet.config import load
+    from drlnet.launch.asking import settings_of_run
+
+    if env is not None:
+        return load(env, **layers)
+    config = settings_of_run(server, stop, output.note, **layers)
+    output.note(f"joining the run at {server}: {config.env.id} with {config.algo.name}")
+    return config
 
 
 def server_to_watch(run: str | None, server: str | None) -> str:

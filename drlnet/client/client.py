@@ -123,6 +123,18 @@ class Client:
         version, params = self._session.fetch(whole("newer_than", newer_than))
         return (version, params) if version else None
 
+    def put_blob(self, name: str, blob: bytes) -> int:
+        """Keeps up to 128 KiB at the server under a name of up to 64 bytes; returns the version.
+
+        The blob of that name is replaced. Raises ServerFull where there are 64 names.
+        """
+        return self._session.put_blob(name, blob)
+
+    def get_blob(self, name: str, newer_than: int = 0) -> tuple[int, bytes] | None:
+        """(version, blob) of that name; None without one, or when it is not newer."""
+        version, blob = self._session.get_blob(name, newer_than)
+        return (version, blob) if version else None
+
     def ask(self, question: bytes, patience: float) -> bytes:
         """The answer of the client that answers questions at this server.
 

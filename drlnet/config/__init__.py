@@ -2,6 +2,7 @@
 
 from drlnet.config.checks import repeatable
 from drlnet.config.fields import setting, setting_from
+from drlnet.config.joining import differences, joined
 from drlnet.config.load import find_recipe, known_keys, load, load_file, load_server
 from drlnet.config.toml import dump
 from drlnet.config.tree import (
@@ -30,8 +31,10 @@ __all__ = [
     "ReplayConfig",
     "RunConfig",
     "ServerConfig",
+    "differences",
     "dump",
     "find_recipe",
+    "joined",
     "known_keys",
     "load",
     "load_file",

@@ -65,7 +65,7 @@ def layers(
     if base not in ("recipe", "none"):
         raise ConfigError(f"{file}: base = {base!r}", 'write base = "none", or leave it out')
     found = {
-        "file": _flattened(tree),
+        "file": flattened(tree),
         "flag": {key: value for key, value in (flags or {}).items() if value is not None},
         "--set": dict(sets if isinstance(sets, Mapping) else map(parse_set, sets)),
     }
@@ -184,7 +184,7 @@ def _section(kind: type, prefix: str, values: Mapping[str, Any]) -> Any:
     return kind(**converted)
 
 
-def _flattened(tree: Mapping[str, Any]) -> dict[str, Any]:
+def flattened(tree: Mapping[str, Any]) -> dict[str, Any]:
     """{"replay": {"capacity": 1}} as {"replay.capacity": 1}; a leaf's own table stays whole."""
     flat: dict[str, Any] = {}
     sections = [field.name for field in dataclasses.fields(Config)]
@@ -232,7 +232,7 @@ def _read_recipe(path: Path) -> dict[str, Any]:
     """A recipe's values over those of the recipe that its `base` names, in the same folder."""
     tree = toml.read(path)
     base = tree.pop("base", None)
-    own = _flattened(tree)
+    own = flattened(tree)
     if base is None:
         return own
     below = _read_recipe(path.with_name(f"{base}.toml"))

@@ -182,12 +182,16 @@ class Process:
 
 
 def error_told(said: Mapping[str, Any], name: str, log_path: Path | None) -> DrlnetError:
-    """The error of a role of that name, of what it said (see errors.Told); its log has the rest."""
+    """The error of a role of that name ("": not named), of what it said (see errors.Told).
+
+    Its log has the rest.
+    """
     kinds = {error.__name__: error for error in all_errors()}
     kind, remedy = kinds.get(str(said.get("type")), RoleFailed), str(said.get("remedy", ""))
     if kind in (RoleFailed, UserCodeError) and log_path is not None:
         remedy = f"{remedy}: it is in {log_path}"
-    return kind(f"{name}: {said.get('cause', '')}", remedy)
+    whose = f"{name}: " if name else ""
+    return kind(f"{whose}{said.get('cause', '')}", remedy)
 
 
 def _json_object(line: str) -> dict[str, Any] | None:

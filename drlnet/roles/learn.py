@@ -23,6 +23,7 @@ from drlnet.nets.params import load_state, pack, pack_state, save
 from drlnet.roles.divergence import diverged
 from drlnet.roles.gate import Best, Gate, read_best, write_best
 from drlnet.roles.reach import reach
+from drlnet.roles.run_at_server import tell_progress, tell_settings
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
 from drlnet.roles.tables import open_tables
@@ -120,6 +121,8 @@ class Learning:
         self._stages.ended("other")
         self._rates = Rates()
         self._begin_publishing()  # actors wait for the first params
+        tell_settings(client, config)
+        tell_progress(client, config, run.path.name, self._facts(self._learner.steps))
         self._first_version = self._params_version
 
     def step(self) -> None:
@@ -313,6 +316,9 @@ class Learning:
             **gpu_figures(self._config.learner.device),
         }
         self._client.report(values)
+        evaluated = {key: values[key] for key in ("eval_return", "eval_return_best")}
+        progress = {**self._facts(steps), **evaluated}
+        tell_progress(self._client, self._config, self._run.path.name, progress)
         self._records.add(values, self._client.stats(), last=last)
 
 

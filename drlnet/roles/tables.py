@@ -6,11 +6,20 @@ from typing import Any
 
 from drlnet.algos import Algorithm
 from drlnet.client import Client, Table
+from drlnet.errors import TableMismatch
+from drlnet.roles.run_at_server import explained
 from drlnet.roles.seeds import role_seed
 
 
 def open_tables(client: Client, algorithm: Algorithm[Any]) -> dict[str, Table]:
     """Opens (or makes) them; TableMismatch when the server's were opened differently."""
+    try:
+        return _opened(client, algorithm)
+    except TableMismatch as error:
+        raise explained(client, algorithm.config, error) from error
+
+
+def _opened(client: Client, algorithm: Algorithm[Any]) -> dict[str, Table]:
     run = algorithm.config.run
     return {
         name: client.table(

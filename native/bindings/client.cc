@@ -352,6 +352,22 @@ void bind_client(nb::module_& module) {
              }
              return std::make_pair(version, nb::bytes(bytes.data(), bytes.size()));
            })
+      .def("put_blob",
+           [](ShardedClient& client, const std::string& name, const nb::bytes& blob) {
+             const std::span bytes(static_cast<const std::byte*>(blob.data()), blob.size());
+             nb::gil_scoped_release release;
+             return client.first().put_blob(name, bytes);
+           })
+      .def("get_blob",
+           [](ShardedClient& client, const std::string& name, uint64_t newer_than) {
+             std::vector<std::byte> bytes;
+             uint64_t version = 0;
+             {
+               nb::gil_scoped_release release;
+               version = client.first().get_blob(name, newer_than, bytes);
+             }
+             return std::make_pair(version, python_bytes(bytes));
+           })
       .def("stats",
            [](HeldClient& held) {
              const auto client = held.use();

@@ -61,3 +61,25 @@ def test_a_signal_while_an_error_is_made_is_raised_as_itself(
     monkeypatch.setattr(errors, "from_status", interrupted)
     with pytest.raises(KeyboardInterrupt):
         Client("nonsense://nowhere", name="test", timeout=1.0)
+
+
+def test_blobs_are_kept_by_name_and_bounded(server: native.Server) -> None:
+    with Client.in_process(server, name="a") as one, Client.in_process(server, name="b") as other:
+        assert one.get_blob("settings") is None
+        first = one.put_blob("settings", b"x" * 131_072)
+        assert other.get_blob("settings") == (first, b"x" * 131_072)
+        second = other.put_blob("settings", b"")
+        assert second > first
+        assert one.get_blob("settings", newer_than=first) == (second, b"")
+        assert one.get_blob("settings", newer_than=second) is None
+        for name, blob in (("n" * 65, b""), ("a", b"x" * 131_073), ("a", b"x" * 1_000_000)):
+            with pytest.raises(errors.ConfigError, match="blob"):
+                one.put_blob(name, blob)
+        for number in range(63):
+            one.put_blob(f"blob-{number}", b"1234")
+        with pytest.raises(errors.ServerFull, match="64 blobs"):
+            one.put_blob("one too many", b"")
+        one.put_blob("blob-7", b"12345678")
+        figures = one.stats()
+    assert figures["server.blobs"] == 64
+    assert figures["server.blob_bytes"] == 63 * 4 + 4

@@ -49,6 +49,9 @@ def header(scene: Scene, width: int) -> Text:
     line.append(scene.address)
     line.append(f"  up {clock(window.latest('server.uptime_s'))}")
     line.append(f"  clients {count(window.latest('server.clients'))}")
+    run = window.text("run.name")
+    if run:
+        line.append(f"  {run}", "bold").append(f" {window.text('run.algo')}")
     restarts = window.latest("client.run.actor_restarts")
     if restarts > 0:
         line.append(f"  actor restarts {count(restarts)}", "yellow")

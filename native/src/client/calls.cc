@@ -300,6 +300,45 @@ uint64_t Client::fetch(uint64_t newer_than, std::vector<std::byte>& bytes) {
   return version;
 }
 
+uint64_t Client::put_blob(std::string_view name, std::span<const std::byte> blob) {
+  // What fits into no request: the server says what it takes.
+  if (name.size() + blob.size() > kMaxRequestBytes - 64) {
+    throw Error(Status::config, "a blob of " + std::to_string(blob.size()) + " bytes",
+                "keep at most 131072 bytes");
+  }
+  uint64_t version = 0;
+  call(
+      Operation::put_blob,
+      [&](auto& body) {
+        ByteWriter writer(body);
+        writer.text(name);
+        writer.put(static_cast<uint32_t>(blob.size()));
+        writer.raw(blob);
+      },
+      [&](auto reply) { version = read<PutBlobReply>(reply).version; });
+  return version;
+}
+
+uint64_t Client::get_blob(std::string_view name, uint64_t newer_than,
+                          std::vector<std::byte>& bytes) {
+  uint64_t version = 0;
+  call(
+      Operation::get_blob,
+      [&](auto& body) {
+        ByteWriter writer(body);
+        writer.put(GetBlobRequest{newer_than});
+        writer.text(name);
+      },
+      [&](auto reply) {
+        const auto head = read<GetBlobReply>(reply);
+        if (head.version <= newer_than) return;
+        version = head.version;
+        const auto blob = reply.subspan(sizeof head);
+        bytes.assign(blob.begin(), blob.end());
+      });
+  return version;
+}
+
 Metrics Client::stats() {
   Metrics metrics;
   call(

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -107,6 +108,10 @@ class Client {
   }
   // Version 0 when there is none newer; else bytes holds it.
   uint64_t fetch(uint64_t newer_than, std::vector<std::byte>& bytes);
+  // Keeps a named blob at the server, in place of the one that it had; returns its version.
+  uint64_t put_blob(std::string_view name, std::span<const std::byte> blob);
+  // Version 0 when there is none newer of that name; else bytes holds it.
+  uint64_t get_blob(std::string_view name, uint64_t newer_than, std::vector<std::byte>& bytes);
   // The answer to a question. Waits while a client that answers is heard, and patience_ns without
   // one: then it throws Error(timeout).
   std::vector<std::byte> ask(std::span<const std::byte> question, uint64_t patience_ns);

@@ -18,6 +18,7 @@
 
 #include "base/poll.h"
 #include "base/wake_fd.h"
+#include "server/blobs.h"
 #include "server/questions.h"
 #include "server/shards.h"
 #include "server/tables.h"
@@ -128,6 +129,7 @@ class Server : private RequestHandler {
   static constexpr uint64_t kPublisherSilenceNs = 3'000'000'000;
   uint64_t publisher_ = 0;
   std::string publisher_name_;
+  Blobs blobs_;
   Questions questions_;
   uint64_t publishes_refused_ = 0, publishers_replaced_ = 0;
   uint64_t started_ns_;

@@ -75,6 +75,8 @@ void Server::measure(Metrics& metrics) {
   metrics.set("server.memory_bytes", memory_used_);
   metrics.set("server.params_version", params_ ? params_->version : uint64_t{0});
   metrics.set("server.params_bytes", params_ ? uint64_t{params_->bytes.size()} : uint64_t{0});
+  metrics.set("server.blobs", uint64_t{blobs_.count()});
+  metrics.set("server.blob_bytes", blobs_.bytes());
   metrics.set("server.publishes_refused", publishes_refused_);
   metrics.set("server.publishers_replaced", publishers_replaced_);
   sessions_.read_metrics(metrics, now);

@@ -107,6 +107,18 @@ struct FetchReply {
   uint64_t version, total_bytes;
 };
 
+// put_blob: name text, bytes u32, these  ->  PutBlobReply
+struct PutBlobReply {
+  uint64_t version;
+};
+// get_blob: GetBlobRequest, name text  ->  GetBlobReply, then the blob when version > newer_than
+struct GetBlobRequest {
+  uint64_t newer_than;
+};
+struct GetBlobReply {
+  uint64_t version;  // 0: there is none of that name
+};
+
 // ask: AskHeader, a question  ->  what the answering client answered. Both are bytes that only
 // these two clients read.
 struct AskHeader {

@@ -71,6 +71,23 @@ TEST_CASE("one client publishes, until it ends or another takes over") {
   CHECK(metric(third, "server.publishers_replaced") == 2);
 }
 
+TEST_CASE("a blob is what its last put said, whole, over a network with faults") {
+  RunningServer server;
+  auto writer = client_of(server, 0.2, 7), reader = client_of(server, 0.2, 8);
+  std::vector<std::byte> found;
+  CHECK(reader->get_blob("settings", 0, found) == 0);
+  uint64_t version = 0;
+  for (const size_t bytes : {100'000, 3, 0}) {
+    const std::vector<std::byte> blob(bytes, std::byte{static_cast<uint8_t>(bytes)});
+    const uint64_t newer = writer->put_blob("settings", blob);
+    CHECK(newer > version);
+    CHECK(reader->get_blob("settings", version, found) == newer);
+    CHECK(found == blob);
+    CHECK(reader->get_blob("settings", newer, found) == 0);
+    version = newer;
+  }
+}
+
 TEST_CASE("a stream of samples goes on through faults, its batches exact") {
   RunningServer server;
   const TableSpec spec = spec_of();

@@ -1,0 +1,68 @@
+#include "server/blobs.h"
+
+#include "base/assert.h"
+#include "server/reply.h"
+#include "server/server.h"
+
+namespace drlnet {
+
+bool Blobs::takes(std::string_view name) const {
+  return blobs_.contains(name) || blobs_.size() < kMost;
+}
+
+uint64_t Blobs::put(std::string_view name, std::span<const std::byte> bytes) {
+  DRLNET_ASSERT(takes(name) && name.size() <= kMaxNameBytes && bytes.size() <= kMaxBytes);
+  Blob& blob = blobs_[std::string(name)];
+  bytes_ += bytes.size();
+  bytes_ -= blob.bytes.size();
+  blob.bytes.assign(bytes.begin(), bytes.end());
+  return blob.version = ++version_;
+}
+
+const Blobs::Blob* Blobs::find(std::string_view name) const {
+  const auto found = blobs_.find(name);
+  return found == blobs_.end() ? nullptr : &found->second;
+}
+
+uint16_t Server::put_blob(Peer&, Slot& slot, std::span<const std::byte> body) {
+  ByteReader reader(body);
+  const auto name = reader.text();
+  const auto length = reader.get<uint32_t>();
+  const auto bytes = reader.take(length);
+  if (!reader.finished() || name.empty()) {
+    return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  }
+  if (name.size() > Blobs::kMaxNameBytes || bytes.size() > Blobs::kMaxBytes) {
+    return refuse(slot, Status::config,
+                  "a blob of " + std::to_string(bytes.size()) + " bytes under a name of " +
+                      std::to_string(name.size()),
+                  "keep at most " + std::to_string(Blobs::kMaxBytes) + " bytes, under a name of " +
+                      std::to_string(Blobs::kMaxNameBytes));
+  }
+  if (!blobs_.takes(name)) {
+    return refuse(slot, Status::server_full,
+                  "the server keeps " + std::to_string(Blobs::kMost) + " blobs already",
+                  "put one under a name that it has");
+  }
+  reply_with(slot, PutBlobReply{blobs_.put(name, bytes)});
+  return 0;
+}
+
+uint16_t Server::get_blob(Peer&, Slot& slot, std::span<const std::byte> body) {
+  ByteReader reader(body);
+  const auto request = reader.get<GetBlobRequest>();
+  const auto name = reader.text();
+  if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  const Blobs::Blob* blob = blobs_.find(name);
+  ByteWriter writer(slot.bytes);
+  writer.put(GetBlobReply{blob != nullptr ? blob->version : 0});
+  if (blob != nullptr && blob->version > request.newer_than) writer.raw(blob->bytes);
+  return 0;
+}
+
+// Its number is given away already.
+uint16_t Server::follow(Peer&, Slot& slot, std::span<const std::byte>) {
+  return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+}
+
+}  // namespace drlnet

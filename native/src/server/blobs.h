@@ -1,0 +1,43 @@
+// Named blobs that clients keep at the server beside the params: what their run is, for those that
+// join it. The server reads none of them. Threading: one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace drlnet {
+
+class Blobs {
+ public:
+  static constexpr size_t kMost = 64;
+  static constexpr size_t kMaxNameBytes = 64;
+  static constexpr size_t kMaxBytes = 128 * 1024;  // of each
+  struct Blob {
+    uint64_t version = 0;  // of all blobs together: a later put has a greater one
+    std::vector<std::byte> bytes;
+  };
+
+  // Whether there is room for one of that name.
+  bool takes(std::string_view name) const;
+  // Replaces the blob of that name, and returns its version. Only where takes() says so.
+  uint64_t put(std::string_view name, std::span<const std::byte> bytes);
+  // nullptr without one.
+  const Blob* find(std::string_view name) const;
+
+  size_t count() const { return blobs_.size(); }
+  uint64_t bytes() const { return bytes_; }
+  // By name, for what writes them down.
+  auto begin() const { return blobs_.begin(); }
+  auto end() const { return blobs_.end(); }
+
+ private:
+  std::map<std::string, Blob, std::less<>> blobs_;
+  uint64_t version_ = 0, bytes_ = 0;
+};
+
+}  // namespace drlnet

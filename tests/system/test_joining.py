@@ -1,0 +1,70 @@
+"""Commands that join a run by its server's address alone."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from system.command import SMALL, command, finished, lines_of_error, server
+
+from drlnet import errors
+from drlnet.metrics import RunFolder
+
+ENV = "CartPole-v1"
+OWN = ("--set", "algo.n_step=4", "--set", "replay.samples_per_insert=8")
+
+
+@pytest.mark.parametrize("listen", ["udp://127.0.0.1:0", "dpdk:local:joining"])
+def test_an_actor_and_a_learner_know_the_run_from_its_server(tmp_path: Path, listen: str) -> None:
+    serving = ("serve", "--listen", listen, "--json")
+    with command(tmp_path, *serving) as server_of_run:
+        line = server_of_run.wait_for("ready|cannot|missing")
+        if "ready" not in line:
+            pytest.skip(f"no DPDK here: {line}")
+        address = line.split('"addresses": ["')[1].split('"')[0]
+        at = ("--server", address)
+        with command(tmp_path, "actor", *at) as playing:  # it comes first, and waits
+            playing.wait_for("waiting for a learner to tell")
+            budget = ("--max-learner-steps", "300", "--set", f"run.folder={tmp_path / 'first'}")
+            first = finished(tmp_path, "learn", ENV, *at, *SMALL, *OWN, *budget, "--json")
+            assert first.popen.returncode == 0, first.text()
+            assert f"joining the run at {address}: {ENV} with dqn" in playing.text() or (
+                playing.wait_for("joining the run")
+            )
+            told = finished(tmp_path, "stats", *at, "--json").last_json()
+            assert (told["run.name"], told["run.env"], told["run.algo"]) == ("first", ENV, "dqn")
+            assert "first" in finished(tmp_path, "stats", *at, "--once").text()
+            second = finished(
+                tmp_path, "learn", *at, "--max-learner-steps", "200", "--json",
+                "--set", f"run.folder={tmp_path / 'second'}",
+            )  # fmt: skip
+            assert second.popen.returncode == 0, second.text()
+            assert playing.end(signal.SIGTERM) == 143, playing.text()
+        one, other = (RunFolder(tmp_path / name).read_config() for name in ("first", "second"))
+        assert (one.algo, one.replay, one.net) == (other.algo, other.replay, other.net)
+        assert other.run.max_learner_steps == 200
+
+
+def test_what_contradicts_the_run_is_told(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        at = ("--server", address)
+        with command(tmp_path, "learn", ENV, *at, *SMALL, *OWN) as learning:
+            learning.wait_for("waiting for actors")
+            ended = finished(tmp_path, "actor", *at, "--set", "algo.n_step=1")
+            assert ended.popen.returncode == errors.TableMismatch.exit_code, ended.text()
+            first, second = lines_of_error(ended)
+            assert f"algo.n_step: 1 here (--set), 4 in the run at {address}" in first
+            assert "leave it out" in second
+            # One that names the environment, and so the recipe, meets it at the table.
+            ended = finished(tmp_path, "actor", ENV, *at)
+            assert ended.popen.returncode == errors.TableMismatch.exit_code, ended.text()
+            assert f"in the run at {address}" in lines_of_error(ended)[-2]
+            assert "leave ENV and its settings out" in lines_of_error(ended)[-1]
+            learning.end(signal.SIGTERM)
+
+
+def test_an_actor_of_no_run_is_stopped_at_once(tmp_path: Path) -> None:
+    with server(tmp_path) as address, command(tmp_path, "actor", "--server", address) as playing:
+        playing.wait_for("waiting for a learner to tell")
+        assert playing.end(signal.SIGINT) == 130, playing.text()
