@@ -128,11 +128,11 @@ class Client:
 
         The blob of that name is replaced. Raises ServerFull where there are 64 names.
         """
-        return self._session.put_blob(name, blob)
+        return self._session.put_blob(text("name", name), contents("blob", blob))
 
     def get_blob(self, name: str, newer_than: int = 0) -> tuple[int, bytes] | None:
         """(version, blob) of that name; None without one, or when it is not newer."""
-        version, blob = self._session.get_blob(name, newer_than)
+        version, blob = self._session.get_blob(text("name", name), whole("newer_than", newer_than))
         return (version, blob) if version else None
 
     def ask(self, question: bytes, patience: float) -> bytes:

@@ -353,18 +353,20 @@ void bind_client(nb::module_& module) {
              return std::make_pair(version, nb::bytes(bytes.data(), bytes.size()));
            })
       .def("put_blob",
-           [](ShardedClient& client, const std::string& name, const nb::bytes& blob) {
+           [](HeldClient& held, const std::string& name, const nb::bytes& blob) {
+             const auto client = held.use();
              const std::span bytes(static_cast<const std::byte*>(blob.data()), blob.size());
-             nb::gil_scoped_release release;
-             return client.first().put_blob(name, bytes);
+             const Unlocked unlocked;
+             return client->first().put_blob(name, bytes);
            })
       .def("get_blob",
-           [](ShardedClient& client, const std::string& name, uint64_t newer_than) {
+           [](HeldClient& held, const std::string& name, uint64_t newer_than) {
+             const auto client = held.use();
              std::vector<std::byte> bytes;
              uint64_t version = 0;
              {
-               nb::gil_scoped_release release;
-               version = client.first().get_blob(name, newer_than, bytes);
+               const Unlocked unlocked;
+               version = client->first().get_blob(name, newer_than, bytes);
              }
              return std::make_pair(version, python_bytes(bytes));
            })
