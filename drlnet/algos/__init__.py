@@ -11,6 +11,7 @@ from drlnet.algos.contract import (
     Agent,
     Algorithm,
     Columns,
+    Held,
     Learned,
     Learner,
     Params,
@@ -30,6 +31,7 @@ NAMES = {
     "medqn": "drlnet.algos.medqn:Medqn",
     "pqn": "drlnet.algos.pqn:Pqn",
     "r2d2": "drlnet.algos.r2d2:R2d2",
+    "seer": "drlnet.algos.seer:Seer",
     "tabular": "drlnet.algos.tabular:Tabular",
     "vtrace": "drlnet.algos.vtrace:Vtrace",
 }
@@ -67,6 +69,7 @@ __all__ = [
     "Algorithm",
     "Columns",
     "GreedyQ",
+    "Held",
     "Items",
     "Learned",
     "Learner",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,13 @@ class TableSettings:
     limiter: Limiter = field(default_factory=Limiter)
 
 
+class Held(NamedTuple):
+    """What a table holds."""
+
+    rows: int
+    items: int  # that can be drawn
+
+
 @dataclass(frozen=True)
 class Learned:
     """What one learner step yields."""
@@ -61,7 +68,11 @@ class Learned:
 
 
 class Agent(Protocol):
-    """Acts in M environments and says what is stored. Not thread-safe."""
+    """Acts in M environments and says what is stored. Not thread-safe.
+
+    One whose tables hold rows of different environments has `masks`, by table: bool [M], whose
+    newest rows it takes.
+    """
 
     def load(self, params: Params) -> None:
         """Plays with these params from now on."""
@@ -94,7 +105,12 @@ class Player(Protocol):
 
 
 class Learner(Protocol):
-    """Turns batches into params. Not thread-safe."""
+    """Turns batches into params. Not thread-safe.
+
+    One that wants a batch of some of its tables only has choose(held), which names them for the
+    next step; held(table) is what a table held some draws ago. `over` names the tables that it
+    draws from no more: they are dropped.
+    """
 
     steps: int  # taken so far
 
@@ -122,11 +138,13 @@ class Algorithm(ABC, Generic[S]):
 
     Settings, Policy: the dataclasses behind the sections [algo] and [policy]; without torch.
     defaults: of other settings, by dotted key; a recipe, flags and --set win over them.
+    splits_rows: each row is stored in one of the tables, so that env_steps are the sum of theirs.
     """
 
     Settings: ClassVar[type[AlgoSettings]] = AlgoSettings
     Policy: ClassVar[type[PolicySettings]] = PolicySettings
     defaults: ClassVar[Mapping[str, Any]] = {}
+    splits_rows: ClassVar[bool] = False
 
     def __init__(self, config: Config, spaces: EnvSpaces):
         self.config = config
@@ -146,7 +164,7 @@ class Algorithm(ABC, Generic[S]):
 
     @abstractmethod
     def tables(self) -> Mapping[str, TableSettings]:
-        """The tables by name. The learner draws a batch of each for a step."""
+        """The tables by name. A step takes a batch of each, unless its learner chooses."""
 
     @abstractmethod
     def agent(self, streams: Streams) -> Agent:

@@ -215,21 +215,30 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
         start, end = settings.importance_exponent_start, settings.importance_exponent_end
         return start + share * (end - start)
 
+    def values(self, net: torch.nn.Module, seen: torch.Tensor) -> torch.Tensor:
+        """Q values [n, num_actions] of what items show of observations."""
+        q: torch.Tensor = net(seen)
+        return q
+
+    def seen_as(self, table: str) -> EnvSpaces:
+        """The spaces of what a table holds."""
+        return self.spaces
+
     def errors(self, batch: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
         """(Q(o_t, a_t), target), [B] each. batch: the item's views and `length`."""
         if self.settings.returns == "lambda":
-            q = self.online(batch["obs"])
+            q = self.values(self.online, batch["obs"])
             with torch.no_grad():
                 target = self.traced(batch)
             return q.gather(1, batch["action"].long()[:, None]).squeeze(1), target
         size = len(batch["length"])
         if self.settings.double:  # one pass of the online network for both observations
-            q_both = self.online(torch.cat([batch["obs"], batch["next_obs"]]))
+            q_both = self.values(self.online, torch.cat([batch["obs"], batch["next_obs"]]))
             q, choose = q_both[:size], q_both[size:].detach()
         else:
-            q, choose = self.online(batch["obs"]), None
+            q, choose = self.values(self.online, batch["obs"]), None
         with torch.no_grad():
-            q_next = self.target(batch["next_obs"])
+            q_next = self.values(self.target, batch["next_obs"])
             choose = q_next if choose is None else choose
             if "next_action_mask" in batch:
                 choose = choose.masked_fill(~batch["next_action_mask"], -torch.inf)
@@ -282,10 +291,10 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
 
     def step(self, batches: Mapping[str, Batch]) -> Learned:
         """The gradient steps on a batch: `updates` of them."""
-        batch = batches[TABLE]
+        ((name, batch),) = batches.items()
         exponent = self.importance_exponent
         weights = torch.from_numpy(importance_weights(batch, exponent)).to(self.device)
-        view = tensors(batch, self.device, self.spaces)
+        view = tensors(batch, self.device, self.seen_as(name))
         for _ in range(self.updates):
             loss, taken, target = self.loss(view, weights)
             self.descend(loss, batch)
@@ -293,5 +302,5 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
         taken = taken.detach()
         return Learned(
             {"loss": loss.detach(), "q_mean": taken.mean(), "importance_exponent": exponent},
-            {TABLE: (target - taken).abs().cpu().numpy()},
+            {name: (target - taken).abs().cpu().numpy()},
         )

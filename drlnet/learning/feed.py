@@ -27,14 +27,16 @@ higher `replay.samples_per_insert` uses each of their steps as often, out of the
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from drlnet.algos import Algorithm, TableSettings
+from drlnet.algos import Algorithm, Held, TableSettings
 from drlnet.client import Batch, Table
+
+_LOOK_QUESTIONS = 100  # between looks at what tables hold
 
 Last = slice | npt.NDArray[np.bool_]
 """Which items of a batch are used for the last time."""
@@ -43,8 +45,22 @@ Last = slice | npt.NDArray[np.bool_]
 class Feed:
     """The learner's tables, and a batch of each at a time. Not thread-safe."""
 
-    def __init__(self, algorithm: Algorithm[Any], tables: Mapping[str, Table], seed: int):
-        """seed: of the order in which example echoing uses items."""
+    def __init__(
+        self,
+        algorithm: Algorithm[Any],
+        tables: Mapping[str, Table],
+        seed: int,
+        learner: object = None,
+        stats: Callable[[], Mapping[str, Any]] = dict,
+    ):
+        """seed: of the order in which example echoing uses items.
+
+        learner: asked for the tables to draw from, where it chooses. stats: reads the server.
+        """
+        self._learner, self._choose = learner, getattr(learner, "choose", None)
+        self._held, self._splits_rows = _Holdings(stats), algorithm.splits_rows
+        self._env_steps: dict[str, int] = {}  # at the newest draw from each table
+        self._chosen: Collection[str] | None = None  # for the next batches
         settings, learner = algorithm.tables(), algorithm.config.learner
         self._serial = algorithm.config.run.serial
         # A serial run is its own server: a process that was suspended goes on where it was.
@@ -65,19 +81,37 @@ class Feed:
     @property
     def due(self) -> bool:
         """Whether a draw must come before the next batches."""
-        return any(echo.due for echo in self._echoes.values())
+        return any(self._echoes[name].due for name in self._next())
 
     def draw(self) -> None:
         """Draws once from each table where that is due. Raises as Table.sample() does."""
-        for name, echo in self._echoes.items():
-            if echo.due:
-                echo.add(next(self._streams[name]))
+        for name in self._next():
+            if self._echoes[name].due:
+                batch = next(self._streams[name])
+                self._env_steps[name] = batch.env_steps
+                self._echoes[name].add(batch)
 
     def take(self) -> Mapping[str, Batch]:
         """The next batch of each table. Not while a draw is due."""
-        for name, echo in self._echoes.items():
-            self.batches[name], self._last[name] = echo.take()
+        self.batches = {}
+        for name in self._next():
+            batch, self._last[name] = self._echoes[name].take()
+            if self._splits_rows:
+                batch.env_steps = sum(self._env_steps.values())
+            self.batches[name] = batch
+        self._chosen = None
         return self.batches
+
+    def _next(self) -> Collection[str]:
+        """The tables of the next batches; drops those that the learner is done with."""
+        if self._choose is None:
+            return self._echoes
+        if self._chosen is None:
+            self._chosen = self._choose(self._held)
+            for name in set(self._learner.over) & set(self._streams):  # type: ignore[attr-defined]
+                self._streams.pop(name).close()
+                self.tables[name].drop()
+        return self._chosen
 
     def update(self, name: str, priorities: npt.NDArray[np.float32]) -> None:
         """Sends new priorities of those items of that table's batch that are not used again."""
@@ -88,7 +122,24 @@ class Feed:
             send(keys, priorities[last])
 
 
-def _stream(table: Table, settings: TableSettings, timeout: float | None) -> Iterator[Batch]:
+class _Holdings:
+    """What tables hold, as of the newest look."""
+
+    def __init__(self, stats: Callable[[], Mapping[str, Any]]):
+        self._stats, self._asked = stats, 0
+        self._reading: Mapping[str, Any] = {}
+
+    def __call__(self, table: str) -> Held:
+        if self._asked % _LOOK_QUESTIONS == 0:
+            self._reading = self._stats()
+        self._asked += 1
+        rows, items = (self._reading[f"table.{table}.{name}"] for name in ("rows", "live_items"))
+        return Held(int(rows), int(items))
+
+
+def _stream(
+    table: Table, settings: TableSettings, timeout: float | None
+) -> Generator[Batch, None, None]:
     """Yields batches without end, `prefetch` of them asked for ahead."""
     size = settings.batch_size
     if settings.prefetch:

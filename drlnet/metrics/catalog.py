@@ -237,6 +237,7 @@ CATALOG: tuple[Metric, ...] = (
         ("consolidation_weight", "gauge", "factor", "lambda"),
         ("learning_rate", "gauge", "rate", "of the optimizer now"),
         ("updates", "counter", "updates", "gradient steps, where a learner step takes several"),
+        ("frozen", "gauge", "0 or 1", "whether its lower layers are frozen"),
         ("value_error", "gauge", "loss", "mean squared error of the values in its newest batch"),
         ("entropy", "gauge", "nats", "of the policy, mean over its newest batch"),
         ("ratio_mean", "gauge", "ratio", "learner's probability over the actor's, newest batch"),

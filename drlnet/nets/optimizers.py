@@ -23,7 +23,8 @@ _BETAS: dict[str, Any] = {"beta1": 0.9, "beta2": _BETA2}
 class Optimizer:
     """The optimizer that the settings name. Not thread-safe.
 
-    Every param has a gradient at each step, and none before the first backward pass.
+    Every param has a gradient at each step, and none before the first backward pass; one that
+    requires none any more stays.
     Raises NotInstalled where apollo is named and its package is missing.
     """
 
@@ -113,10 +114,13 @@ class Torchs:
         ]
 
     def step(self, rate: float) -> None:
-        params = self._params
+        moving = [index for index, one in enumerate(self._params) if one.requires_grad]
+        params, means, squares, steps = (
+            [part[index] for index in moving]
+            for part in (self._params, self._means, self._squares, self._steps)
+        )
         grads = [one.grad for one in params if one.grad is not None]
         assert len(grads) == len(params)
-        means, squares, steps = self._means, self._squares, self._steps
         self._taken += 1
         name, epsilon = self._settings.optimizer, self._settings.adam_epsilon
         if name == "radam" and self._fused and (factor := _rectified(self._taken)):
@@ -152,7 +156,7 @@ class Torchs:
         for own, given in zip(self.state_dict().values(), state.values(), strict=True):
             for tensor, value in zip(own, given, strict=True):
                 tensor.copy_(value)
-        self._taken = int(self._steps[0])
+        self._taken = max(map(int, self._steps))
 
 
 def _rectified(step: int) -> float:

@@ -102,7 +102,10 @@ class Learning:
         seed = role_seed(config.run.seed, "learner")
         self._learner = self.algorithm.learner(config.learner.device, seed)
         tables = open_tables(client, self.algorithm)
-        self.feed = Feed(self.algorithm, tables, role_seed(config.run.seed, "echo"))
+        sizes = [table.batch_size for table in self.algorithm.tables().values()]
+        self._batch_size = max(sizes) if self.algorithm.splits_rows else sum(sizes)
+        echo_seed = role_seed(config.run.seed, "echo")
+        self.feed = Feed(self.algorithm, tables, echo_seed, self._learner, client.stats)
         self._env_steps_before = 0  # of the run that this one goes on from
         if config.run.resume:
             self._restore()
@@ -310,7 +313,7 @@ class Learning:
             "eval_learner_steps": self._evaluated.learner_steps,
             "sample_wait_share": per_s["sample_s"],
             "params_version": self._params_version,
-            "batch_size": sum(table.batch_size for table in self.algorithm.tables().values()),
+            "batch_size": self._batch_size,
             **stages,
             **process_figures(),
             **gpu_figures(self._config.learner.device),

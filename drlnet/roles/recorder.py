@@ -13,7 +13,7 @@ from drlnet.algos import Agent, Algorithm
 from drlnet.client import Client, Writer
 from drlnet.config import Config
 from drlnet.envs import Rows, Streams
-from drlnet.errors import BadPriority, ReplayTimeout
+from drlnet.errors import BadPriority, ReplayTimeout, TableDropped
 from drlnet.metrics.stages import Stages
 from drlnet.roles.divergence import diverged
 from drlnet.roles.tables import open_tables
@@ -42,23 +42,26 @@ class Recorder:
         self._config, self._algorithm, self._stages = config, algorithm, stages
         self._held = held
         self._tables = open_tables(client, algorithm)
-        self.writers: dict[int, Mapping[str, Writer]] = {}  # by place, by table
+        self.writers: dict[int, dict[str, Writer]] = {}  # by place, by table
         self.agent: Agent | None = None
         self.items_added = 0
 
     def join(self, place: int) -> Writer:
         """Leases the streams of that place; returns the writer of its first table."""
         actor = self._config.actor
-        self.writers[place] = {
-            name: table.writer(
-                actor.envs_per_actor,
-                flush_rows=actor.flush_rows * actor.envs_per_actor,  # rows, not vector steps
-                # A clock that splits appends would decide in which order rows lie in the ring.
-                flush_interval_s=_NEVER_S if self._config.run.serial else _FLUSH_INTERVAL_S,
-                held=self._held,
-            )
-            for name, table in self._tables.items()
-        }
+        self.writers[place] = {}
+        for name, table in self._tables.items():
+            try:
+                self.writers[place][name] = table.writer(
+                    actor.envs_per_actor,
+                    flush_rows=actor.flush_rows * actor.envs_per_actor,  # rows, not vector steps
+                    # A clock that splits appends would decide in which order rows lie in the ring.
+                    flush_interval_s=_NEVER_S if self._config.run.serial else _FLUSH_INTERVAL_S,
+                    held=self._held,
+                )
+            except TableDropped:
+                if not self._algorithm.splits_rows:
+                    raise
         return next(iter(self.writers[place].values()))
 
     def make_agent(self, streams: Streams, params: Mapping[str, Any]) -> None:
@@ -72,8 +75,8 @@ class Recorder:
 
         A released stream is broken: items that wait for more of its rows retire.
         """
-        for writer in self.writers.pop(place).values():
-            writer.close()
+        self._all("close", [place])
+        del self.writers[place]
 
     def record(self, rows: Rows, places: Collection[int]) -> npt.NDArray[np.int64]:
         """Acts on rows and appends those of these places, with the items that they complete."""
@@ -82,15 +85,22 @@ class Recorder:
         action, appended = agent.act(rows)
         stages.ended("policy")
         steps = {name: np.full(len(action), -1) for name in appended}
+        masks = getattr(agent, "masks", {})
         for place in places:
             own = slice(place * each, (place + 1) * each)
             for name, columns in appended.items():
-                steps[name][own] = self.writers[place][name].append(
+                mask = masks.get(name, rows.mask)
+                taken = self._unless_dropped(
+                    place,
+                    name,
+                    "append",
                     {column: values[own] for column, values in columns.items()},
                     rows.first[own],
                     rows.last[own],
-                    None if rows.mask is None else rows.mask[own],
+                    None if mask is None else mask[own],
                 )
+                if taken is not None:
+                    steps[name][own] = taken
         stages.ended("append")
         ready = agent.items(steps)
         stages.ended("other")
@@ -102,24 +112,39 @@ class Recorder:
 
     def flush(self) -> None:
         """Waits until the server holds all that was appended."""
-        for writers in self.writers.values():
-            for writer in writers.values():
-                writer.flush()
+        self._all("flush", self.writers)
 
     def release(self) -> None:
         """Gives all streams back; what was not flushed is dropped."""
-        for writers in self.writers.values():
-            for writer in writers.values():
-                writer.release()
+        self._all("release", self.writers)
+
+    def _all(self, call: str, places: Collection[int]) -> None:
+        for place in places:
+            for name in list(self.writers[place]):
+                self._unless_dropped(place, name, call)
+
+    def _unless_dropped(self, place: int, name: str, call: str, *given: Any) -> Any:
+        """What a writer's method returns; None once its learner has dropped its table."""
+        writer = self.writers[place].get(name)
+        if writer is None:
+            return None
+        try:
+            return getattr(writer, call)(*given)
+        except TableDropped:
+            if not self._algorithm.splits_rows:
+                raise
+            del self.writers[place][name]
+            return None
 
     def _add(self, name: str, items: Items, places: Collection[int]) -> None:
         each = self._config.actor.envs_per_actor
         for place in places:
             own = items.streams // each == place
             priorities = None if items.priorities is None else items.priorities[own]
+            streams = items.streams[own] - place * each
             try:
-                self.writers[place][name].add_items(
-                    items.streams[own] - place * each, items.steps[own], priorities
+                self._unless_dropped(
+                    place, name, "add_items", streams, items.steps[own], priorities
                 )
             except BadPriority as error:
                 raise diverged(self._config.env.id, error) from error
