@@ -15,7 +15,7 @@ local STATUSES = {
   "stream_gap", "unknown_lease", "bad_priority", "server_full", "session_lost", "bad_request", "another_publisher",
   "table_dropped",
 }
-local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions"}
+local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions", "rows"}
 
 -- How messages begin, by operation.
 local REQUESTS = {
@@ -23,7 +23,7 @@ local REQUESTS = {
   resume = "table u32, count u32",
   release = "table u32, count u32",
   append = "table u32, segments u32, rows u32, items u32",
-  sample = "table u32, batch u32, least u32",
+  sample = "table u32, batch u32, least u32, flags u32",
   update_priorities = "table u32, count u32",
   publish = "total_bytes u64, offset u64",
   fetch = "newer_than u64",
@@ -33,6 +33,7 @@ local REQUESTS = {
   drop_table = "table u32",
   ask = "patience_ns u64",
   answer = "count u32, begins u32",
+  follow = "table u32, most u32, key u64",
   get_blob = "newer_than u64",
 }
 local REPLIES = {
@@ -43,8 +44,9 @@ local REPLIES = {
   fetch = "version u64, total_bytes u64",
   list_tables = "count u32",
   answer = "count u32, gone u32",
-  put_blob = "version u64",
+  follow = "first u64, head u64, count u32",
   get_blob = "version u64",
+  put_blob = "version u64",
 }
 REPLIES.sample = "batch u32, 0 u32, item_count u64, head u64, env_steps u64, items_created u64, items_drawn u64, priority_mass f64, draws_left u64"
 REPLIES.read_items = REPLIES.sample

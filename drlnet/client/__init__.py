@@ -2,6 +2,7 @@
 
 from drlnet.client.batch import NO_KEY, Batch, importance_weights
 from drlnet.client.client import Client
+from drlnet.client.mirror import Mirror
 from drlnet.client.specs import Column, Item, Limiter, Sampler, View
 from drlnet.client.table import PriorityChanges, Table
 from drlnet.client.writer import StreamLease, Writer
@@ -13,6 +14,7 @@ __all__ = [
     "Column",
     "Item",
     "Limiter",
+    "Mirror",
     "PriorityChanges",
     "Sampler",
     "StreamLease",

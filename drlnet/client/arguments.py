@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from drlnet.errors import ConfigError, one_line
 
 _LARGEST = 2**64 - 1
+_FOREVER_S = 1e9  # some thirty years: what a timeout of None means
+MOST_AHEAD = 1000  # batches that a stream asks for ahead
 
 
 def wrong(name: str, value: object, remedy: str) -> ConfigError:
@@ -40,6 +42,11 @@ def number(name: str, value: object) -> float:
     if not isinstance(value, Real):
         raise wrong(name, value, "give a number")
     return float(value)
+
+
+def seconds(timeout: float | None) -> float:
+    """The timeout as a float; None: without end. Raises ConfigError."""
+    return _FOREVER_S if timeout is None else number("timeout", timeout)
 
 
 def text(name: str, value: object, choices: tuple[str, ...] = ()) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drlnet.client.arguments import array, converting, number, whole
+from drlnet.client.arguments import MOST_AHEAD, array, converting, number, seconds, whole
 from drlnet.client.batch import (
     NO_KEY,
     Batch,
@@ -19,6 +19,7 @@ from drlnet.client.batch import (
     Drawn,
     SpareMemory,
 )
+from drlnet.client.mirror import Mirror
 from drlnet.client.specs import Column, Item
 from drlnet.client.writer import StreamLease, Writer
 from drlnet.errors import ConfigError, cannot_write
@@ -44,9 +45,7 @@ class PriorityChanges(NamedTuple):
 
 _UINT32 = 2**32 - 1
 _KEY, _PRIORITY = np.dtype(np.uint64), np.dtype(np.float32)
-_MOST_AHEAD = 1000  # batches that a stream asks for ahead
 _MOST_READ, _READ_BYTES = 4096, 64 << 20  # items that export() reads at once, about
-_FOREVER_S = 1e9  # some thirty years: what a timeout of None means
 # An append carries this many steps of each stream, as actors' do, within these numbers of rows: an
 # append of one or two is mostly the streams' names, and wakes the server for little.
 _FLUSH_STEPS, _LEAST_FLUSH_ROWS, _MOST_FLUSH_ROWS = 8, 64, 512
@@ -133,7 +132,7 @@ class Table:
         network; SampleExpired when the rows were overwritten before they had all arrived.
         """
         memory = BatchMemory(self._layout(n, self._client.shards))
-        self._client.sample(self._number, memory.layout, memory.bytes, _seconds(timeout))
+        self._client.sample(self._number, memory.layout, memory.bytes, seconds(timeout))
         return Batch(memory)
 
     def stream(self, n: int, *, depth: int = 2, timeout: float | None = 60.0) -> Batches:
@@ -144,8 +143,8 @@ class Table:
         batches: ConfigError for another.
         """
         layout = self._layout(n, self._client.shards)
-        depth = whole("depth", depth, 0, _MOST_AHEAD)
-        return Batches(self._drawn(layout, depth, _seconds(timeout)))
+        depth = whole("depth", depth, 0, MOST_AHEAD)
+        return Batches(self._drawn(layout, depth, seconds(timeout)))
 
     def _drawn(self, layout: BatchLayout, depth: int, timeout_s: float) -> Drawn:
         buffers = [BatchMemory(layout) for _ in range(depth + 1)]
@@ -154,6 +153,21 @@ class Table:
         )
         while True:
             yield Batch(buffers[ahead.next(timeout_s)])
+
+    def mirror(self, *, rank: int = 0, world: int = 1) -> Mirror:
+        """Follows the table: its rows travel to this process once, and batches name them.
+
+        rank, world: of several learners that draw from it, this is the rank-th. With as many
+        shards as learners each follows its own shard, and draws from that one alone; else each
+        follows all rows, and its draws are a part of one draw of all of them. Probabilities are
+        those of that draw.
+        Raises ConfigError for a queue, for a server in the client's own thread, and where the rows
+        take more memory than the machine has left.
+        """
+        native = self._client.mirror(
+            self._spec, whole("rank", rank, 0, _UINT32), whole("world", world, 1, _UINT32)
+        )
+        return Mirror(native, lambda n: self._layout(n, self._client.shards), self._update)
 
     def read_items(self, keys: ArrayLike, *, timeout: float | None = 60.0) -> Batch:
         """The items with these keys, uint64 [n], in their order: for a sampler of your own.
@@ -263,7 +277,7 @@ class Table:
             raise ConfigError("0 keys in one request", "read one item or more")
         memory = BatchMemory(self._layout(len(names), 1))
         self._client.read_items(
-            self._number, shard, memory.layout, names, memory.bytes, _seconds(timeout)
+            self._number, shard, memory.layout, names, memory.bytes, seconds(timeout)
         )
         return Batch(memory)
 
@@ -296,7 +310,3 @@ def _leases(resume: Sequence[StreamLease]) -> list[_Lease]:
         ordinal, epoch, token, step = (whole(f"resume: {name}", *rest) for name, *rest in lease)
         checked.append((ordinal, epoch, token, step))
     return checked
-
-
-def _seconds(timeout: float | None) -> float:
-    return _FOREVER_S if timeout is None else number("timeout", timeout)

@@ -1,34 +1,14 @@
-#include <algorithm>
-#include <cstring>
 #include <memory>
 #include <utility>
 
-#include "bindings.h"
-#include "client/sharded_client.h"
-#include "held.h"
-#include "sampler/importance.h"
+#include "batches.h"
 #include "server/server.h"
 
 namespace drlnet {
 namespace {
 
-template <typename T>
-using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-using HeldClient = Held<ShardedClient, Callers::any>;
-using HeldWriter = Held<ShardedWriter, Callers::one>;
-using HeldStream = Held<BatchStream, Callers::one>;
 constexpr char kClient[] = "a client";
 using LeaseTuple = std::tuple<uint32_t, uint32_t, uint64_t, uint64_t>;
-
-template <typename T>
-std::span<T> span_of(const Array<T>& array) {
-  return {array.data(), array.size()};
-}
-
-// At most some thirty years, at least none; NaN is none.
-uint64_t ns_of(double seconds) {
-  return seconds > 0 ? static_cast<uint64_t>(std::min(seconds, 1e9) * 1e9) : 0;
-}
 
 ClientOptions options_of(const std::string& address, const std::string& name, double timeout_s,
                          const std::string& poll) {
@@ -91,14 +71,6 @@ void bind_writer(nb::module_& module) {
       .def_prop_ro("items_refused", [](HeldWriter& held) { return held.use()->items_refused(); });
 }
 
-void bind_stream(nb::module_& module) {
-  nb::class_<HeldStream>(module, "BatchStream").def("next", [](HeldStream& held, double timeout_s) {
-    const auto stream = held.use();
-    const Unlocked unlocked;
-    return stream->next(deadline_in(ns_of(timeout_s)));
-  });
-}
-
 std::unique_ptr<HeldWriter> writer_of(HeldClient& held, uint32_t table, const TableSpec& spec,
                                       uint32_t streams, const std::vector<LeaseTuple>& resume,
                                       uint32_t flush_rows, double flush_interval_s,
@@ -121,58 +93,21 @@ std::unique_ptr<HeldWriter> writer_of(HeldClient& held, uint32_t table, const Ta
                                       "a writer");
 }
 
-// That a batch is to come into.
-Memory batch_memory(nb::handle array) { return Memory(array, PyBUF_WRITABLE); }
-
-std::span<std::byte> bytes_of(const Memory& memory) { return memory.as<std::byte>(); }
-
 std::unique_ptr<HeldStream> stream_of(HeldClient& held, uint32_t table, const BatchLayout& layout,
                                       const std::vector<Array<uint8_t>>& buffers) {
   const auto client = held.use();
-  std::vector<std::span<std::byte>> memory;
-  for (const auto& buffer : buffers) memory.push_back(std::as_writable_bytes(span_of(buffer)));
-  return std::make_unique<HeldStream>(client->stream(table, layout, std::move(memory)),
-                                      "a stream of batches");
+  return std::make_unique<HeldStream>(client->stream(table, layout, memory_of(buffers)), kStream);
 }
 
-// What Python needs to lay views over the memory of a batch.
-void bind_layout(nb::module_& module) {
-  module.def("importance_weights",
-             [](nb::handle probabilities, float exponent, nb::handle weights) {
-               const Memory drawn(probabilities), memory(weights, PyBUF_WRITABLE);
-               importance_weights(drawn.as<const float>(), exponent, memory.as<float>());
-             });
-  nb::class_<BatchLayout>(module, "BatchLayout")
-      .def(nb::init<const TableSpec&, uint32_t>())
-      .def_prop_ro("memory_bytes", &BatchLayout::memory_bytes)
-      .def_prop_ro("keys",
-                   [](const BatchLayout& layout) { return layout.reply().keys(layout.count()); })
-      .def_prop_ro(
-          "probabilities",
-          [](const BatchLayout& layout) { return layout.reply().probabilities(layout.count()); })
-      .def_prop_ro("lengths",
-                   [](const BatchLayout& layout) { return layout.reply().lengths(layout.count()); })
-      .def_prop_ro("views",
-                   [](const BatchLayout& layout) {
-                     std::vector<std::pair<uint64_t, uint64_t>> views;
-                     for (const auto& view : layout.views()) {
-                       views.emplace_back(view.offset, view.item_bytes);
-                     }
-                     return views;
-                   })
-      // Returns what the reply's header says:
-      // (item_count, head, env_steps, items_created, items_drawn, priority_mass)
-      .def("align_views", [](const BatchLayout& layout, nb::handle batch) {
-        const Memory memory = batch_memory(batch);
-        SampleHeader header;
-        {
-          const Unlocked unlocked;
-          layout.align_views(bytes_of(memory));
-          std::memcpy(&header, bytes_of(memory).data(), sizeof header);
-        }
-        return nb::make_tuple(header.item_count, header.head, header.env_steps,
-                              header.items_created, header.items_drawn, header.priority_mass);
-      });
+std::unique_ptr<HeldMirror> mirror_of(HeldClient& held, const TableSpec& spec, uint32_t rank,
+                                      uint32_t world) {
+  const auto client = held.use();
+  std::unique_ptr<MirroredTable> mirrored;
+  {
+    const Unlocked unlocked;
+    mirrored = client->mirror(spec, {rank, world});
+  }
+  return std::make_unique<HeldMirror>(std::move(mirrored), "a mirror");
 }
 
 // (applied, stale), at once (0, 0) where the caller does not wait for the answer.
@@ -319,15 +254,14 @@ nb::class_<HeldClient> bind_calls(nb::module_& module) {
 
 void bind_client(nb::module_& module) {
   module.attr("most_items") = kMaxBatch;  // of a batch
-  bind_layout(module);
   bind_writer(module);
-  bind_stream(module);
   bind_calls(module)
       // A writer or stream keeps its client; a stream keeps its layout and buffers.
       .def("writer", &writer_of, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
            nb::arg(), nb::arg().none(), nb::keep_alive<0, 1>())
       .def("stream", &stream_of, nb::keep_alive<0, 1>(), nb::keep_alive<0, 3>(),
            nb::keep_alive<0, 4>())
+      .def("mirror", &mirror_of, nb::keep_alive<0, 1>())
       .def("take_over",
            [](HeldClient& held) {
              const auto client = held.use();

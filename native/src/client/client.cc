@@ -248,6 +248,8 @@ std::string Client::explain(const Call& call) const {
                  "max_times_sampled)";
         case Wait::answer:
           return operation + ": the inference role, which has not answered";
+        case Wait::rows:
+          return operation + ": rows, which no client appends";
         case Wait::questions:
           return operation + ": questions, which no actor asks";
         default:

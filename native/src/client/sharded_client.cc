@@ -6,7 +6,8 @@
 namespace drlnet {
 
 ShardedClient::ShardedClient(const ClientOptions& options, const std::function<void()>& interrupt,
-                             const std::function<bool()>& run_server) {
+                             const std::function<bool()>& run_server)
+    : options_(options), interrupt_(interrupt), in_process_(run_server != nullptr) {
   sessions_.push_back(std::make_unique<Client>(options, interrupt, run_server));
   if (run_server) return;
   const uint32_t shards = first().shards();
@@ -124,6 +125,23 @@ std::unique_ptr<BatchStream> ShardedClient::stream(uint32_t table, const BatchLa
   std::vector<Destination> destinations;
   for (const auto& buffer : buffers) destinations.push_back(batch.destination(buffer));
   return std::make_unique<SampleStream>(first(), table, batch.count(), std::move(destinations));
+}
+
+std::unique_ptr<MirroredTable> ShardedClient::mirror(const TableSpec& spec, Rank rank) {
+  if (in_process_) {
+    throw Error(Status::config, "a mirror of a table whose server runs in the client's own thread",
+                "use a server of its own, or let it send the rows: replay.rows = server");
+  }
+  std::vector<Client*> sessions;
+  for (const auto& session : sessions_) sessions.push_back(session.get());
+  const auto connect = [&](uint32_t shard, std::function<void()> interrupt) {
+    ClientOptions options = options_;
+    options.address = sessions_[shard]->address();
+    options.name = "rows_" + options.name;
+    if (options.poll == Poll::busy) options.poll = Poll::adaptive;  // it mostly waits
+    return std::make_unique<Client>(options, std::move(interrupt));
+  };
+  return std::make_unique<MirroredTable>(std::move(sessions), spec, rank, connect, interrupt_);
 }
 
 UpdateResult ShardedClient::update_priorities(uint32_t table, std::span<const uint64_t> keys,

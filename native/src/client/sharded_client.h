@@ -16,6 +16,7 @@
 #include "client/batch_layout.h"
 #include "client/batch_stream.h"
 #include "client/client.h"
+#include "client/mirror.h"
 #include "client/sharded_table.h"
 #include "client/sharded_writer.h"
 
@@ -47,6 +48,8 @@ class ShardedClient {
   // The layout and the buffers' memory outlive the stream.
   std::unique_ptr<BatchStream> stream(uint32_t table, const BatchLayout& batch,
                                       std::vector<std::span<std::byte>> buffers);
+  // Follows the table, whose rows then travel once: see client/mirror.h. We outlive it.
+  std::unique_ptr<MirroredTable> mirror(const TableSpec& spec, Rank rank);
   UpdateResult update_priorities(uint32_t table, std::span<const uint64_t> keys,
                                  std::span<const float> priorities);
   void update_priorities_async(uint32_t table, std::span<const uint64_t> keys,
@@ -72,6 +75,9 @@ class ShardedClient {
   uint32_t number(uint32_t table, uint32_t shard);  // of the table, there
   std::vector<uint32_t> homes(uint32_t table, uint32_t streams);
 
+  const ClientOptions options_;
+  const std::function<void()> interrupt_;
+  const bool in_process_;
   std::vector<std::unique_ptr<Client>> sessions_;
   std::mutex mutex_;          // of what follows
   std::deque<Table> tables_;  // with several shards; their addresses stay

@@ -8,24 +8,27 @@
 #include "base/assert.h"
 #include "base/streaming_copy.h"
 #include "base/world.h"
+#include "client/mirror.h"
 #include "wire/codec.h"
 
 namespace drlnet {
 namespace {
 
-void place(SplitSample::Part& part, const BatchLayout& batch, std::span<std::byte> memory) {
-  part.places.reply_bytes = batch.reply().total_bytes(part.rows.count);
+// Where the first `count` rows of a part go.
+void place_rows(SplitSample::Part& part, uint32_t count, const BatchLayout& batch,
+                std::span<std::byte> memory) {
+  part.places.reply_bytes = batch.reply().total_bytes(count);
   part.places.runs.clear();
   part.places.runs.push_back({0, std::as_writable_bytes(std::span(&part.header, 1))});
-  if (part.rows.count > 0) batch.add_part(memory, part.rows.first, part.rows.count, part.places);
+  if (count > 0) batch.add_part(memory, part.rows.first, count, part.places);
 }
 
 // The shard knows what it draws with; the batch is drawn from all of them.
-void scale_probabilities(const SplitSample::Part& part, const BatchLayout& batch,
+void scale_probabilities(const SplitSample::Part& part, uint32_t count, const BatchLayout& batch,
                          std::span<std::byte> memory) {
   std::byte* at = memory.data() + batch.reply().probabilities(batch.count());
   at += part.rows.first * sizeof(float);
-  for (uint32_t i = 0; i < part.rows.count; ++i, at += sizeof(float)) {
+  for (uint32_t i = 0; i < count; ++i, at += sizeof(float)) {
     float probability;
     std::memcpy(&probability, at, sizeof probability);
     probability = static_cast<float>(probability * part.share);
@@ -52,10 +55,23 @@ ShardedTable::~ShardedTable() {
 }
 
 void ShardedTable::keep_moving(const BatchLayout& batch) {
-  for (Client* shard : shards_) shard->keep_moving(batch.memory_bytes());
+  const size_t bytes = mirror_ ? mirror_->reference_bytes(batch.count()) : batch.memory_bytes();
+  for (Client* shard : shards_) shard->keep_moving(bytes);
 }
 
 void ShardedTable::divide(SplitSample& split) {
+  const std::optional<uint32_t> only = mirror_ ? mirror_->only() : std::nullopt;
+  if (only || shards_.size() == 1) {
+    for (const auto rows : std::exchange(split.gaps, {})) {
+      for (size_t shard = 0; shard < shards_.size(); ++shard) {  // the others say how they stand
+        const bool draws = shard == only.value_or(0);
+        split.parts.push_back({.shard = shard,
+                               .rows = {rows.first, draws ? rows.count : 0},
+                               .share = only ? 1.0 / mirror_->world() : 1.0});
+      }
+    }
+    return;
+  }
   const std::lock_guard lock(mutex_);
   double all = 0;
   for (const double mass : masses_) all += mass;
@@ -79,6 +95,14 @@ void ShardedTable::divide(SplitSample& split) {
   }
 }
 
+void ShardedTable::place(SplitSample::Part& part, const BatchLayout& batch,
+                         std::span<std::byte> memory) const {
+  if (mirror_ == nullptr) return place_rows(part, part.rows.count, batch, memory);
+  part.references.resize(mirror_->reference_bytes(part.rows.count));
+  part.places.reply_bytes = part.references.size();
+  part.places.runs.assign(1, {0, std::span(part.references)});
+}
+
 SplitSample ShardedTable::begin(const BatchLayout& batch, std::span<std::byte> memory) const {
   const uint32_t n = batch.count();
   if (n == 0 || n > kMaxBatch || memory.size() != bytes(batch)) {
@@ -96,7 +120,8 @@ void ShardedTable::ask(SplitSample& split, const BatchLayout& batch, std::span<s
   try {
     for (SplitSample::Part& part : split.parts) {
       place(part, batch, memory);
-      const SampleRequest request{numbers_[part.shard], part.rows.count, part.least};
+      const SampleRequest request{numbers_[part.shard], part.rows.count, part.least,
+                                  mirror_ ? kReferences : 0};
       part.call = shards_[part.shard]->start(
           Operation::sample, deadline, [&](auto& body) { ByteWriter(body).put(request); },
           part.places);
@@ -110,7 +135,9 @@ void ShardedTable::ask(SplitSample& split, const BatchLayout& batch, std::span<s
 void ShardedTable::gather(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
                           Deadline deadline) {
   if (split.parts.empty()) ask(split, batch, memory, deadline);
-  for (const SplitSample::Part& part : split.parts) shards_[part.shard]->wait(*part.call, deadline);
+  for (const SplitSample::Part& part : split.parts) {
+    if (part.call) shards_[part.shard]->wait(*part.call, deadline);
+  }
 }
 
 bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
@@ -118,6 +145,7 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
   Status outcome = Status::ok;
   std::vector<std::byte> refusal;
   for (SplitSample::Part& part : split.parts) {
+    if (!part.call) continue;  // collected, before its rows were waited for
     const CallId call = *part.call;
     part.call.reset();  // collect() lets it go, whatever comes
     SampleHeader& header = split.headers[part.shard];
@@ -137,8 +165,13 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
           Destination(part.places).write(0, reply);
           streaming_fence();
         }
+        if (mirror_ != nullptr) {
+          std::memcpy(&header, part.references.data(), sizeof header);
+          part.come = true;
+          return;
+        }
         header = part.header;
-        scale_probabilities(part, batch, memory);
+        scale_probabilities(part, part.rows.count, batch, memory);
         part.rows = {};
       });
     } catch (...) {
@@ -146,6 +179,7 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
       throw;
     }
   }
+  if (mirror_ != nullptr) gather_here(split, batch, memory, deadline);
   abandon(split);  // nothing but the rows that have not come
   {
     const std::lock_guard lock(mutex_);
@@ -155,9 +189,36 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
     }
   }
   throw_if_refused(outcome, refusal);
+  if (!split.gaps.empty() && mirror_ && mirror_->only() && waking_ns() >= deadline) {
+    throw Error(Status::timeout,
+                "shard " + std::to_string(*mirror_->only()) + ", this rank's own, has no items",
+                "run actors whose streams it has, or fewer shards than ranks");
+  }
   if (!split.gaps.empty()) return false;
   sum_up(split, batch, memory);
   return true;
+}
+
+// A timeout leaves what has come: the next call goes on waiting for its rows.
+void ShardedTable::gather_here(SplitSample& split, const BatchLayout& batch,
+                               std::span<std::byte> memory, Deadline deadline) {
+  for (SplitSample::Part& part : split.parts) {
+    if (!part.come) continue;
+    uint32_t count = 0;
+    if (part.rows.count > 0) {
+      const auto shard = static_cast<uint32_t>(part.shard);
+      count = mirror_->gather(
+          shard, part.references,
+          [&](uint32_t left) -> const Places& {
+            place_rows(part, left, batch, memory);
+            return part.places;
+          },
+          deadline);
+      scale_probabilities(part, count, batch, memory);
+    }
+    part.come = false;
+    part.rows = {part.rows.first + count, part.rows.count - count};
+  }
 }
 
 void ShardedTable::sum_up(const SplitSample& split, const BatchLayout& batch,
@@ -172,9 +233,11 @@ void ShardedTable::sum_up(const SplitSample& split, const BatchLayout& batch,
     sum.items_drawn += header.items_drawn;
     sum.priority_mass += header.priority_mass;
     sum.draws_left += header.draws_left;
+    if (split.headers.size() == 1) continue;
     std::memcpy(head, &header.head, sizeof header.head);
     head += sizeof header.head;
   }
+  if (split.headers.size() == 1) sum.head = split.headers[0].head;
   std::memcpy(memory.data(), &sum, sizeof sum);
 }
 
@@ -193,7 +256,9 @@ void ShardedTable::sample(const BatchLayout& batch, std::span<std::byte> memory,
   SplitSample split = begin(batch, memory);
   if (auto late = take_late(batch.count())) {
     split = std::move(late->split);
-    for (SplitSample::Part& part : split.parts) place(part, batch, memory);
+    for (SplitSample::Part& part : split.parts) {
+      if (part.call) place(part, batch, memory);
+    }
     if (!late->memory.empty()) std::memcpy(memory.data(), late->memory.data(), memory.size());
   }
   do {
@@ -212,7 +277,7 @@ void ShardedTable::keep_late(SplitSample split, uint32_t batch, std::span<std::b
   for (const SplitSample::Rows& gap : split.gaps) missing += gap.count;
   for (const SplitSample::Part& part : split.parts) {
     missing += part.rows.count;
-    shards_[part.shard]->detach(*part.call);
+    if (part.call) shards_[part.shard]->detach(*part.call);
   }
   LateSample late{batch, std::move(split), {}};
   if (missing < batch) late.memory.assign(memory.begin(), memory.end());

@@ -11,6 +11,9 @@
 // others stay. In a queue m_s counts the draws that are left; where fewer than n are known of, the
 // shards are asked how they stand once they have as many between them. So no part waits for its own
 // shard alone. A stream gathers one batch of a queue at a time: each could hold what another lacks.
+//
+// A rank of as many learners as there are shards draws from its own shard alone: of a batch of all
+// ranks together, n from each, an item is drawn with 1 / world p_i / S_s.
 // Threading: as Client; a stream belongs to one thread.
 #pragma once
 
@@ -27,6 +30,8 @@
 
 namespace drlnet {
 
+class Mirror;
+
 // One batch under way: what each shard is asked for.
 struct SplitSample {
   struct Rows {
@@ -40,6 +45,8 @@ struct SplitSample {
     std::optional<CallId> call{};
     SampleHeader header{};
     Places places{};
+    std::vector<std::byte> references{};  // of a mirrored table: what comes in place of the rows
+    bool come = false;                    // they have, and wait for their rows
   };
   std::vector<Rows> gaps;             // to be asked for
   std::vector<Part> parts;            // asked for
@@ -55,6 +62,9 @@ class ShardedTable {
   ShardedTable& operator=(const ShardedTable&) = delete;
 
   uint32_t number(uint32_t shard) const { return numbers_[shard]; }  // of the table, there
+  const std::vector<uint32_t>& numbers() const { return numbers_; }
+  // From now on the server only names rows, which lie there. It outlives all samples.
+  void gather_from(Mirror& mirror) { mirror_ = &mirror; }
   uint32_t first_shard() const { return first_shard_; }  // where our first stream is to go
   bool is_queue() const { return queue_; }
 
@@ -80,7 +90,7 @@ class ShardedTable {
   // Replies as long as that batch's come in between calls.
   void keep_moving(const BatchLayout& batch);
   size_t bytes(const BatchLayout& batch) const {
-    return batch.memory_bytes() + sizeof(SampleHeader::head) * shards_.size();
+    return batch.memory_bytes() + (shards_.size() > 1 ? sizeof(uint64_t) * shards_.size() : 0);
   }
 
  private:
@@ -90,6 +100,9 @@ class ShardedTable {
     std::vector<std::byte> memory;  // with what it had got before
   };
   void divide(SplitSample& split);
+  void place(SplitSample::Part& part, const BatchLayout& batch, std::span<std::byte> memory) const;
+  void gather_here(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
+                   Deadline deadline);
   static void sum_up(const SplitSample& split, const BatchLayout& batch,
                      std::span<std::byte> memory);
   std::optional<LateSample> take_late(uint32_t batch);
@@ -101,6 +114,7 @@ class ShardedTable {
   std::vector<uint32_t> numbers_;
   uint32_t first_shard_ = 0;
   bool queue_;
+  Mirror* mirror_ = nullptr;
   std::mutex mutex_;  // of what follows
   Random random_;
   std::vector<double> masses_;  // as last told

@@ -1,11 +1,13 @@
-// Ranges of a reply, and items whose rows are found anew by their keys and links.
+// Where the rows of drawn items lie: found once for all windows of a reply, or anew by their keys
+// and links.
 #include "replay/gather.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/assert.h"
-#include "replay/row_copy.h"
+#include "rows/gather.h"
+#include "spec/items.h"
 
 namespace drlnet {
 namespace {
@@ -13,14 +15,14 @@ namespace {
 // Writes a range of a stream of bytes that is offered from its start: skips, then fills out.
 class Filler {
  public:
-  Filler(uint64_t skip, std::span<std::byte> out, Loans* loans)
-      : skip_(skip), next_(out.data()), left_(out.size()), loans_(loans) {}
+  Filler(uint64_t skip, std::span<std::byte> out, RowSink sink)
+      : skip_(skip), next_(out.data()), left_(out.size()), sink_(sink) {}
 
   bool full() const { return left_ == 0; }
 
   void rows(const std::byte* from, uint64_t bytes) {
     if (!clip(bytes)) return;
-    copy_row(next_, from + skipped_, clipped_, loans_);
+    copy_row(next_, from + skipped_, clipped_, sink_);
     step();
   }
   void zero(uint64_t bytes) {
@@ -48,7 +50,7 @@ class Filler {
   uint64_t skip_;
   std::byte* next_;
   uint64_t left_;
-  Loans* loans_;
+  RowSink sink_;
   uint64_t skipped_ = 0, clipped_ = 0;
 };
 
@@ -59,57 +61,70 @@ constexpr uint32_t kMostTraced = 16;  // rows of an item
 Gather::Gather(const TableSpec& spec, const Ring& ring, uint64_t key_base)
     : layout_(spec),
       reach_(spec.item),
-      traces_(reach_.back + 1 + reach_.horizon <= kMostTraced),
+      traces_(reach_.rows() <= kMostTraced),
       ring_(ring),
       key_base_(key_base) {}
 
-bool Gather::write(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
-                   Loans* loans) const {
-  const uint64_t n = drawn.keys.size();
-  DRLNET_ASSERT(offset + out.size() <= layout_.total_bytes(n));
-  // Fills the part of out that lies in [begin, begin + bytes) of the reply.
-  const auto part = [&](uint64_t begin, uint64_t bytes, auto&& fill) {
-    const uint64_t from = std::max(offset, begin);
-    const uint64_t to = std::min(offset + out.size(), begin + bytes);
-    return from >= to || fill(from - begin, out.subspan(from - offset, to - from));
-  };
-  uint64_t end = 0;  // of the section before
-  const auto section = [&](uint64_t begin, uint64_t bytes, auto&& fill) {
-    part(end, begin - end, [](uint64_t, std::span<std::byte> gap) {
-      std::memset(gap.data(), 0, gap.size());
-      return true;
-    });
-    end = begin + bytes;
-    return part(begin, bytes, fill);
-  };
-  const auto flat = [&](uint64_t begin, const void* bytes, uint64_t size) {
-    section(begin, size, [&](uint64_t from, std::span<std::byte> to) {
-      copy_row(to.data(), static_cast<const std::byte*>(bytes) + from, to.size(), loans);
-      return true;
-    });
-  };
-  flat(0, &drawn.header, sizeof drawn.header);
-  flat(layout_.keys(n), drawn.keys.data(), 8 * n);
-  flat(layout_.probabilities(n), drawn.probabilities.data(), 4 * n);
-  flat(layout_.lengths(n), drawn.lengths.data(), 4 * n);
-  uint64_t begin = layout_.window(n, 0);
-  for (const Window& window : layout_.windows()) {
-    const uint64_t bytes = n * window.item_bytes();
-    if (!section(begin, bytes, [&](uint64_t from, std::span<std::byte> to) {
-          return write_window(drawn, window, from, to, loans);
-        })) {
-      return false;
+std::span<uint32_t> Gather::begin(DrawnBatch& drawn, bool whole) const {
+  const size_t n = drawn.keys.size();
+  drawn.traces = traces_ || whole;
+  drawn.traced = false;
+  drawn.slots.resize(drawn.traces ? reach_.rows() * n : n);
+  return std::span(drawn.slots).subspan(drawn.traces ? reach_.back * n : 0, n);
+}
+
+void Gather::trace(DrawnBatch& drawn) const {
+  const size_t n = drawn.keys.size();
+  uint32_t* lengths = drawn.lengths.data();
+  uint32_t* anchors = drawn.slots.data() + (drawn.traces ? reach_.back * n : 0);
+  if (reach_.horizon > 0) {
+    uint32_t* to = drawn.traces ? anchors + n : nullptr;
+    for (size_t i = 0; i < n; ++i) {
+      if (i + kShortRowsAhead < n) __builtin_prefetch(&ring_.row(anchors[i + kShortRowsAhead]));
+      const Row& row = ring_.row(anchors[i]);
+      DRLNET_ASSERT(row.state >= ItemState::live);  // a queue's may have retired by this draw
+      lengths[i] = row.length;
+      if (to == nullptr) continue;
+      to[i] = row.length > 0 ? row.next : anchors[i];
+      __builtin_prefetch(&ring_.row(to[i]));
     }
-    begin = SampleLayout::align64(begin + bytes);
   }
-  flat(begin, nullptr, 0);
-  return true;
+  if (!drawn.traces) return;
+  for (uint32_t step = 2; step <= reach_.horizon; ++step) {
+    const uint32_t* from = anchors + (step - 1) * n;
+    uint32_t* to = anchors + step * n;
+    for (size_t i = 0; i < n; ++i) {
+      to[i] = lengths[i] >= step ? ring_.row(from[i]).next : from[i];
+      __builtin_prefetch(&ring_.row(to[i]));
+    }
+  }
+  uint32_t oldest = 0;
+  for (uint32_t step = reach_.back; step > 0; --step) {
+    const uint32_t* from = drawn.slots.data() + step * n;
+    uint32_t* to = drawn.slots.data() + (step - 1) * n;
+    for (size_t i = 0; i < n; ++i) {
+      const Row& row = ring_.row(from[i]);
+      to[i] = (reach_.stops ? row.since_first : row.step) > 0 ? row.previous : from[i];
+      __builtin_prefetch(&ring_.row(to[i]));
+      oldest = std::max(oldest, ring_.age_at(to[i]));
+    }
+  }
+  drawn.oldest = std::min(drawn.oldest, ring_.head() - oldest);
+  drawn.traced = true;
+}
+
+bool Gather::write(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
+                   RowSink sink) const {
+  return write_batch(layout_, drawn, offset, out, sink,
+                     [&](const Window& window, uint64_t from, std::span<std::byte> to) {
+                       return write_window(drawn, window, from, to, sink);
+                     });
 }
 
 bool Gather::write_window(const DrawnBatch& drawn, const Window& window, uint64_t offset,
-                          std::span<std::byte> out, Loans* loans) const {
+                          std::span<std::byte> out, RowSink sink) const {
   if (drawn.traced && ring_.stored(drawn.oldest)) {
-    write_traced(drawn, window, offset, out, loans);
+    write_traced(drawn, reach_, window, ring_.column(window.column), offset, out, sink);
     return true;
   }
   const uint64_t item_bytes = window.item_bytes();
@@ -122,7 +137,7 @@ bool Gather::write_window(const DrawnBatch& drawn, const Window& window, uint64_
   while (!out.empty()) {
     if (i + kRowsAhead <= last) prefetch(window, drawn.keys[i + kRowsAhead]);
     const size_t bytes = std::min<uint64_t>(item_bytes - skip, out.size());
-    if (!write_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes), loans)) {
+    if (!write_item(window, drawn.keys[i], drawn.lengths[i], skip, out.first(bytes), sink)) {
       return false;
     }
     out = out.subspan(bytes);
@@ -138,7 +153,7 @@ void Gather::prefetch(const Window& window, uint64_t key) const {
   if (!ring_.stored(number)) return;
   const int64_t slot = ring_.place(number).slot;
   __builtin_prefetch(&ring_.row(static_cast<uint32_t>(slot)));
-  const RingColumn& column = ring_.column(window.column);
+  const RowColumn& column = ring_.column(window.column);
   const auto row_at = [&](int64_t offset) {
     const int64_t at = std::clamp<int64_t>(slot + offset, 0, ring_.size() - 1);
     return column.at(static_cast<uint64_t>(at));
@@ -150,7 +165,7 @@ void Gather::prefetch(const Window& window, uint64_t key) const {
 // The window's rows are lo to hi, as seen from the anchor; what lies before the stream's
 // (episode's) start and after the item's end is padded.
 bool Gather::write_item(const Window& window, uint64_t key, uint32_t length, uint64_t offset,
-                        std::span<std::byte> out, Loans* loans) const {
+                        std::span<std::byte> out, RowSink sink) const {
   const uint64_t number = key - key_base_;
   if (!ring_.stored(number)) {
     if (key != kNoKey) return false;
@@ -158,23 +173,24 @@ bool Gather::write_item(const Window& window, uint64_t key, uint32_t length, uin
     return true;
   }
   RowPlace place = ring_.place(number);
-  const RingColumn& column = ring_.column(window.column);
+  const RowColumn& column = ring_.column(window.column);
   const uint64_t row_bytes = window.row_bytes;
   const int64_t shift = window.align == Align::end ? int64_t{reach_.horizon} - length : 0;
   const int64_t lo = window.lo - shift, hi = window.hi - shift;
   if (lo == 0 && hi == 0) {  // the anchor alone: no need to look at links
-    copy_row(out.data(), column.at(place.slot) + offset, out.size(), loans);
+    copy_row(out.data(), column.at(place.slot) + offset, out.size(), sink);
     return true;
   }
   const auto end = static_cast<int64_t>(length);
-  const int64_t start = lo < 0 ? -static_cast<int64_t>(reach_.back_of(ring_.row(place.slot))) : 0;
+  const int64_t start =
+      lo < 0 ? -static_cast<int64_t>(rows_before(reach_, ring_.row(place.slot))) : 0;
   const int64_t first = std::clamp(lo, start, end), last = std::clamp(hi, start, end);
   for (int64_t at = 0; at > first; --at) {
     if (!ring_.step_back(place)) return false;
   }
   for (int64_t at = 0; at < first; ++at) DRLNET_ASSERT(ring_.step_on(place));
 
-  Filler filler(offset, out, loans);
+  Filler filler(offset, out, sink);
   const auto pad = [&](int64_t rows) {
     for (; rows > 0 && !filler.full(); --rows) {
       if (window.pad == Pad::zero)

@@ -8,8 +8,6 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLine = 64;
-// Replies under way take no more the larger a table is.
-constexpr uint64_t kReserveMin = 1024, kReserveMax = 32'768;
 
 uint64_t whole_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -41,20 +39,13 @@ Ring::Layout Ring::layout_of(const TableSpec& spec) {
     layout.columns[*--column] = {within, record_bytes};
     within += spec.columns[*column].bytes();
   }
-  layout.total_bytes = whole_pages(slots(spec) * record_bytes);
+  layout.total_bytes = whole_pages(ring_slots(spec) * record_bytes);
   for (; own != order.end(); ++own) {
     const uint64_t bytes = spec.columns[*own].bytes();
     layout.columns[*own] = {layout.total_bytes, bytes};
-    layout.total_bytes += whole_pages(slots(spec) * bytes);
+    layout.total_bytes += whole_pages(ring_slots(spec) * bytes);
   }
   return layout;
-}
-
-uint64_t Ring::slots(const TableSpec& spec) {
-  const uint64_t window = static_cast<uint64_t>(spec.item.window());
-  const uint64_t reserve =
-      std::max(std::clamp(spec.capacity / 16, kReserveMin, kReserveMax), 2 * window);
-  return spec.capacity + reserve;
 }
 
 uint64_t Ring::memory_bytes(const TableSpec& spec) { return layout_of(spec).total_bytes; }
@@ -63,7 +54,7 @@ Ring::Ring(const TableSpec& spec) : Ring(spec, layout_of(spec)) {}
 
 Ring::Ring(const TableSpec& spec, const Layout& layout)
     : capacity_(spec.capacity),
-      size_(static_cast<uint32_t>(slots(spec))),
+      size_(static_cast<uint32_t>(ring_slots(spec))),
       record_shift_(static_cast<uint32_t>(std::countr_zero(layout.record_bytes))),
       memory_(layout.total_bytes) {
   for (size_t i = 0; i < spec.columns.size(); ++i) {

@@ -13,12 +13,11 @@
 #include <vector>
 
 #include "base/mapping.h"
+#include "rows/columns.h"
 #include "spec/append.h"
 #include "spec/table_spec.h"
 
 namespace drlnet {
-
-constexpr uint32_t kNoSlot = 0xFFFFFFFF;
 
 enum class ItemState : uint8_t {
   none = 0,     // no item anchors here
@@ -50,20 +49,10 @@ struct RowPlace {
   uint32_t slot;
 };
 
-// Where the rows of one column lie.
-struct RingColumn {
-  std::byte* first;
-  uint64_t row_bytes, stride;
-
-  std::byte* at(uint64_t slot) const { return first + slot * stride; }
-  bool together() const { return stride == row_bytes; }  // neighbours touch
-};
-
 class Ring {
  public:
   explicit Ring(const TableSpec& spec);
 
-  static uint64_t slots(const TableSpec& spec);
   static uint64_t memory_bytes(const TableSpec& spec);
 
   uint32_t size() const { return size_; }
@@ -117,7 +106,7 @@ class Ring {
   Row& row(uint32_t slot) { return *reinterpret_cast<Row*>(record(slot)); }
   const Row& row(uint32_t slot) const { return *reinterpret_cast<const Row*>(record(slot)); }
   size_t record_bytes() const { return size_t{1} << record_shift_; }
-  const RingColumn& column(size_t index) const { return columns_[index]; }
+  const RowColumn& column(size_t index) const { return columns_[index]; }
 
   // How many of `wanted` rows can be written at the head in one piece, so that no row is
   // overwritten that is held before its eviction.
@@ -157,7 +146,7 @@ class Ring {
   uint64_t forgotten_ = 0;  // rows below are not held, whatever the capacity
   uint32_t record_shift_;
   Mapping memory_;
-  std::vector<RingColumn> columns_;
+  std::vector<RowColumn> columns_;
 };
 
 }  // namespace drlnet

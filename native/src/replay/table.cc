@@ -21,6 +21,7 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
       key_base_(uint64_t{shard} << kKeyShardShift | uint64_t{epoch} << kKeyNumberBits),
       ring_(spec_),
       gather_(spec_, ring_, key_base_),
+      row_layout_(spec_),
       streams_(static_cast<uint32_t>(spec_.capacity / (2 * uint64_t{spec_.item.window()})),
                [this](Stream& stream) { complete_items(stream, 0, true); }),
       logical_(logical ? std::move(logical)
@@ -29,8 +30,8 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
       drawable_(ring_.size()),
       random_(spec_.seed) {
   // What draw() or, where items are one row, gather() reads of each slot.
-  const RingColumn& column = ring_.column(layout().windows().front().column);
-  if (reach_.back + reach_.horizon == 0) {
+  const RowColumn& column = ring_.column(layout().windows().front().column);
+  if (reach_.rows() == 1) {
     sampler_->fetch_along(column.at(0), column.stride);
   } else {
     sampler_->fetch_along(reinterpret_cast<const std::byte*>(&ring_.row(0)), ring_.record_bytes());
@@ -39,7 +40,7 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
 
 uint64_t Table::memory_bytes(const TableSpec& spec) {
   constexpr uint64_t kSamplerBytesPerSlot = 17;  // no sampler of ours takes more when it is large
-  return Ring::memory_bytes(spec) + kSamplerBytesPerSlot * Ring::slots(spec);
+  return Ring::memory_bytes(spec) + kSamplerBytesPerSlot * ring_slots(spec);
 }
 
 Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities,
@@ -120,14 +121,20 @@ void Table::count_stock(uint64_t created) {
   logical_->changed(shard(), std::exchange(room_, 0), created, {live_items(), draws_left_});
 }
 
-void Table::draw(uint32_t batch, DrawnBatch& drawn) {
+void Table::draw_references(uint32_t batch, DrawnBatch& drawn) {
+  drawn.slots.clear();
+  draw(batch, drawn, true);
+  for (uint32_t& slot : drawn.slots) slot = ring_.age_at(slot);
+}
+
+void Table::draw(uint32_t batch, DrawnBatch& drawn, bool whole) {
   items_drawn_ += batch;
   drawn.header = header_of(batch);
   drawn.keys.resize(batch);
   drawn.probabilities.resize(batch);
   drawn.lengths.assign(batch, 0);
   if (batch == 0) return;
-  const std::span<uint32_t> slots = gather_.begin(drawn);
+  const std::span<uint32_t> slots = gather_.begin(drawn, whole);
   if (is_queue()) {
     draw_from_queue(slots, drawn.probabilities);
     drawn.header.draws_left = draws_left_;

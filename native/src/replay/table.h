@@ -26,14 +26,9 @@
 #include "sampler/sampler.h"
 #include "spec/append.h"
 #include "spec/items.h"
+#include "spec/row_layout.h"
 
 namespace drlnet {
-
-// A key: shard (8 bits) | epoch (16) | number (40). Numbers only grow; slot = number mod ring size.
-// The table's epoch (its server's start) lies above the number, so that keys grow over restarts
-// too.
-constexpr uint64_t kKeyNumberBits = 40;
-static_assert(kKeyNumberBits + 16 == kKeyShardShift);
 
 class Table {
  public:
@@ -83,12 +78,23 @@ class Table {
   bool has_ended() const { return logical_->has_ended(); }
   // Draws `batch` items with replacement and counts them; a queue's at most as often as they may be
   // drawn. may_sample(batch) must be Wait::none.
-  void draw(uint32_t batch, DrawnBatch& drawn);
+  void draw(uint32_t batch, DrawnBatch& drawn) { draw(batch, drawn, false); }
+  // The same, and where the items' rows lie: their ages are in place of their slots.
+  void draw_references(uint32_t batch, DrawnBatch& drawn);
   // See Gather::write().
   bool gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
               Loans* loans = nullptr) const {
-    return gather_.write(drawn, offset, out, loans);
+    return gather_.write(drawn, offset, out, {.loans = loans});
   }
+
+  // The rows from the one of that key on, `most` at most; from the oldest held on where that one is
+  // no longer stored. None where none has come. std::nullopt: no key of this table's.
+  std::optional<FollowHeader> follow(uint64_t key, uint32_t most) const;
+  const RowLayout& row_layout() const { return row_layout_; }
+  // Writes bytes [offset, offset + out.size()) of that run of rows. False when one has been
+  // overwritten. Rows are lent as by gather().
+  bool gather_rows(const FollowHeader& run, uint64_t offset, std::span<std::byte> out,
+                   Loans* loans = nullptr) const;
 
   // Live items get the priority; others are counted as stale and ignored. bad_priority applies
   // none.
@@ -113,6 +119,7 @@ class Table {
     return changes_ ? 0 : Changes::memory_bytes(ring_.size());
   }
 
+  uint64_t head_key() const { return key_base_ + ring_.head(); }   // of the row to come
   uint64_t rows() const { return ring_.head() - ring_.oldest(); }  // logical: at most capacity
   uint64_t live_items() const { return sampler_->size(); }
   uint64_t env_steps() const { return env_steps_; }
@@ -131,6 +138,7 @@ class Table {
 
   uint32_t shard() const { return static_cast<uint32_t>(key_base_ >> kKeyShardShift); }
 
+  void draw(uint32_t batch, DrawnBatch& drawn, bool whole);
   void draw_from_queue(std::span<uint32_t> slots, std::span<float> probabilities);
   size_t pick_live(std::span<const uint64_t> keys, std::span<const float> priorities,
                    std::span<uint32_t> slots, std::span<float> live) const;
@@ -164,6 +172,7 @@ class Table {
   uint64_t key_base_;
   Ring ring_;
   Gather gather_;
+  RowLayout row_layout_;
   Streams streams_;
   std::shared_ptr<LogicalTable> logical_;
   uint64_t items_created_ = 0, items_drawn_ = 0;

@@ -163,7 +163,7 @@ void Table::store_piece(const Append& append, Stream& stream, uint32_t ordinal, 
                         size_t rows) {
   const uint32_t first_slot = ring_.head_slot();
   for (size_t c = 0; c < append.columns.size(); ++c) {
-    const RingColumn& column = ring_.column(c);
+    const RowColumn& column = ring_.column(c);
     const std::byte* from = append.columns[c].data() + first_row * column.row_bytes;
     const size_t pieces = column.together() ? 1 : rows;
     const uint64_t bytes = rows / pieces * column.row_bytes;
@@ -248,7 +248,7 @@ Table::Added Table::add_item(const AppendItem& item, ItemPlace& latest) {
   if (row.state != ItemState::none) return Added::known;
   if (reach_.stops && (row.flags & kLast) != 0) return Added::refused;
   if (period_step(row) % spec_.item.period != 0) return Added::refused;
-  if (item.step - reach_.back_of(row) < stream.oldest_step) return Added::refused;
+  if (item.step - rows_before(reach_, row) < stream.oldest_step) return Added::refused;
 
   uint32_t length = 0;  // rows of the item's future that exist
   bool ended = false;

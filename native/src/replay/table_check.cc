@@ -22,7 +22,7 @@ bool Table::consistent() const {
     left += drawable && is_queue() ? spec_.limiter.max_times_sampled - row.draws : 0;
 
     RowPlace at = place;
-    for (uint64_t i = reach_.back_of(row); i > 0; --i) {  // all that it looks back to is held
+    for (uint64_t i = rows_before(reach_, row); i > 0; --i) {  // all that it looks back to is held
       const Row& later = ring_.row(at.slot);
       if (!ring_.step_back(at) || at.number < ring_.oldest()) return false;
       const Row& earlier = ring_.row(at.slot);

@@ -60,9 +60,4 @@ uint16_t Server::get_blob(Peer&, Slot& slot, std::span<const std::byte> body) {
   return 0;
 }
 
-// Its number is given away already.
-uint16_t Server::follow(Peer&, Slot& slot, std::span<const std::byte>) {
-  return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
-}
-
 }  // namespace drlnet

@@ -1,6 +1,7 @@
 #include "server/sample.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/assert.h"
 #include "server/reply.h"
@@ -14,23 +15,54 @@ class SampleReply final : public ReplySource {
  public:
   const Table* table = nullptr;
   uint32_t bytes = 0;
+  bool follows = false;  // a run of rows, else what was drawn
   DrawnBatch drawn;
+  FollowHeader run{};
 
   uint32_t total_bytes() const override { return bytes; }
   bool gather(uint64_t offset, std::span<std::byte> out, Loans& loans) const override {
+    if (follows) return table->gather_rows(run, offset, out, &loans);
     return table->gather(drawn, offset, out, &loans);
   }
 };
 
-}  // namespace
-
-DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot) {
+SampleReply& reply_from(const Table& table, uint64_t bytes, bool follows, Slot& slot) {
   if (!slot.source) slot.source = std::make_unique<SampleReply>();
   auto& reply = static_cast<SampleReply&>(*slot.source);  // the sample lane has no other kind
   reply.table = &table;
-  reply.bytes = static_cast<uint32_t>(table.layout().total_bytes(items));
+  reply.bytes = static_cast<uint32_t>(bytes);
+  reply.follows = follows;
   slot.use_source = true;
-  return reply.drawn;
+  return reply;
+}
+
+}  // namespace
+
+DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot) {
+  return reply_from(table, table.layout().total_bytes(items), false, slot).drawn;
+}
+
+// So short that it is kept: what it says of the rows' ages holds, however long it takes.
+static void reply_with_references(Table& table, uint32_t batch, Slot& slot) {
+  DrawnBatch& drawn = reply_with_items(table, batch, slot);
+  slot.use_source = false;
+  table.draw_references(batch, drawn);
+  const SampleLayout& layout = table.layout();
+  const auto put = [&](uint64_t offset, const auto& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    std::memcpy(slot.bytes.data() + offset, bytes.data(), bytes.size());
+  };
+  slot.bytes.resize(layout.reference_bytes(batch, drawn.slots.size() / std::max(batch, 1u)));
+  put(0, std::span(&drawn.header, 1));
+  if (batch == 0) return;
+  put(layout.keys(batch), drawn.keys);
+  put(layout.probabilities(batch), drawn.probabilities);
+  put(layout.lengths(batch), drawn.lengths);
+  put(layout.references(batch), drawn.slots);
+}
+
+void reply_with_rows(const Table& table, const FollowHeader& run, Slot& slot) {
+  reply_from(table, table.row_layout().total_bytes(run.count), true, slot).run = run;
 }
 
 bool gathers_from(const Table& table, const Slot& slot) {
@@ -48,6 +80,10 @@ uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t sess
   if (!here) {
     slot.status = Status::sample_expired;
     encode_error("the items are on other shards", "sample again", slot.bytes);
+    return 0;
+  }
+  if ((request.flags & kReferences) != 0) {
+    reply_with_references(table, batch, slot);
     return 0;
   }
   DrawnBatch& drawn = reply_with_items(table, batch, slot);
@@ -70,11 +106,15 @@ bool Server::refused_as_too_large(const Table& table, uint32_t batch, Slot& slot
 uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   ByteReader reader(body);
   const auto request = reader.get<SampleRequest>();
-  if (!reader.finished() || request.batch > kMaxBatch) {
+  if (!reader.finished() || request.batch > kMaxBatch || (request.flags & ~kReferences) != 0) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
   Table* table = table_for(request.table, slot);
   if (table == nullptr || refused_as_too_large(*table, request.batch, slot)) return 0;
+  if ((request.flags & kReferences) != 0 && table->is_queue()) {
+    return refuse(slot, Status::config, "a sample by reference of a queue, whose rows may be gone",
+                  "let the server send its rows: replay.rows = server");
+  }
   const uint16_t wait = answer_sample(*table, request, peer.connection, slot);
   if (wait != 0) peer.lane(Lane::sample).waits = &table->waits();
   return wait;

@@ -192,6 +192,7 @@ void Server::retry_waiting() {
   for (const OpenTable& open : tables_) {
     while (const auto waiter = open.table->next_waiter()) run_again(*waiter);
   }
+  if (!followers_.empty()) retry_followers();
   while (const auto session = questions_.next_ready()) {
     sessions_.run_waiting(*session, Lane::update);
   }
@@ -202,6 +203,7 @@ void Server::ended(Peer& peer) {
     open.table->streams().orphan(peer.client, now_ns());
     open.table->leave_line(peer.connection);
   }
+  std::erase_if(followers_, [&](const Follower& one) { return one.session == peer.connection; });
   std::erase_if(refused_, [&](const Waiter& one) { return one.session == peer.connection; });
   questions_.ended(peer);
   if (publisher_ == peer.client) publisher_ = 0;

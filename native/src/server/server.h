@@ -97,6 +97,7 @@ class Server : private RequestHandler {
     return refuse(slot, error.status(), error.cause(), error.remedy());
   }
   void run_again(const Waiter& waiter);
+  void retry_followers();                 // follow.cc
   OpenTable& make_table(TableSpec spec);  // throws Error
   // drop_table.cc: all that a drop comes to, and for tables that other shards have dropped.
   void drop(const OpenTable& table);
@@ -119,6 +120,12 @@ class Server : private RequestHandler {
   uint16_t epoch_;
   Sessions sessions_;
   Tables tables_;
+  // Whose request waits for the row behind that head. Few: learners.
+  struct Follower {
+    uint32_t session, table;
+    uint64_t head;
+  };
+  std::vector<Follower> followers_;
   std::vector<Waiter> refused_;                      // their table was dropped: to run once more
   std::vector<std::span<const std::byte>> columns_;  // of the append in hand
   std::vector<uint64_t> changed_keys_;               // scratch of new_priorities

@@ -75,7 +75,7 @@ std::shared_ptr<LogicalTable> Shards::table(const TableSpec& spec, uint32_t shar
 }
 
 TableSpec Shards::part(TableSpec spec, uint32_t shard) const {
-  spec.capacity = spec.capacity / count() + (shard < spec.capacity % count() ? 1 : 0);
+  spec.capacity = shard_capacity(spec.capacity, count(), shard);
   spec.seed += shard * kSplitMixStep;
   // The logical table has the rest.
   spec.limiter = {.max_times_sampled = spec.limiter.max_times_sampled};

@@ -20,7 +20,12 @@ struct StreamName {
 };
 
 constexpr uint64_t kNoKey = ~uint64_t{0};
-constexpr int kKeyShardShift = 56;  // a key's upper 8 bits: its shard
+// A key: shard (8 bits) | epoch (16) | number (40). Numbers only grow; slot = number mod ring size.
+// The table's epoch (its server's start) lies above the number, so that keys grow over restarts
+// too.
+constexpr int kKeyNumberBits = 40;
+constexpr int kKeyShardShift = kKeyNumberBits + 16;
+constexpr uint64_t number_of(uint64_t key) { return key & ((uint64_t{1} << kKeyNumberBits) - 1); }
 
 // Which part of a table's changes an answer tells.
 struct ChangesHeader {

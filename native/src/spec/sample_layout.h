@@ -60,6 +60,12 @@ class SampleLayout {
   uint64_t window(uint64_t n, size_t index) const;
   uint64_t total_bytes(uint64_t n) const { return window(n, windows_.size()); }
 
+  // A sample by reference has the rows' ages in place of the windows: u32[rows of an item][n], each
+  // the header's head less the row's number. Row r is r - back steps from the anchor; where the
+  // item has no such row, the nearest that it has stands there.
+  uint64_t references(uint64_t n) const { return align64(lengths(n) + 4 * n); }
+  uint64_t reference_bytes(uint64_t n, uint64_t rows) const { return references(n) + 4 * rows * n; }
+
   static uint64_t align64(uint64_t bytes) { return (bytes + 63) & ~uint64_t{63}; }
 
  private:

@@ -102,6 +102,11 @@ struct TableSpec {
   bool operator==(const TableSpec&) const = default;
 };
 
+// Rows of a table that one of a server's shards holds.
+constexpr uint64_t shard_capacity(uint64_t capacity, uint32_t shards, uint32_t shard) {
+  return capacity / shards + (shard < capacity % shards ? 1 : 0);
+}
+
 // Throws Error(config) for a specification that cannot work, settings that can deadlock included:
 // an error buffer under batch x (prefetch + 1) + samples_per_insert x append_burst, or a queue of
 // that many shards where a single one, once full, can not hold what is asked for ahead.

@@ -19,9 +19,10 @@ enum class Wait : uint16_t {
   inserts_limit = 3,  // insertions are ahead: waits for draws
   answer = 4,         // a question: waits for the client that answers
   questions = 5,      // the client that answers: waits for questions
+  rows = 6,           // a follower: has all rows, waits for the next ones
 };
-constexpr std::array<const char*, 6> kWaitNames = {"none",          "min_size", "samples_limit",
-                                                   "inserts_limit", "answer",   "questions"};
+constexpr std::array<const char*, 7> kWaitNames = {
+    "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions", "rows"};
 constexpr size_t kLimiterReasons = 4;  // those before it are the limiter's
 
 // Waits by reason, those under way included, without a list of them: the sum of their starts is

@@ -63,8 +63,11 @@ uint64_t append_bytes(std::span<const uint32_t> column_bytes, uint32_t segments,
 struct SampleRequest {
   uint32_t table, batch;
   // It waits until the table may give as many draws, and at least `batch`: all shards together.
-  uint32_t least = 0, reserved = 0;
+  uint32_t least = 0;
+  uint32_t flags = 0;
 };
+constexpr uint32_t kReferences = 1;  // of flags: rows' ages in the reply instead of windows of rows
+
 constexpr uint32_t kMaxBatch = 65536;
 
 // read_items: ReadHeader, keys u64[count]  ->  the bytes of SampleLayout, in the keys' order, with
@@ -74,6 +77,13 @@ struct ReadHeader {
   uint32_t table, count;
 };
 constexpr uint32_t kMaxReadKeys = (kMaxSampleRequestBytes - sizeof(ReadHeader)) / 8;
+
+// follow: FollowRequest  ->  the bytes of RowLayout: rows from that key on, in the order of their
+// keys, as many as there are. It waits while there is none.
+struct FollowRequest {
+  uint32_t table, most;  // most: rows in the reply
+  uint64_t key;          // 0: from the oldest on that is held
+};
 
 // update_priorities: UpdateHeader, keys u64[count], priorities f32[count]  ->  UpdateResult
 struct UpdateHeader {

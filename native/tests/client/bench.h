@@ -40,6 +40,7 @@ class RunningServer {
 
 class RunningShards {
  public:
+  // One: a server that is alone.
   explicit RunningShards(uint32_t count)
       : servers_(make_shards(ServerOptions{{"udp://127.0.0.1:0"}, Poll::adaptive, 0}, count)) {
     for (const auto& server : servers_) {
@@ -51,22 +52,28 @@ class RunningShards {
     for (std::thread& thread : threads_) thread.join();
   }
   std::string address() const { return servers_[0]->addresses()[0]; }
-  // A client of each shard, over a network that drops, doubles and reorders that share of frames.
+  // A client of that shard, over a network that drops, doubles and reorders that share of frames.
+  std::unique_ptr<Client> client(uint32_t shard, double fault, uint64_t seed,
+                                 std::function<void()> interrupt = {}) const {
+    const std::string here = shard_address(address(), shard);
+    CHECK(here == servers_[shard]->addresses()[0]);
+    Connected connected = connect(here);
+    if (fault > 0) {
+      connected.transport = std::make_unique<FaultyTransport>(
+          std::move(connected.transport), FaultPlan{fault, fault, fault, 0, seed + 2 * shard},
+          FaultPlan{fault, fault, fault, 0, seed + 2 * shard + 1});
+      connected.transport = std::make_unique<PlacingTransport>(std::move(connected.transport));
+    }
+    auto result = std::make_unique<Client>(std::move(connected),
+                                           ClientOptions{here, "test", kPatienceNs, Poll::adaptive},
+                                           std::move(interrupt));
+    CHECK(result->shard() == shard);
+    return result;
+  }
   std::vector<std::unique_ptr<Client>> clients(double fault, uint64_t seed) const {
     std::vector<std::unique_ptr<Client>> result;
     for (uint32_t shard = 0; shard < servers_.size(); ++shard) {
-      const std::string here = shard_address(address(), shard);
-      CHECK(here == servers_[shard]->addresses()[0]);
-      Connected connected = connect(here);
-      if (fault > 0) {
-        connected.transport = std::make_unique<FaultyTransport>(
-            std::move(connected.transport), FaultPlan{fault, fault, fault, 0, seed + 2 * shard},
-            FaultPlan{fault, fault, fault, 0, seed + 2 * shard + 1});
-        connected.transport = std::make_unique<PlacingTransport>(std::move(connected.transport));
-      }
-      result.push_back(std::make_unique<Client>(
-          std::move(connected), ClientOptions{here, "test", kPatienceNs, Poll::adaptive}));
-      CHECK(result.back()->shard() == shard);
+      result.push_back(client(shard, fault, seed));
       CHECK(result.back()->shards() == servers_.size());
       CHECK(result.back()->boot() == result.front()->boot());
     }

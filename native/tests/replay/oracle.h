@@ -31,7 +31,7 @@ struct OracleLease {
 class Oracle {
  public:
   explicit Oracle(const TableSpec& spec)
-      : spec_(spec), ring_size_(static_cast<int64_t>(Ring::slots(spec))) {}
+      : spec_(spec), ring_size_(static_cast<int64_t>(ring_slots(spec))) {}
 
   size_t add(const Lease& lease) {
     leases_.push_back({lease, false, {}});

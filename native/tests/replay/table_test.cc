@@ -231,7 +231,7 @@ TEST_CASE_FIXTURE(Fixture, "what was drawn can be pulled while the reserve lasts
   const DrawnBatch kept = drawn;
   std::vector<std::byte> before(table.layout().total_bytes(1)), after(before.size());
   REQUIRE(table.gather(kept, 0, before));
-  const uint64_t slots = Ring::slots(table.spec());
+  const uint64_t slots = ring_slots(table.spec());
   CHECK(append(std::vector<uint8_t>(slots - 4)) == Status::ok);  // evicted, not overwritten
   CHECK(table.live_items() == 0);
   REQUIRE(table.gather(kept, 0, after));

@@ -1,4 +1,4 @@
-// Copies of rows, and of parts of them, into a reply.
+// Copies of rows, and of parts of them, into a batch.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,20 @@
 #include <type_traits>
 
 #include "base/loans.h"
+#include "base/streaming_copy.h"
 
 namespace drlnet {
 
+// How longer pieces are written: lent, where the frame that they go into takes loans; else copied,
+// past the caches into a batch that is larger than those.
+struct RowSink {
+  Loans* loans = nullptr;
+  bool past_caches = false;
+};
+
 // Most rows of vector environments are a few bytes: a call to memcpy for each costs more than the
 // bytes do.
-inline void copy_row(std::byte* to, const std::byte* from, size_t bytes, Loans* loans) {
+inline void copy_row(std::byte* to, const std::byte* from, size_t bytes, RowSink sink) {
   switch (bytes) {
     case 1:
       std::memcpy(to, from, 1);
@@ -33,8 +41,8 @@ inline void copy_row(std::byte* to, const std::byte* from, size_t bytes, Loans* 
       std::memcpy(to, from, 32);
       return;
     default:
-      if (loans != nullptr) return loans->put(to, from, bytes);
-      std::memcpy(to, from, bytes);
+      if (sink.loans != nullptr) return sink.loans->put(to, from, bytes);
+      copy_bytes(to, from, bytes, sink.past_caches);
   }
 }
 

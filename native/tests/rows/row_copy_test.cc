@@ -1,4 +1,4 @@
-#include "replay/row_copy.h"
+#include "rows/row_copy.h"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,9 @@
-// Where the rows of drawn items lie, found once for all windows of a reply, and the bytes out of
-// them.
+#include "rows/gather.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "base/assert.h"
-#include "replay/gather.h"
-#include "replay/row_copy.h"
 
 namespace drlnet {
 namespace {
@@ -29,8 +27,8 @@ struct Traced {
 };
 
 // Any part of a window, row by row; rows that lie together go together.
-void put_rows(const Traced& traced, const Window& window, const RingColumn& column, uint64_t offset,
-              std::span<std::byte> out, Loans* loans) {
+void put_rows(const Traced& traced, const Window& window, const RowColumn& column, uint64_t offset,
+              std::span<std::byte> out, RowSink sink) {
   if (out.empty()) return;
   const uint64_t row_bytes = window.row_bytes, rows = window.rows();
   const uint64_t last = (offset + out.size() - 1) / row_bytes;
@@ -59,7 +57,7 @@ void put_rows(const Traced& traced, const Window& window, const RingColumn& colu
     if (first == kNoSlot) {
       std::memset(out.data(), 0, bytes);
     } else {
-      copy_row(out.data(), column.at(first) + skip, bytes, loans);
+      copy_row(out.data(), column.at(first) + skip, bytes, sink);
     }
     out = out.subspan(bytes);
     skip = 0;
@@ -68,7 +66,7 @@ void put_rows(const Traced& traced, const Window& window, const RingColumn& colu
 
 // Whole items of a short column: the k-th row of all of them, then the next one, so that each loop
 // is a few instructions.
-void put_items(const Traced& traced, const Window& window, const RingColumn& column, size_t first,
+void put_items(const Traced& traced, const Window& window, const RowColumn& column, size_t first,
                size_t items, std::byte* to) {
   const auto copy = [&](auto bytes) {
     const uint64_t item_bytes = window.rows() * bytes;
@@ -106,76 +104,72 @@ void put_items(const Traced& traced, const Window& window, const RingColumn& col
 
 }  // namespace
 
-std::span<uint32_t> Gather::begin(DrawnBatch& drawn) const {
-  const size_t n = drawn.keys.size();
-  drawn.traced = false;
-  drawn.slots.resize(traces_ ? (reach_.back + 1 + reach_.horizon) * n : n);
-  return std::span(drawn.slots).subspan(traces_ ? reach_.back * n : 0, n);
-}
-
-void Gather::trace(DrawnBatch& drawn) const {
-  const size_t n = drawn.keys.size();
-  uint32_t* lengths = drawn.lengths.data();
-  uint32_t* anchors = drawn.slots.data() + (traces_ ? reach_.back * n : 0);
-  if (reach_.horizon > 0) {
-    uint32_t* to = traces_ ? anchors + n : nullptr;
-    for (size_t i = 0; i < n; ++i) {
-      if (i + kShortRowsAhead < n) __builtin_prefetch(&ring_.row(anchors[i + kShortRowsAhead]));
-      const Row& row = ring_.row(anchors[i]);
-      DRLNET_ASSERT(row.state >= ItemState::live);  // a queue's may have retired by this draw
-      lengths[i] = row.length;
-      if (to == nullptr) continue;
-      to[i] = row.length > 0 ? row.next : anchors[i];
-      __builtin_prefetch(&ring_.row(to[i]));
+bool write_batch(const SampleLayout& layout, const DrawnBatch& drawn, uint64_t offset,
+                 std::span<std::byte> out, RowSink sink, WriteWindow write_window) {
+  const uint64_t n = drawn.keys.size();
+  DRLNET_ASSERT(offset + out.size() <= layout.total_bytes(n));
+  // Fills the part of out that lies in [begin, begin + bytes) of the reply.
+  const auto part = [&](uint64_t begin, uint64_t bytes, auto&& fill) {
+    const uint64_t from = std::max(offset, begin);
+    const uint64_t to = std::min(offset + out.size(), begin + bytes);
+    return from >= to || fill(from - begin, out.subspan(from - offset, to - from));
+  };
+  uint64_t end = 0;  // of the section before
+  const auto section = [&](uint64_t begin, uint64_t bytes, auto&& fill) {
+    part(end, begin - end, [](uint64_t, std::span<std::byte> gap) {
+      std::memset(gap.data(), 0, gap.size());
+      return true;
+    });
+    end = begin + bytes;
+    return part(begin, bytes, fill);
+  };
+  const auto flat = [&](uint64_t begin, const void* bytes, uint64_t size) {
+    section(begin, size, [&](uint64_t from, std::span<std::byte> to) {
+      copy_row(to.data(), static_cast<const std::byte*>(bytes) + from, to.size(), sink);
+      return true;
+    });
+  };
+  flat(0, &drawn.header, sizeof drawn.header);
+  flat(layout.keys(n), drawn.keys.data(), 8 * n);
+  flat(layout.probabilities(n), drawn.probabilities.data(), 4 * n);
+  flat(layout.lengths(n), drawn.lengths.data(), 4 * n);
+  uint64_t begin = layout.window(n, 0);
+  for (const Window& window : layout.windows()) {
+    const uint64_t bytes = n * window.item_bytes();
+    if (!section(begin, bytes, [&](uint64_t from, std::span<std::byte> to) {
+          return write_window(window, from, to);
+        })) {
+      return false;
     }
+    begin = SampleLayout::align64(begin + bytes);
   }
-  if (!traces_) return;
-  for (uint32_t step = 2; step <= reach_.horizon; ++step) {
-    const uint32_t* from = anchors + (step - 1) * n;
-    uint32_t* to = anchors + step * n;
-    for (size_t i = 0; i < n; ++i) {
-      to[i] = lengths[i] >= step ? ring_.row(from[i]).next : from[i];
-      __builtin_prefetch(&ring_.row(to[i]));
-    }
-  }
-  uint32_t oldest = 0;
-  for (uint32_t step = reach_.back; step > 0; --step) {
-    const uint32_t* from = drawn.slots.data() + step * n;
-    uint32_t* to = drawn.slots.data() + (step - 1) * n;
-    for (size_t i = 0; i < n; ++i) {
-      const Row& row = ring_.row(from[i]);
-      to[i] = (reach_.stops ? row.since_first : row.step) > 0 ? row.previous : from[i];
-      __builtin_prefetch(&ring_.row(to[i]));
-      oldest = std::max(oldest, ring_.age_at(to[i]));
-    }
-  }
-  drawn.oldest = std::min(drawn.oldest, ring_.head() - oldest);
-  drawn.traced = true;
+  flat(begin, nullptr, 0);
+  return true;
 }
 
 // Whole items of a short column go together, the parts of items before and behind them row by row.
-void Gather::write_traced(const DrawnBatch& drawn, const Window& window, uint64_t offset,
-                          std::span<std::byte> out, Loans* loans) const {
+void write_traced(const DrawnBatch& drawn, const Reach& reach, const Window& window,
+                  const RowColumn& column, uint64_t offset, std::span<std::byte> out,
+                  RowSink sink) {
   const uint64_t item_bytes = window.item_bytes();
   const Traced traced{
-      .anchors = drawn.slots.data() + reach_.back * drawn.keys.size(),
+      .anchors = drawn.slots.data() + reach.back * drawn.keys.size(),
       .lengths = drawn.lengths.data(),
       .n = static_cast<int64_t>(drawn.keys.size()),
-      .horizon = reach_.horizon,
+      .horizon = reach.horizon,
       // With a horizon of one step every item has its full length.
-      .shifts = window.align == Align::end && reach_.horizon > 1,
-      .zeros = window.pad == Pad::zero && (window.lo < 0 || reach_.horizon > 1),
+      .shifts = window.align == Align::end && reach.horizon > 1,
+      .zeros = window.pad == Pad::zero && (window.lo < 0 || reach.horizon > 1),
   };
-  const RingColumn column = ring_.column(window.column);
   const uint64_t before = (item_bytes - offset % item_bytes) % item_bytes;
   if (window.row_bytes <= kShortRowBytes && out.size() >= before + item_bytes) {
     const size_t items = (out.size() - before) / item_bytes;
-    put_rows(traced, window, column, offset, out.first(before), loans);
+    put_rows(traced, window, column, offset, out.first(before), sink);
     put_items(traced, window, column, (offset + before) / item_bytes, items, out.data() + before);
     offset += before + items * item_bytes;
     out = out.subspan(before + items * item_bytes);
   }
-  put_rows(traced, window, column, offset, out, loans);
+  put_rows(traced, window, column, offset, out, sink);
 }
 
 }  // namespace drlnet

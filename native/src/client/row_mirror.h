@@ -1,0 +1,72 @@
+// The rows of one shard of a table as they come: an array for each column, of which batches are
+// gathered that the server only names. It holds as many rows as the server's ring has slots.
+// Threading: one thread stores; any thread waits and gathers.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/mapping.h"
+#include "client/client.h"
+#include "rows/columns.h"
+#include "rows/drawn.h"
+#include "rows/gather.h"
+#include "session/client/destination.h"
+#include "spec/row_layout.h"
+
+namespace drlnet {
+
+class RowMirror {
+ public:
+  // part: the shard's. Takes memory as rows come.
+  explicit RowMirror(const TableSpec& part);
+  static uint64_t memory_bytes(const TableSpec& part);
+
+  // The key that a follower asks for next; 0: it has no row.
+  uint64_t next_key() const { return next_key_; }
+  // Takes a follow reply; throws Error(protocol) where it is none. Rows that are here are passed
+  // over. Those before a gap are let go: the server holds them no more.
+  void store(std::span<const std::byte> reply);
+  // No row comes any more: waits end by throwing this.
+  void fail(std::exception_ptr failure);
+
+  // Waits until all rows before the one of that number are here. interrupt: see Client.
+  void wait_for(uint64_t number, Deadline deadline, const std::function<void()>& interrupt);
+  // Gathers the items of a sample by reference, whose ages lie in drawn.slots, into
+  // places_of(their number) of a reply with their rows. Those with a row that is not here any more
+  // are taken out of `drawn`. Returns how many are left, which come first.
+  uint32_t gather(DrawnBatch& drawn, FunctionRef<const Places&(uint32_t)> places_of);
+
+  uint64_t rows() const { return stored_; }    // so far
+  uint64_t head() const { return head_; }      // number of the row to come, as far as is known here
+  uint64_t behind() const { return behind_; }  // rows that the server had besides, at last
+
+ private:
+  void restart(uint64_t first_key);
+  uint32_t keep_held(DrawnBatch& drawn) const;
+  void write(const DrawnBatch& drawn, const Places& places) const;
+
+  Reach reach_;
+  SampleLayout batch_layout_;
+  RowLayout row_layout_;
+  uint32_t size_;
+  Mapping memory_;
+  std::vector<RowColumn> columns_;
+  mutable std::shared_mutex rows_mutex_;  // of what the columns hold, and of the two that follow
+  uint64_t begin_ = 0;                    // the first row since the last gap
+  std::atomic<uint64_t> head_ = 0;        // changes under news_mutex_, too
+  uint64_t next_key_ = 0;                 // the storing thread's
+  std::atomic<uint64_t> stored_ = 0, behind_ = 0;
+  std::mutex news_mutex_;  // of what follows
+  std::condition_variable news_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace drlnet

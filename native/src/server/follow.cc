@@ -1,0 +1,47 @@
+#include <algorithm>
+
+#include "server/reply.h"
+#include "server/sample.h"
+#include "server/server.h"
+
+namespace drlnet {
+
+uint16_t Server::follow(Peer& peer, Slot& slot, std::span<const std::byte> body) {
+  ByteReader reader(body);
+  const auto request = reader.get<FollowRequest>();
+  if (!reader.finished() || request.most == 0) {
+    return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  }
+  const OpenTable* open = open_table_for(request.table, slot);
+  if (open == nullptr) return 0;
+  const Table& table = *open->table;
+  // With room for the header, and for what lies between columns.
+  const uint64_t room = kMaxReplyBytes / 2 / table.spec().row_bytes();
+  const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(room, 1, request.most));
+  const std::optional<FollowHeader> run = table.follow(request.key, most);
+  if (!run) {
+    return refuse(slot, Status::bad_request,
+                  "table '" + open->asked.name + "' has not had the row that a follower asks for",
+                  "follow it anew");
+  }
+  if (run->count == 0) {
+    followers_.push_back({peer.connection, request.table, run->head});
+    return static_cast<uint16_t>(Wait::rows);
+  }
+  reply_with_rows(table, *run, slot);
+  return 0;
+}
+
+// Those whose rows have come, and those whose table is gone, which learn of it.
+void Server::retry_followers() {
+  const auto waits = [&](const Follower& one) {
+    const OpenTable* open = tables_.find(one.table);
+    return open != nullptr && open->table->head_key() == one.head;
+  };
+  const auto ready = std::ranges::partition(followers_, waits);
+  const std::vector<Follower> due(ready.begin(), ready.end());
+  followers_.erase(ready.begin(), ready.end());
+  for (const Follower& one : due) sessions_.run_waiting(one.session, Lane::sample);
+}
+
+}  // namespace drlnet

@@ -1,0 +1,294 @@
+#include "client/mirror.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "client/bench.h"
+#include "spec/items.h"
+
+namespace drlnet::test {
+namespace {
+
+// A server of some shards, a session with each, and a table that is followed.
+struct Fixture {
+  Fixture(uint32_t shards, double fault, const TableSpec& table_spec = spec_of(), Rank rank = {})
+      : server(shards), clients(server.clients(fault, 3)), spec(table_spec) {
+    mirrored = follow(fault, rank);
+  }
+  std::unique_ptr<MirroredTable> follow(double fault = 0, Rank rank = {}) {
+    std::vector<Client*> sessions;
+    for (const auto& client : clients) sessions.push_back(client.get());
+    const auto connect = [&](uint32_t shard, std::function<void()> interrupt) {
+      return server.client(shard, fault, 7, std::move(interrupt));
+    };
+    return std::make_unique<MirroredTable>(sessions, spec, rank, connect, nullptr);
+  }
+  ShardedTable& table() { return mirrored->table(); }
+  void write_to(uint32_t shard, uint32_t streams, uint64_t from, uint64_t to) {
+    Client& client = *clients[shard];
+    const uint32_t number = table().number(shard);
+    if (writers.size() <= shard) writers.resize(shard + 1);
+    if (!writers[shard]) {
+      writers[shard] = std::make_unique<StreamWriter>(
+          client, number, spec, client.lease(number, streams), WriterOptions{});
+    }
+    write(*writers[shard], streams, from, to);
+    writers[shard]->flush();
+  }
+  // The same items as the server itself gives them.
+  void check_against_server(const BatchLayout& layout, std::span<const std::byte> batch) {
+    std::vector<uint64_t> keys(layout.count());
+    std::memcpy(keys.data(), batch.data() + layout.reply().keys(keys.size()), 8 * keys.size());
+    std::vector<std::byte> read(layout.memory_bytes());
+    clients[0]->read_items(table().number(0), keys, layout.destination(read),
+                           deadline_in(kPatienceNs));
+    const uint64_t lengths = layout.reply().lengths(keys.size());
+    REQUIRE(std::ranges::equal(batch.subspan(lengths, layout.memory_bytes() - lengths),
+                               std::span(read).subspan(lengths)));
+  }
+
+  RunningShards server;
+  std::vector<std::unique_ptr<Client>> clients;
+  TableSpec spec;
+  std::vector<std::unique_ptr<StreamWriter>> writers;
+  std::unique_ptr<MirroredTable> mirrored;
+};
+
+uint64_t figure(const MirroredTable& table, const std::string& name) {
+  Metrics metrics;
+  table.mirror().read_metrics(metrics);
+  for (const auto& [key, value] : metrics.list()) {
+    if (key == name) return std::get<uint64_t>(value);
+  }
+  FAIL("no figure of that name: " << name);
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("batches of a mirror are those of the server, bit by bit, whatever the network does") {
+  for (const double fault : {0.0, 0.1}) {
+    for (const uint32_t n : {1u, 7u, 2000u}) {
+      CAPTURE(fault);
+      CAPTURE(n);
+      // Goes round its ring several times.
+      Fixture here(1, fault, spec_of(3000));
+      const BatchLayout layout(here.spec, n);
+      std::vector<std::byte> batch(here.table().bytes(layout));
+      for (uint64_t round = 0; round < 4; ++round) {
+        here.write_to(0, 4, 1000 * round, 1000 * round + 1000);
+        here.table().sample(layout, batch, deadline_in(kPatienceNs));
+        check_sample(here.spec, batch, n);
+        here.check_against_server(layout, batch);
+      }
+      std::vector<std::vector<std::byte>> memory(3, batch);
+      std::vector<std::span<std::byte>> buffers(memory.begin(), memory.end());
+      ShardedStream stream(here.table(), layout, buffers);
+      for (int round = 0; round < 5; ++round) {
+        const auto next = buffers[stream.next(deadline_in(kPatienceNs))];
+        check_sample(here.spec, next, n);
+        here.check_against_server(layout, next);
+      }
+    }
+  }
+}
+
+TEST_CASE("rows travel once, however often they are drawn") {
+  Fixture here(1, 0);
+  here.write_to(0, 4, 0, 500);
+  const BatchLayout layout(here.spec, 1000);
+  std::vector<std::byte> batch(here.table().bytes(layout));
+  for (int i = 0; i < 20; ++i) here.table().sample(layout, batch, deadline_in(kPatienceNs));
+  CHECK(figure(*here.mirrored, "mirror.rows") == 2000);
+  CHECK(figure(*here.mirrored, "mirror.replaced") == 0);
+  // Twenty replies with rows are 1.3 MB, 2000 rows 32 KB, and twenty of references 0.8 MB.
+  CHECK(layout.reply().reference_bytes(1000, 4) < layout.reply().total_bytes(1000));
+}
+
+TEST_CASE("shards are mirrored together, over any network") {
+  for (const double fault : {0.0, 0.1}) {
+    CAPTURE(fault);
+    Fixture here(3, fault);
+    for (uint32_t shard = 0; shard < 3; ++shard) here.write_to(shard, 2, 0, 100);
+    const BatchLayout layout(here.spec, 2000);
+    std::vector<std::byte> batch(here.table().bytes(layout));
+    for (int round = 0; round < 3; ++round) {
+      here.table().sample(layout, batch, deadline_in(kPatienceNs));
+      check_sample(here.spec, batch, 2000);
+    }
+    CHECK(figure(*here.mirrored, "mirror.rows") == 600);
+  }
+}
+
+TEST_CASE("as many ranks as shards share them out, with the probabilities of one draw") {
+  Fixture here(2, 0, spec_of(), {0, 2});
+  const auto other = here.follow(0, {1, 2});
+  for (uint32_t shard = 0; shard < 2; ++shard) here.write_to(shard, 2 + shard, 0, 100);
+  constexpr uint32_t kItems = 500;
+  const BatchLayout layout(here.spec, kItems);
+  std::vector<std::byte> batch(here.table().bytes(layout));
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    MirroredTable& own = rank == 0 ? *here.mirrored : *other;
+    own.table().sample(layout, batch, deadline_in(kPatienceNs));
+    check_sample(here.spec, batch, kItems);
+    SampleHeader header;
+    std::memcpy(&header, batch.data(), sizeof header);
+    CHECK(header.item_count == 5 * 95);  // of both shards
+    for (uint32_t i = 0; i < kItems; ++i) {
+      uint64_t key;
+      float probability;
+      std::memcpy(&key, batch.data() + layout.reply().keys(kItems) + 8 * i, sizeof key);
+      std::memcpy(&probability, batch.data() + layout.reply().probabilities(kItems) + 4 * i,
+                  sizeof probability);
+      REQUIRE((key >> kKeyShardShift) == rank);
+      REQUIRE(probability == doctest::Approx(0.5 / (95.0 * (2 + rank))));
+    }
+  }
+  // Each has its own shard's rows, and no others.
+  CHECK(figure(*here.mirrored, "mirror.rows") == 200);
+  CHECK(figure(*other, "mirror.rows") == 300);
+  CHECK(error_of([&] { here.follow(0, {2, 2}); }).status() == Status::config);
+}
+
+TEST_CASE(
+    "a follower that comes later has what the ring holds, and two do not disturb each other") {
+  Fixture here(1, 0, spec_of(1500));
+  here.write_to(0, 2, 0, 2000);
+  const auto later = here.follow();
+  const BatchLayout layout(here.spec, 300);
+  std::vector<std::byte> batch(here.table().bytes(layout));
+  for (MirroredTable* each : {later.get(), here.mirrored.get()}) {
+    each->table().sample(layout, batch, deadline_in(kPatienceNs));
+    check_sample(here.spec, batch, 300);
+    here.check_against_server(layout, batch);
+  }
+  CHECK(figure(*here.mirrored, "mirror.rows") >= 1500);
+  CHECK(figure(*later, "mirror.rows") == 1500);
+}
+
+TEST_CASE("draws go on while rows come at full rate, and go") {
+  Fixture here(1, 0, spec_of(1000));
+  here.write_to(0, 4, 0, 500);
+  std::atomic<bool> enough = false;
+  std::thread actor([&] {
+    const auto client = here.server.client(0, 0, 1);
+    const uint32_t number = client->open_table(here.spec);
+    StreamWriter writer(*client, number, here.spec, client->lease(number, 8), {});
+    for (uint64_t step = 0; !enough; step += kSteps) write(writer, 8, step, step + kSteps);
+    writer.flush();
+  });
+  const BatchLayout layout(here.spec, 200);
+  std::vector<std::vector<std::byte>> memory(9, std::vector<std::byte>(here.table().bytes(layout)));
+  std::vector<std::span<std::byte>> buffers(memory.begin(), memory.end());
+  ShardedStream stream(here.table(), layout, buffers);
+  // What is drawn eight batches ahead is often gone when its turn comes: it is replaced.
+  run_until([&] { return figure(*here.mirrored, "mirror.replaced") > 1000; },
+            [&] {
+              const auto next = buffers[stream.next(deadline_in(kPatienceNs))];
+              check_sample(here.spec, next, 200);
+              const uint64_t rows = figure(*here.mirrored, "mirror.rows");
+              run_until([&] { return figure(*here.mirrored, "mirror.rows") > rows + 500; },
+                        [] { spin_pause(); });
+            });
+  enough = true;
+  actor.join();
+}
+
+TEST_CASE("what a draw waits for is said: items, or rows on their way") {
+  Fixture here(1, 0);
+  const BatchLayout layout(here.spec, 10);
+  std::vector<std::byte> batch(here.table().bytes(layout));
+  const auto draw = [&] { here.table().sample(layout, batch, deadline_in(300'000'000)); };
+  CHECK(error_of(draw).cause().find("min_size") != std::string::npos);
+
+  RowMirror rows(here.spec);
+  const Error error = error_of([&] { rows.wait_for(5, deadline_in(1'000'000), {}); });
+  CHECK(error.status() == Status::timeout);
+  CHECK(error.cause().find("for the mirror: 5 rows of a drawn batch are on their way") !=
+        std::string::npos);
+  CHECK(error_of([&] { rows.store({}); }).status() == Status::protocol);
+
+  // The draw that ran into its deadline answers the next one.
+  here.write_to(0, 1, 0, 10);
+  here.table().sample(layout, batch, deadline_in(kPatienceNs));
+  check_sample(here.spec, batch, 10);
+}
+
+TEST_CASE("a mirror that cannot be is refused, and one of a table that goes ends") {
+  Fixture here(1, 0);
+  const auto refused = [&](const TableSpec& spec) {
+    return error_of([&] { Mirror(spec, {0}, {}, [](auto, auto) { return nullptr; }, nullptr); });
+  };
+  CHECK(refused(spec_of(100, {.max_times_sampled = 1})).cause().find("queue") != std::string::npos);
+  const Error large = refused(spec_of(uint64_t{1} << 46));
+  CHECK(large.status() == Status::config);
+  CHECK(large.cause().find("a mirror of table 'replay' takes 1073741824 MiB of memory") !=
+        std::string::npos);
+  CHECK(large.remedy().find("lower its capacity to some ") == 0);
+
+  here.clients[0]->drop_table(here.table().number(0));
+  RowMirror rows(here.spec);
+  rows.fail(std::make_exception_ptr(Error(Status::table_dropped, "gone", "open another")));
+  CHECK(error_of([&] { rows.wait_for(1, deadline_in(kPatienceNs), {}); }).status() ==
+        Status::table_dropped);
+  const BatchLayout layout(here.spec, 10);
+  std::vector<std::byte> batch(here.table().bytes(layout));
+  CHECK(error_of([&] { here.table().sample(layout, batch, deadline_in(kPatienceNs)); }).status() ==
+        Status::table_dropped);
+}
+
+TEST_CASE("rows with a gap before them let the older ones go") {
+  TableSpec spec = spec_of(1000);
+  spec.item.views = {{"reward", 1, 0, 0, Pad::repeat, Align::anchor}};
+  RowMirror rows(spec);
+  const RowLayout layout(spec);
+  const auto store = [&](uint64_t first, uint32_t count, uint64_t head) {
+    std::vector<std::byte> reply(layout.total_bytes(count));
+    const FollowHeader run{first, head, count, {}};
+    std::memcpy(reply.data(), &run, sizeof run);
+    for (uint32_t i = 0; i < count; ++i) {
+      const float value = value_of(0, first + i);
+      std::memcpy(reply.data() + layout.column(count, 1) + 4 * i, &value, sizeof value);
+    }
+    rows.store(reply);
+  };
+  // Draws the rows of these numbers, one item each; returns those that were here.
+  const auto gather = [&](uint64_t head, std::vector<uint64_t> numbers) {
+    DrawnBatch drawn;
+    drawn.header.head = head;
+    for (const uint64_t number : numbers) {
+      drawn.keys.push_back(number);
+      drawn.slots.push_back(static_cast<uint32_t>(head - number));
+    }
+    drawn.probabilities.resize(numbers.size());
+    drawn.lengths.resize(numbers.size());
+    const SampleLayout batch(spec);
+    std::vector<float> values(numbers.size());
+    Places places;
+    rows.gather(drawn, [&](uint32_t left) -> const Places& {
+      places.reply_bytes = batch.total_bytes(left);
+      values.resize(left);
+      places.runs = {{batch.window(left, 0), std::as_writable_bytes(std::span(values))}};
+      return places;
+    });
+    values.resize(drawn.keys.size());
+    for (size_t i = 0; i < values.size(); ++i) REQUIRE(values[i] == value_of(0, drawn.keys[i]));
+    return drawn.keys;
+  };
+  using Numbers = std::vector<uint64_t>;
+  store(5, 10, 20);
+  CHECK(rows.behind() == 5);
+  CHECK(gather(20, {4, 5, 14}) == Numbers{5, 14});
+  store(12, 8, 20);  // three of them are here already
+  CHECK(rows.rows() == 15);
+  CHECK(gather(20, {5, 14, 19}) == Numbers{5, 14, 19});
+  store(30, 2, 32);
+  CHECK(gather(32, {19, 30, 31, 5}) == Numbers{30, 31});
+  const uint64_t size = ring_slots(spec);
+  for (uint64_t at = 32; at < 2 * size; at += 100) store(at, 100, at + 100);
+  const uint64_t head = rows.head();
+  CHECK(gather(head, {head - size - 1, head - size, head - 1}) == Numbers{head - size, head - 1});
+}
+
+}  // namespace drlnet::test

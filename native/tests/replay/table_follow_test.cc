@@ -1,0 +1,77 @@
+// The rows as they came, in whatever pieces they are asked for.
+#include <doctest/doctest.h>
+
+#include "replay/request.h"
+
+namespace drlnet::test {
+namespace {
+
+TableSpec spec_of() {
+  TableSpec spec;
+  spec.name = "replay";
+  spec.capacity = 100;
+  // Within a row's record, in an array of its own.
+  spec.columns = {{"x", DataType::u8, {3}}, {"frame", DataType::u8, {700}}};
+  spec.item.views = {{"x", 0, 0, 0, Pad::repeat, Align::anchor}};
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("a run of rows is the same in any pieces, round the ring's end and behind a gap") {
+  constexpr uint64_t kBase = uint64_t{1} << kKeyNumberBits;  // of epoch 1
+  Table table(spec_of(), 0, 1);
+  const Lease lease = table.streams().lease(1, 0);
+  const RowLayout& layout = table.row_layout();
+  CHECK(table.follow(0, 10)->count == 0);
+  CHECK(table.follow(kBase, 10)->count == 0);
+  CHECK_FALSE(table.follow(kBase + 1, 10));
+  CHECK_FALSE(table.follow(5, 10));  // of no epoch
+  const uint64_t rows = 2 * ring_slots(table.spec()) + 50;
+  for (uint64_t row = 0; row < rows; ++row) {
+    Request request(table.spec());
+    request.segment(lease, row);
+    request.row(row == 0 ? kFirst : 0, filled(table.spec(), row));
+    REQUIRE(request.send(table) == Status::ok);
+  }
+  CHECK(table.head_key() == kBase + rows);
+  const auto oldest = table.follow(0, 1000);
+  REQUIRE(oldest);
+  CHECK(oldest->first == kBase + rows - 100);
+  CHECK(oldest->count == 100);
+  CHECK(table.follow(kBase + 3, 7)->first == oldest->first);  // gone
+  CHECK(table.follow(kBase + 3, 7)->count == 7);
+
+  // What is no longer held is there while it lies in the reserve.
+  const uint64_t first = rows - ring_slots(table.spec());
+  const auto run = table.follow(kBase + first, 1000);
+  REQUIRE(run);
+  CHECK(run->first == kBase + first);
+  CHECK(run->count == 1000);
+  CHECK(run->head == kBase + rows);
+  std::vector<std::byte> whole(layout.total_bytes(run->count));
+  REQUIRE(table.gather_rows(*run, 0, whole));
+  for (uint32_t i = 0; i < run->count; ++i) {
+    const auto row = filled(table.spec(), first + i);
+    REQUIRE(std::memcmp(whole.data() + layout.column(run->count, 0) + 3 * i, row.data(), 3) == 0);
+    REQUIRE(std::memcmp(whole.data() + layout.column(run->count, 1) + 700 * i, row.data() + 3,
+                        700) == 0);
+  }
+  for (const size_t piece : {1u, 63u, 1000u, 8904u}) {
+    std::vector<std::byte> part(piece);
+    for (size_t at = 0; at < std::min<size_t>(whole.size(), 40 * piece); at += piece) {
+      const size_t bytes = std::min(piece, whole.size() - at);
+      Loans loans;
+      REQUIRE(table.gather_rows(*run, at, std::span(part).first(bytes), &loans));
+      loans.copy_out();
+      REQUIRE(std::memcmp(part.data(), whole.data() + at, bytes) == 0);
+    }
+  }
+  Request request(table.spec());
+  request.segment(lease, rows);
+  request.row(0, filled(table.spec(), rows));
+  REQUIRE(request.send(table) == Status::ok);
+  CHECK_FALSE(table.gather_rows(*run, 0, whole));  // its first row is overwritten
+}
+
+}  // namespace drlnet::test
