@@ -369,6 +369,9 @@ class OracleClient:
         self.blobs[name] = blob
         return len(self.blobs)
 
+    def get_blob(self, name: str) -> tuple[int, bytes] | None:
+        return (1, self.blobs[name]) if name in self.blobs else None
+
     def report(self, values: Mapping[str, Any]) -> None:
         self.reports.append(dict(values))
 

@@ -18,6 +18,14 @@ TakeoverOption = Annotated[
         "--takeover", help="publish params in place of another learner, which ends with an error"
     ),
 ]
+AgainOption = Annotated[
+    bool,
+    typer.Option(
+        "--again",
+        help="go on from run.folder where a learner has left its state there; else begin. For what "
+        "starts a learner again",
+    ),
+]
 ViewOption = Annotated[
     bool, typer.Option("--view/--no-view", hidden=True, help="whether to show the progress")
 ]
@@ -39,6 +47,7 @@ def learn(
     resume: options.ResumeOption = None,
     server: options.ServerOption = None,
     eal: options.EalOption = None,
+    again: AgainOption = False,
     takeover: TakeoverOption = False,
     view: ViewOption = True,
     config: options.ConfigOption = None,
@@ -62,7 +71,14 @@ def learn(
     drlnet learn CartPole-v1 --server udp://10.0.0.2:7447 --max-seconds 300
     """
     from drlnet.algos import require_fit
-    from drlnet.cli.training import finish, learn_view, note_no_end, resumed, settings_of
+    from drlnet.cli.training import (
+        finish,
+        going_on,
+        learn_view,
+        note_no_end,
+        resumed,
+        settings_of,
+    )
     from drlnet.cli.which import server_to_join, settings_to_play
     from drlnet.launch.evaluator import evaluating
     from drlnet.metrics import RunFolder
@@ -80,7 +96,11 @@ def learn(
         from drlnet.nets.device import usable_device
         from drlnet.roles.learn import learn as learn_role
 
-        folder = RunFolder.create(settings) if resume is None else resumed(settings)
+        left = going_on(settings, **layers) if again else None
+        if resume is not None or left is not None:
+            folder = resumed(left or settings, again=left is not None)
+        else:
+            folder = RunFolder.create(settings)
         settings = folder.read_config()
         note_no_end(settings, output)
         try:

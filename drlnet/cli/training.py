@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -50,6 +50,25 @@ def settings_of(env: str | None, resume: Path | None, **layers: Any) -> Config:
     return load(file=folder.config_path, flags=flags, sets=layers["sets"])
 
 
+def going_on(settings: Config, **layers: Any) -> Config | None:
+    """The settings of the run in run.folder, where a learner has left its state there; else None.
+
+    Raises ConfigError where no folder is named.
+    """
+    from drlnet.config import load
+
+    if settings.run.folder is None:
+        raise ConfigError(
+            "--again without run.folder: it is where the learner's state would be",
+            "name it: --set run.folder=PATH",
+        )
+    folder = RunFolder(Path(settings.run.folder).absolute())
+    if not (folder.learner_path.is_file() and folder.config_path.is_file()):
+        return None
+    flags = {**layers["flags"], "run.folder": str(folder.path), "run.resume": True}
+    return load(file=folder.config_path, flags=flags, sets=layers["sets"])
+
+
 def note_no_end(config: Config, output: Output) -> None:
     """Says so where nothing but a signal ends the training."""
     run = config.run
@@ -60,16 +79,19 @@ def note_no_end(config: Config, output: Output) -> None:
         )
 
 
-def resumed(config: Config) -> RunFolder:
-    """The folder of the run that goes on. Raises CheckpointMismatch where these settings make
-    another network than the run's, RunFolderError where there is nothing to go on from."""
+def resumed(config: Config, *, again: bool = False) -> RunFolder:
+    """The folder of the run that goes on; again: with a learner that is started anew.
+
+    Raises CheckpointMismatch where these settings make another network than the run's,
+    RunFolderError where there is nothing to go on from.
+    """
     from drlnet.algos import make_algorithm
     from drlnet.envs import find_spaces
     from drlnet.nets.params import load_state
 
     state = RunFolder(Path(str(config.run.folder))).learner_path
     load_state(state, make_algorithm(config, find_spaces(config.env)).architecture)
-    return RunFolder.reopen(config)
+    return RunFolder.reopen(config, again=again)
 
 
 @contextmanager
@@ -197,6 +219,14 @@ def failure_kept(config: Config, folder: RunFolder) -> Iterator[None]:
         raise
 
 
+def note_failures(failures: Sequence[str], output: Output) -> None:
+    """Lists what has failed in a run that went on."""
+    if failures:
+        output.note(f"{len(failures)} failures, after which the run went on:")
+    for failure in failures:
+        output.note(f"  {failure}")
+
+
 class _Told:
     """Says now and then how many episodes have been played."""
 
@@ -249,6 +279,7 @@ def announce(result: RunResult, output: Output) -> None:
                 f"episodes, at learner step {result.eval_learner_steps:,}"
             )
         output.note(f"{name}: {best} (interrupted, {result.wall_clock_s:.1f} s)")
+        note_failures(result.failures, output)
         output.note(f"the checkpoint is in {result.run_dir}")
         output.hint(f"drlnet eval {typed(result.run_dir)}", "plays it")
         output.result(result.to_json())
@@ -264,6 +295,7 @@ def announce(result: RunResult, output: Output) -> None:
     )
     if result.stopped == "budget" and not result.learner_steps:
         output.note("nothing was learned: the budget ended before the first learner step")
+    note_failures(result.failures, output)
     output.note(f"run folder: {result.run_dir}")
     if result.stopped != "evaluated":
         folder = typed(result.run_dir)

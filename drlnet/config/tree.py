@@ -212,6 +212,9 @@ class RunConfig:
     actor_restarts: int = setting(
         3, "restarts in a minute of actors that a signal ended (a crash, no memory)", low=0
     )
+    learner_restarts: int = setting(
+        3, "restarts in a minute of a learner that a signal ended; it goes on from its state", low=0
+    )
     folder: str | None = setting(None, "the run's folder; none: runs/<env>-<time>-<seed>")
     resume: bool = setting(False, "go on from the learner's state in run.folder: see --resume")
     sinks: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = setting(

@@ -135,7 +135,8 @@ class ProgressView(View):
                 Text(
                     f"{count(number(learner.get('learner_steps_per_s')))} steps/s   "
                     f"{compact(number(learner.get('learner_steps')))} steps   "
-                    f"loss {short(number(learner.get('loss')), 4)}   waits {count(wait)}%"
+                    f"loss {short(number(learner.get('loss')), 4)}   waits {count(wait)}%   "
+                    f"{_restarted(reading, 'learner')}".rstrip()
                 ),
             ),
         ]
@@ -159,24 +160,26 @@ class ProgressView(View):
                 f"return {short(mean(actors, 'return_mean'))}",
                 f"greedy {short(number(learner.get('eval_return')))}",
                 *(f"actor {again}" for again in [_restarted(reading)] if again),
+                *(f"learner {again}" for again in [_restarted(reading, "learner")] if again),
             ]
         self.console.print("  ".join(parts), soft_wrap=True, markup=False)
         self._phase, self._next_line_s = phase, elapsed + _LINE_INTERVAL_S
 
     def _learner(self, reading: Mapping[str, Any]) -> Mapping[str, Any]:
         """What this run's learner reports: another may be at the same server."""
+        found: Mapping[str, Any] = {}
         for name, values in clients(reading).items():
             if name.startswith("learner") and values.get("run", "") == self._run:
-                return values
-        return {}
+                found = values  # the newest: one that was killed may still be before it
+        return found
 
 
 def _actors(reading: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [values for name, values in clients(reading).items() if name.startswith("actor")]
 
 
-def _restarted(reading: Mapping[str, Any]) -> str:
-    again = number(reading.get("run.actor_restarts"))
+def _restarted(reading: Mapping[str, Any], role: str = "actor") -> str:
+    again = number(reading.get(f"run.{role}_restarts"))
     return f"restarts {count(again)}" if again > 0 else ""
 
 

@@ -1,25 +1,27 @@
-"""A whole run on this machine: server, learner and actors as processes, watched until the end."""
+"""A whole run: server, learner and actors as processes, watched until the end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from drlnet.client import Client
 from drlnet.config import Config
-from drlnet.config.transports import LISTEN
 from drlnet.errors import DrlnetError, ReplayTimeout, RoleFailed, SessionLost, TransportError
 from drlnet.launch.actors import Actors
-from drlnet.launch.process import Process
+from drlnet.launch.plan import Plan, Role, local_plan
+from drlnet.launch.process import Watched
+from drlnet.launch.restarts import Restarts
 from drlnet.launch.signals import Stop
-from drlnet.launch.supervisor import Ended, Said, Supervisor
+from drlnet.launch.supervisor import Ended, Group, Said, Supervisor
 from drlnet.metrics import RunFolder
 
 STARTING = "starting the learner and actors"
 READING_INTERVAL_S = 0.5
-READY_DEADLINE_S = 30.0
+READY_DEADLINE_S = 60.0
 ANSWER_DEADLINE_S = 3.0
 
 Show = Callable[[Mapping[str, Any]], None]
@@ -29,6 +31,10 @@ Show = Callable[[Mapping[str, Any]], None]
 class LocalRun:
     """One run. `show` is given flat readings: the server's, plus "run.phase" and its like.
 
+    plan: what is started; without one, local_plan(). within: where, for it to be watched there;
+    without one, on this machine. What a signal ends is started again, as Restarts says: a learner
+    goes on from its state. A server has none: its end is the run's.
+
     Threading: main thread only (see guard).
     """
 
@@ -37,10 +43,12 @@ class LocalRun:
     stop: Stop
     show: Show
     grace_s: float = 5.0
+    plan: Plan | None = None
+    within: AbstractContextManager[Group] | None = None
     failure: DrlnetError | None = None  # of a learner that could tell its result all the same
+    _kept: dict[str, tuple[Watched, Restarts]] = field(default_factory=dict)  # learner, infer
     _result: dict[str, Any] = field(default_factory=dict)
     _actors: Actors | None = None
-    _inference: list[Process] = field(default_factory=list)  # its process, where there is one
     _phase: str = "starting"
     _progress: str = ""  # of it
     _reading: dict[str, Any] = field(default_factory=dict)
@@ -51,92 +59,118 @@ class LocalRun:
 
         Raises the error of a role that fails; every process has ended when this returns.
         """
-        with Supervisor(
+        plan = self.plan or local_plan(self.config)
+        within = self.within or Supervisor(
             self.stop,
             log_folder=self.folder.path,
             grace_s=self.grace_s,
             less_memory="lower replay.capacity or actor.num_actors",
-        ) as group:
+        )
+        with within as group:
             self._tell(phase="starting the server")
-            address = self._start_server(group)
+            address = self._start_server(group, plan.role("server"))
             if self.stop.is_set():
                 return {}
             with self.folder.going_on(address):
-                learner, actors = self._start_roles(group, address)
+                actors = self._start_roles(group, plan, address)
                 try:
-                    with Client(address, name="run", timeout=ANSWER_DEADLINE_S) as client:
-                        return self._watch(group, learner, actors, client)
+                    with self._watching(address) as client:
+                        return self._watch(group, plan, address, actors, client)
                 finally:
                     # Before the server, which they say good-bye to.
-                    group.end([learner, *actors.processes, *self._inference])
+                    group.end(self._clients(actors))
 
-    def _start_server(self, group: Supervisor) -> str:
-        transport = self.config.server.transport
-        server = group.start(
-            "server",
-            [
-                *("serve", "--json", "--config", str(self.folder.config_path)),
-                *("--listen", LISTEN.get(transport, transport), "--run", str(self.folder.path)),
-            ],
-        )
+    def _start_server(self, group: Group, role: Role) -> str:
+        server = group.start("server", role.args())
         ready = group.wait_for_line(server, "ready", READY_DEADLINE_S)
         return str(ready.get("addresses", [""])[0])
+
+    @contextmanager
+    def _watching(self, address: str) -> Iterator[Client | None]:
+        """A client that reads the server, for people; None where this machine cannot reach it."""
+        with ExitStack() as stack:
+            client = None
+            with suppress(TransportError):  # the plan's hosts may, and they are what counts
+                client = Client(address, name="run", timeout=ANSWER_DEADLINE_S)
+                stack.enter_context(client)
+            yield client
 
     @property
     def actor_restarts(self) -> int:
         """How many actors were started again."""
         return 0 if self._actors is None else self._actors.restarts
 
-    def _start_roles(self, group: Supervisor, address: str) -> tuple[Process, Actors]:
-        config_path = self.folder.config_path
+    @property
+    def learner_restarts(self) -> int:
+        """How often the learner was started again."""
+        return self._kept["learner"][1].count if "learner" in self._kept else 0
+
+    @property
+    def failures(self) -> list[str]:
+        """What has failed in the run, also where it was started again: in the order of roles."""
+        kept = [words for _, restarts in self._kept.values() for words in restarts.failures]
+        return kept + (self._actors.failures if self._actors is not None else [])
+
+    def _start_roles(self, group: Group, plan: Plan, address: str) -> Actors:
         self._tell(phase=STARTING)
         # The learner first: it has the most to import, and opens the table.
-        learner = group.start(
-            "learner",
-            [
-                *("learn", self.config.env.id, "--server", address),
-                *("--config", str(config_path), "--json", "--no-view"),
-            ],
-        )
-        if self.config.policy.where == "central":
-            self._inference = [
-                group.start(
-                    "infer",
-                    [
-                        *("infer", self.config.env.id, "--server", address),
-                        *("--config", str(config_path), "--json"),
-                    ],
-                )
-            ]
-        self._actors = Actors(group, self.config, config_path, address)
+        for name in ("learner", "infer"):
+            if plan.has(name):
+                process = group.start(name, plan.role(name).args(server=address))
+                self._kept[name] = process, Restarts(self.config.run.learner_restarts)
+        role = plan.role("actor")
+        args, restarts = role.args(server=address), self.config.run.actor_restarts
+        self._actors = Actors(group, args, role.count, restarts)
         self._actors.start()
-        return learner, self._actors
+        return self._actors
+
+    def _clients(self, actors: Actors) -> list[Watched]:
+        return [*(process for process, _ in self._kept.values()), *actors.processes]
 
     def _watch(
-        self, group: Supervisor, learner: Process, actors: Actors, client: Client
+        self, group: Group, plan: Plan, address: str, actors: Actors, client: Client | None
     ) -> dict[str, Any]:
         next_reading = time.monotonic()
         while not self.stop.is_set():
-            left = min(next_reading - time.monotonic(), actors.due_in_s)
+            due_s = [restarts.due_in_s for _, restarts in self._kept.values()]
+            left = min(next_reading - time.monotonic(), actors.due_in_s, *due_s)
             for event in group.wait(max(0.0, left)):
-                if isinstance(event, Said) and event.process is learner:
+                if isinstance(event, Said) and event.process is self._learner:
                     self._heed(event.values, actors)
                 elif isinstance(event, Ended) and actors.has(event.process):
                     actors.heed(event)
                 elif isinstance(event, Ended) and not event.process.stopping:
-                    if event.process is learner and (self._result or event.returncode == 0):
+                    if event.process is self._learner and (self._result or event.returncode == 0):
                         return self._learned(event)
-                    raise event.process.failure()
+                    self._ended(event)
             actors.start_due()
+            self._start_due(group, plan, address)
             if time.monotonic() >= next_reading:
                 next_reading = time.monotonic() + READING_INTERVAL_S
                 self._read(client)
         self._tell(phase="stopping")
         # A result may have been told by now, or be among a learner's last words.
-        for said in group.end([learner, *actors.processes, *self._inference]):
-            if said.process is learner:
+        for said in group.end(self._clients(actors)):
+            if said.process is self._learner:
                 self._keep(said.values)
         return self._result
+
+    @property
+    def _learner(self) -> Watched:
+        return self._kept["learner"][0]
+
+    def _ended(self, ended: Ended) -> None:
+        """Has the learner or the inference role started again; raises the error of any other."""
+        for process, restarts in self._kept.values():
+            if process is ended.process:
+                return restarts.heed(ended)
+        raise ended.process.failure()
+
+    def _start_due(self, group: Group, plan: Plan, address: str) -> None:
+        for name, (_, restarts) in self._kept.items():
+            if restarts.due():
+                process = group.start(name, plan.role(name).args(server=address))
+                self._kept[name] = process, restarts
 
     def _heed(self, said: Mapping[str, Any], actors: Actors) -> None:
         if said.get("event") == "trained":
@@ -152,10 +186,11 @@ class LocalRun:
         if "eval_return_mean" in said:
             self._result = dict(said)
 
-    def _read(self, client: Client) -> None:
+    def _read(self, client: Client | None) -> None:
         try:
-            self._report(client)
-            self._reading = dict(client.stats())
+            if client is not None:
+                self._report(client)
+                self._reading = dict(client.stats())
         except (TransportError, ReplayTimeout, SessionLost):
             # The server's end, if that is the reason, is the supervisor's to tell.
             self._reading = {}
@@ -171,6 +206,7 @@ class LocalRun:
             "phase": self._phase,
             "progress": self._progress,
             "actor_restarts": self.actor_restarts,
+            "learner_restarts": self.learner_restarts,
         }
 
     def _report(self, client: Client) -> None:

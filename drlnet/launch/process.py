@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from drlnet.errors import DrlnetError, RoleFailed, UserCodeError, all_errors
 from drlnet.launch.guard import child_environment
@@ -23,13 +23,33 @@ _TAIL_LINES = 12
 _READ_BYTES = 65536
 
 
+class Watched(Protocol):
+    """A role's process as its watcher sees it: of this machine (Process), or of another."""
+
+    name: str
+    stopping: bool  # it was told to end: any exit code will do
+    lost: bool  # with its host: no fault of its own
+    last_object: dict[str, Any]  # the last JSON line of its standard output
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative is a signal's number."""
+
+    @property
+    def ending(self) -> str:
+        """How it ended, as the rest of a sentence."""
+
+    def failure(self) -> DrlnetError:
+        """Its end as an error."""
+
+
 class Process:
     """A role started as `drlnet ARGS`, in a session of its own.
 
     Of its own, so that Ctrl-C in the terminal reaches only the process that supervises; it tells
     the others in its order. Both pipes are drained without blocking. less_memory: what to try when
     it may have had too little. aloud: its standard error is ours, too, for want of a log. told: its
-    standard input is for tell(), else it has none.
+    standard input is for tell(), else it has none. words: told its name and each line that it says.
     Threading: the thread that started it, which must be the main one (see guard).
     """
 
@@ -43,8 +63,11 @@ class Process:
         *,
         aloud: bool = False,
         told: bool = False,
+        words: Callable[[str, str], None] | None = None,
     ) -> None:
         self.name = name
+        self.lost = False
+        self._words = words
         self._aloud, self._failed = aloud, False
         self._less_memory = less_memory
         self.args = list(args)
@@ -117,6 +140,8 @@ class Process:
                 objects.append(parsed)
             elif line:
                 self.tail.append(line)
+                if self._words is not None:
+                    self._words(self.name, line)
                 self._echo(name, line)
         return objects
 
@@ -151,8 +176,16 @@ class Process:
     def tell(self, line: str) -> None:
         """A line for its standard input."""
         assert self._popen.stdin is not None
+        data = f"{line}\n".encode()
         with suppress(BrokenPipeError):  # it has ended, which says more
-            os.write(self._popen.stdin.fileno(), f"{line}\n".encode())
+            while data:
+                data = data[os.write(self._popen.stdin.fileno(), data) :]
+
+    def hang_up(self) -> None:
+        """Ends its standard input."""
+        assert self._popen.stdin is not None
+        with suppress(BrokenPipeError):
+            self._popen.stdin.close()
 
     def close(self) -> None:
         """Kills and reaps it if it still runs, and closes its pipes."""

@@ -6,22 +6,25 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from drlnet.errors import RoleFailed
-from drlnet.launch.process import DRLNET, LESS_MEMORY, Process
+from drlnet.launch.process import DRLNET, LESS_MEMORY, Process, Watched
 from drlnet.launch.signals import Stop
+
+_READ_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class Said:
     """A JSON line on a role's standard output."""
 
-    process: Process
+    process: Watched
     values: dict[str, Any]
 
 
@@ -29,11 +32,34 @@ class Said:
 class Ended:
     """A role's end."""
 
-    process: Process
+    process: Watched
     returncode: int
 
 
-Event = Said | Ended
+@dataclass(frozen=True)
+class Told:
+    """A line on the standard input that listen() reads; None: it was closed."""
+
+    line: str | None
+
+
+Event = Said | Ended | Told
+
+
+class Group(Protocol):
+    """Roles that one command watches: processes of this machine (Supervisor), or of several."""
+
+    def start(self, name: str, args: Sequence[str]) -> Watched:
+        """Starts `drlnet ARGS`."""
+
+    def wait(self, timeout: float) -> list[Event]:
+        """What happens within `timeout` seconds; returns at the first event, or once stopped."""
+
+    def wait_for_line(self, process: Any, event: str, deadline_s: float) -> dict[str, Any]:
+        """The line {"event": EVENT, ...} of a role; empty when stopped before."""
+
+    def end(self, processes: Sequence[Any]) -> list[Said]:
+        """Stops these roles and waits for them; returns their last words."""
 
 
 class Supervisor:
@@ -42,8 +68,8 @@ class Supervisor:
     One thread, one selector over their pipes, their pidfds and the stop flag: nothing is polled.
     Leaving it stops every process: SIGTERM, then SIGKILL for those that have not ended after
     `grace_s` seconds. Ctrl-Z stops them all until the shell's `fg` or `bg`: they are in sessions of
-    their own, where a terminal's signals do not come. less_memory, aloud: see Process. suspend: the
-    signal by which Ctrl-Z is handed on. Threading: main thread only.
+    their own, where a terminal's signals do not come. less_memory, aloud, words: see Process.
+    suspend: the signal by which Ctrl-Z is handed on. Threading: main thread only.
     """
 
     def __init__(
@@ -56,7 +82,9 @@ class Supervisor:
         less_memory: str = LESS_MEMORY,
         aloud: bool = False,
         suspend: signal.Signals = signal.SIGSTOP,
+        words: Callable[[str, str], None] | None = None,
     ) -> None:
+        self._words = words
         self._stop = stop
         self._suspend_signal = suspend
         self._log_folder = log_folder
@@ -65,6 +93,7 @@ class Supervisor:
         self._less_memory, self._aloud = less_memory, aloud
         self._selector = selectors.DefaultSelector()
         self._selector.register(stop.fileno(), selectors.EVENT_READ, None)
+        self._told = b""  # a line that is not whole yet
         self._heard: list[Event] = []  # what the next wait() begins with
         self.processes: list[Process] = []
 
@@ -110,6 +139,7 @@ class Supervisor:
             self._less_memory,
             aloud=self._aloud,
             told=told,
+            words=self._words,
         )
         self.processes.append(process)
         for pipe, stream in process.streams.items():
@@ -131,12 +161,33 @@ class Supervisor:
             ready = self._selector.select(max(0.0, left))
             events: list[Event] = []
             for key, _ in ready:
-                if key.data is not None:
+                if key.data == "told":
+                    events += self._hear(key.fd)
+                elif key.data is not None:
                     events += self._take(*key.data)
                 else:
                     self._stop.heard()
             if events or left <= 0 or self._stop.is_set():
                 return sorted(events, key=lambda event: isinstance(event, Ended))
+
+    def listen(self, descriptor: int) -> None:
+        """Has wait() tell the lines that come there, too, and its end."""
+        os.set_blocking(descriptor, False)
+        self._selector.register(descriptor, selectors.EVENT_READ, "told")
+
+    def deaf(self) -> None:
+        """Has wait() wait although it was stopped: for what is ending."""
+        with suppress(KeyError):
+            self._selector.unregister(self._stop.fileno())
+
+    def _hear(self, descriptor: int) -> list[Event]:
+        data = os.read(descriptor, _READ_BYTES)
+        *lines, self._told = (self._told + data).split(b"\n")
+        events: list[Event] = [Told(line.decode()) for line in lines]
+        if not data:
+            self._selector.unregister(descriptor)
+            events.append(Told(None))
+        return events
 
     def _take(self, process: Process, what: str) -> list[Event]:
         if what != "end":
@@ -183,7 +234,7 @@ class Supervisor:
                     return happened.values
         return {}
 
-    def end(self, processes: Sequence[Process]) -> list[Said]:
+    def end(self, processes: Sequence[Any]) -> list[Said]:
         """Stops these roles and waits for them; SIGKILL for those that take too long.
 
         Returns their last words.

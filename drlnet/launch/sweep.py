@@ -18,7 +18,7 @@ from statistics import fmean, median
 from typing import Any
 
 from drlnet.errors import ConfigError, RunFolderError, cannot_write
-from drlnet.launch.process import Process
+from drlnet.launch.process import Watched
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Supervisor
 from drlnet.metrics import RunFolder
@@ -173,7 +173,7 @@ class Sweep:
 
         A run that fails does not end the others. When stopped, ends all and returns.
         """
-        waiting, under_way = list(reversed(runs)), dict[Process, Planned]()
+        waiting, under_way = list(reversed(runs)), dict[Watched, Planned]()
         with Supervisor(stop, grace_s=_GRACE_S, suspend=signal.SIGTSTP) as group:
             while (waiting or under_way) and not stop.is_set():
                 while waiting and len(under_way) < jobs:
@@ -193,7 +193,7 @@ class Sweep:
         own = [word for text in sets for word in ("--set", text)]
         return ["run", *self.arguments, *own, "--seed", str(run.seed), "--json"]
 
-    def _keep(self, run: Planned, process: Process) -> None:
+    def _keep(self, run: Planned, process: Watched) -> None:
         result = process.last_object
         if process.returncode == 0 and "eval_return_mean" in result:
             self.results[run.path] = result

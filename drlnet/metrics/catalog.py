@@ -259,6 +259,7 @@ CATALOG: tuple[Metric, ...] = (
         ("phase", "text", "", "what the run is doing"),
         ("progress", "text", "", "how far it has come with that"),
         ("actor_restarts", "counter", "actors", "started again, as a signal had ended them"),
+        ("learner_restarts", "counter", "learners", "started again, as a signal had ended them"),
     ),
     *_section(
         "client.<client>.",

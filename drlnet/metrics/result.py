@@ -57,6 +57,8 @@ class RunResult:
     env_settings: Mapping[str, Any] = field(default_factory=dict)  # all of [env]; {} in older ones
     eval_learner_steps: int = 0  # that made the params which were evaluated
     actor_restarts: int = 0  # of actors that a signal had ended
+    learner_restarts: int = 0
+    failures: Sequence[str] = ()  # of roles, also where they were started again
     failure: str = ""  # why the run failed
 
     @staticmethod

@@ -93,18 +93,21 @@ class RunFolder:
         return folder
 
     @staticmethod
-    def reopen(config: Config) -> RunFolder:
+    def reopen(config: Config, *, again: bool = False) -> RunFolder:
         """The folder that `config.run.folder` names, for a learner that goes on from its state.
 
-        What was best so far stays the best until a better one is found. Raises RunFolderError.
+        again: in the run that goes on, its learner alone was started again. What was best so far
+        stays the best until a better one is found. Raises RunFolderError.
         """
-        folder = RunFolder.unfinished(Path(str(config.run.folder)))
+        folder = RunFolder.unfinished(Path(str(config.run.folder)), again=again)
         try:
             folder.config_path.write_text(dump(config), encoding="utf-8")
-            facts = json.dumps(_facts(config), indent=2) + "\n"
-            folder.facts_path.write_text(facts, encoding="utf-8")
             folder.result_path.unlink(missing_ok=True)
-            if folder.checkpoint_path.is_file():
+            if not again:  # else it is as old as it was
+                facts = json.dumps(_facts(config), indent=2) + "\n"
+                folder.facts_path.write_text(facts, encoding="utf-8")
+            best_is_newer = again and folder.best_path.is_file()
+            if folder.checkpoint_path.is_file() and not best_is_newer:
                 shutil.copy(folder.checkpoint_path, folder.best_path)
         except OSError as error:
             raise _unwritable(folder.path, error) from error
@@ -138,10 +141,14 @@ class RunFolder:
         return folder
 
     @staticmethod
-    def unfinished(path: Path) -> RunFolder:
-        """The folder of a run that a learner can go on from. Raises RunFolderError."""
+    def unfinished(path: Path, *, again: bool = False) -> RunFolder:
+        """The folder of a run that a learner can go on from. again: it need not be over.
+
+        Raises RunFolderError.
+        """
         folder = RunFolder(path)
-        folder._require_over()
+        if not again:
+            folder._require_over()
         for needed in (folder.config_path, folder.learner_path):
             if not needed.is_file():
                 raise RunFolderError(

@@ -23,7 +23,7 @@ from drlnet.nets.params import load_state, pack, pack_state, save
 from drlnet.roles.divergence import diverged
 from drlnet.roles.gate import Best, Gate, read_best, write_best
 from drlnet.roles.reach import reach
-from drlnet.roles.run_at_server import tell_progress, tell_settings
+from drlnet.roles.run_at_server import progress, tell_progress, tell_settings
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
 from drlnet.roles.tables import open_tables
@@ -125,7 +125,7 @@ class Learning:
         self._rates = Rates()
         self._begin_publishing()  # actors wait for the first params
         tell_settings(client, config)
-        tell_progress(client, config, run.path.name, self._facts(self._learner.steps))
+        self._tell_progress()
         self._first_version = self._params_version
 
     def step(self) -> None:
@@ -228,7 +228,11 @@ class Learning:
         state, facts = load_state(path, self.algorithm.architecture)
         self._learner.load_state_dict(state["learner"])
         torch.set_rng_state(state["torch_rng"])
-        self._env_steps_before = int(facts["env_steps"])
+        told = progress(self._client)
+        # A server that has counted the run's steps until now goes on to count them.
+        counted = told.get("run_dir") == str(self._run.path)
+        before = told["env_steps_before"] if counted else facts["env_steps"]
+        self._env_steps_before = int(before)
 
     def _best(self) -> Best:
         """The params that the gate found best, or the newest ones before it has evaluated any."""
@@ -291,6 +295,15 @@ class Learning:
         )
         self._stages.ended("publish")
 
+    def _tell_progress(self) -> None:
+        told = {
+            **self._facts(self._learner.steps),
+            "run_dir": str(self._run.path),
+            "env_steps_before": self._env_steps_before,
+            "eval_return_best": self._evaluated.best_mean,
+        }
+        tell_progress(self._client, self._config, self._run.path.name, told)
+
     def _facts(self, learner_steps: int) -> dict[str, str]:
         return {
             "env": self._config.env.id,
@@ -319,9 +332,7 @@ class Learning:
             **gpu_figures(self._config.learner.device),
         }
         self._client.report(values)
-        evaluated = {key: values[key] for key in ("eval_return", "eval_return_best")}
-        progress = {**self._facts(steps), **evaluated}
-        tell_progress(self._client, self._config, self._run.path.name, progress)
+        self._tell_progress()
         self._records.add(values, self._client.stats(), last=last)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from pathlib import Path
 
-from drlnet.config import load
 from drlnet.launch.actors import Actors
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Supervisor
@@ -22,10 +20,9 @@ def ended(group: Supervisor) -> Ended:
                 return event
 
 
-def test_one_that_was_killed_is_started_again_but_not_after_the_end(tmp_path: Path) -> None:
-    config = load("CartPole-v1", flags={"actor.num_actors": 2})
+def test_one_that_was_killed_is_started_again_but_not_after_the_end() -> None:
     with Stop() as stop, Supervisor(stop, grace_s=5, program=WAITS) as group:
-        actors = Actors(group, config, tmp_path / "config.toml", "udp://127.0.0.1:1")
+        actors = Actors(group, ["actor"], count=2, restarts=3)
         actors.start()
         first, second = actors.processes
         first.signal(signal.SIGKILL)
@@ -38,3 +35,4 @@ def test_one_that_was_killed_is_started_again_but_not_after_the_end(tmp_path: Pa
         assert actors.due_in_s > 60 and actors.running == 0
         actors.start_due()
         assert actors.processes == [first, second] and actors.restarts == 0
+        assert actors.failures == ["actor-0 was killed by SIGKILL"]

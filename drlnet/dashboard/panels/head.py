@@ -55,6 +55,9 @@ def header(scene: Scene, width: int) -> Text:
     restarts = window.latest("client.run.actor_restarts")
     if restarts > 0:
         line.append(f"  actor restarts {count(restarts)}", "yellow")
+    restarts = window.latest("client.run.learner_restarts")
+    if restarts > 0:
+        line.append(f"  learner restarts {count(restarts)}", "yellow")
     version = window.text("server.version")
     if version:
         line.append(f"  {version}")

@@ -1,0 +1,172 @@
+"""What a run is made of: which processes, how many, what each takes, and how it is started."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from drlnet.config import Config
+from drlnet.config.toml import literal
+from drlnet.config.transports import LISTEN
+
+# Words of a command that are known only when it is started.
+SERVER, HOST = "{server}", "{host}"  # the server's address; that of the host it is started on
+_MB = 1 << 20
+# What a process takes at rest, rounded up: with torch, and without.
+_TORCH_BYTES, _PLAIN_BYTES = 512 * _MB, 128 * _MB
+
+
+@dataclass(frozen=True)
+class Role:
+    """`count` processes of one kind. cores, gpus, memory_bytes: what each takes.
+
+    needed: whether the run ends with it; one that is not needed may be missing for a while.
+    """
+
+    name: str
+    count: int
+    cores: int
+    gpus: int
+    memory_bytes: int
+    needed: bool
+    argv: tuple[str, ...]  # of `drlnet`
+
+    def args(self, *, server: str = SERVER, host: str = HOST) -> list[str]:
+        """The arguments of `drlnet`, with what is known by now."""
+        return [word.replace(SERVER, server).replace(HOST, host) for word in self.argv]
+
+    def command(self, **known: str) -> str:
+        """The command as a shell takes it."""
+        return shlex.join(["drlnet", *self.args(**known)])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run's roles, in the order in which they are started."""
+
+    env: str
+    folder: str  # the run's
+    roles: tuple[Role, ...]
+
+    def __iter__(self) -> Iterator[Role]:
+        return iter(self.roles)
+
+    def role(self, name: str) -> Role:
+        """The role of that name, which the plan has."""
+        return next(role for role in self.roles if role.name == name)
+
+    def has(self, name: str) -> bool:
+        """Whether the run has such a role."""
+        return any(role.name == name for role in self.roles)
+
+    def cores(self, *names: str) -> int:
+        """Counts those of the roles of these names; of all without any."""
+        return sum(r.count * r.cores for r in self.roles if not names or r.name in names)
+
+    def shares(self) -> str:
+        """The cores of each role, in words."""
+        return ", ".join(
+            f"{role.name} {role.count * role.cores}" for role in self.roles if role.cores
+        )
+
+    def table(self) -> str:
+        """The roles, one a line, in columns."""
+        heads = ("role", "count", "cores", "GPUs", "memory", "needed", "command")
+        rows = [heads] + [
+            (
+                *(role.name, str(role.count), str(role.cores), str(role.gpus)),
+                *(f"{-(-role.memory_bytes // _MB)} MB", "yes" if role.needed else "no"),
+                role.command(),
+            )
+            for role in self.roles
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        pad = [str.ljust, str.rjust, str.rjust, str.rjust, str.rjust, str.ljust, str.ljust]
+        lines = (
+            "  ".join(put(cell, width) for put, cell, width in zip(pad, row, widths, strict=True))
+            for row in rows
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def plan_of(config: Config, given: Mapping[str, Any], *, listen: str = "") -> Plan:
+    """The plan of a run whose learner alone is told the settings: the others ask the server.
+
+    given: what was set besides the environment and its recipe, by key. listen: the server's
+    address; "": a free port of its host.
+    """
+    words = [
+        word
+        for key, value in given.items()
+        if key not in ("env.id", "run.folder", "run.resume")
+        for word in ("--set", f"{key}={'none' if value is None else literal(value)}")
+    ]
+    folder = str(config.run.folder)
+    learner = [
+        *("learn", config.env.id, "--server", SERVER, "--again", "--json", "--no-view"),
+        *(*words, "--set", f"run.folder={literal(folder)}"),
+    ]
+    serving = [
+        word
+        for key, value in given.items()
+        if key.startswith("server.") and key not in ("server.transport", "server.listen")
+        for word in ("--set", f"{key}={literal(value)}")
+        if value is not None
+    ]
+    server = ["serve", "--listen", listen or f"udp://{HOST}:0", "--json", *serving]
+    return _plan(config, server, learner, ["--server", SERVER, "--json"])
+
+
+def local_plan(config: Config) -> Plan:
+    """The plan of a run on this machine, whose processes read the config in the run's folder."""
+    folder = Path(str(config.run.folder))
+    transport = config.server.transport
+    own = ["--config", str(folder / "config.toml"), "--json"]
+    server = ["serve", *own, "--listen", LISTEN.get(transport, transport), "--run", str(folder)]
+    env = config.env.id
+    learner = ["learn", env, "--server", SERVER, *own, "--again", "--no-view"]
+    return _plan(config, server, learner, [env, "--server", SERVER, *own])
+
+
+def _plan(
+    config: Config, server: Sequence[str], learner: Sequence[str], joining: Sequence[str]
+) -> Plan:
+    gpus = int(config.learner.device.startswith("cuda"))
+    threads = config.learner.torch_threads
+    roles = [
+        Role("server", 1, config.server.shards, 0, _PLAIN_BYTES, True, tuple(server)),
+        # With the evaluator, which is forked from it.
+        Role("learner", 1, threads + 1, gpus, 2 * _TORCH_BYTES, True, tuple(learner)),
+    ]
+    if config.policy.where == "central":
+        infer = ("infer", *joining)
+        roles.append(Role("infer", 1, config.actor.torch_threads, 0, _TORCH_BYTES, False, infer))
+    envs = config.actor.envs_per_actor if config.env.vectorization == "async" else 0
+    cores = max(config.actor.torch_threads, envs)
+    actor = Role(
+        "actor", config.actor.num_actors, cores, 0, _TORCH_BYTES, False, ("actor", *joining)
+    )
+    return Plan(config.env.id, str(config.run.folder), (*roles, actor))
+
+
+def with_tables(plan: Plan, tables: Mapping[str, Any]) -> Plan:
+    """The plan with the memory of the server's tables: name -> algos.TableSettings."""
+    import numpy as np
+
+    rows = sum(
+        table.capacity
+        * sum(
+            np.dtype(column.dtype).itemsize * prod(column.shape)
+            for column in table.columns.values()
+        )
+        for table in tables.values()
+    )
+    roles = tuple(
+        replace(role, memory_bytes=role.memory_bytes + int(rows)) if role.name == "server" else role
+        for role in plan.roles
+    )
+    return replace(plan, roles=roles)

@@ -1,0 +1,69 @@
+"""What a run is made of, and how it is printed."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from drlnet.algos import make_algorithm
+from drlnet.config import load
+from drlnet.envs import find_spaces
+from drlnet.launch.plan import Plan, plan_of, with_tables
+
+GIVEN = {
+    "env.id": "CartPole-v1", "actor.num_actors": 3, "algo.n_step": 5, "server.shards": 2,
+    "run.goal": None, "run.folder": "runs/mine",
+}  # fmt: skip
+
+
+def made(**more: object) -> Plan:
+    given = {**GIVEN, **more}
+    return plan_of(load("CartPole-v1", sets=given), given)
+
+
+def test_roles_with_what_each_takes() -> None:
+    plan = made()
+    assert [(role.name, role.count, role.cores) for role in plan] == [
+        ("server", 1, 2),
+        ("learner", 1, 2),
+        ("actor", 3, 1),
+    ]
+    assert {role.name for role in plan if role.needed} == {"server", "learner"}
+    assert plan.cores() == 7 and plan.cores("actor") == 3
+    assert plan.shares() == "server 2, learner 2, actor 3"
+    central = made(**{"policy.where": "central", "learner.device": "cuda"})
+    assert central.has("infer") and central.role("learner").gpus == 1
+
+
+def test_the_learner_alone_is_told_the_settings() -> None:
+    plan = made()
+    server, learner = plan.role("server"), plan.role("learner")
+    assert plan.role("actor").args(server="udp://a:1") == [
+        "actor",
+        "--server",
+        "udp://a:1",
+        "--json",
+    ]
+    words = learner.args(server="udp://a:1")
+    sets = dict(word.split("=") for at, word in enumerate(words) if words[at - 1] == "--set")
+    assert sets == {
+        "actor.num_actors": "3",
+        "algo.n_step": "5",
+        "server.shards": "2",
+        "run.goal": "none",
+        "run.folder": '"runs/mine"',
+    }
+    assert "server.shards=2" in server.args(host="10.0.0.2")
+    assert "udp://10.0.0.2:0" in server.args(host="10.0.0.2")
+    assert shlex.split(learner.command())[:3] == ["drlnet", "learn", "CartPole-v1"]
+
+
+def test_the_server_holds_the_tables() -> None:
+    config = load("CartPole-v1", sets={**GIVEN, "replay.capacity": 100_000})
+    tables = make_algorithm(config, find_spaces(config.env)).tables()
+    small = plan_of(config, GIVEN)
+    more = (
+        with_tables(small, tables).role("server").memory_bytes - small.role("server").memory_bytes
+    )
+    assert more == pytest.approx(100_000 * (4 * 4 + 4 + 4 + 4), rel=0.5)
