@@ -20,6 +20,7 @@ from drlnet.cli import (
     evaluate,
     help,
     infer,
+    launch,
     learn,
     ls,
     plot,
@@ -84,6 +85,9 @@ app.command("serve")(serve.serve)
 app.command("actor")(actor.actor)
 app.command("infer")(infer.infer)
 app.command("learn")(learn.learn)
+app.command("launch")(launch.launch)
+app.command("agent", hidden=True)(launch.agent)
+app.command("ray-bridge", hidden=True)(launch.ray_bridge)
 app.command("stats")(stats.stats)
 app.command("watch")(watch.watch)
 app.command("ls")(ls.list_runs)

@@ -16,8 +16,12 @@ from drlnet.cli.pictures import Pictures
 from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from drlnet.config import Config
+    from drlnet.launch.plan import Plan
     from drlnet.launch.signals import Stop
+    from drlnet.launch.supervisor import Group
     from drlnet.metrics import RunFolder
 
 PicturesOption = Annotated[
@@ -26,6 +30,16 @@ PicturesOption = Annotated[
         "--pictures",
         metavar="DIR",
         help="draw the dashboard during training and the learning curve there",
+        rich_help_panel="Output",
+    ),
+]
+
+
+PrintOption = Annotated[
+    bool,
+    typer.Option(
+        "--print",
+        help="print what it would start, and as a script",
         rich_help_panel="Output",
     ),
 ]
@@ -53,6 +67,7 @@ def run(
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
     pictures: PicturesOption = None,
+    show: PrintOption = False,
     json: options.JsonOption = False,
     debug: options.DebugOption = False,
     help_config: options.HelpConfigOption = False,
@@ -96,6 +111,11 @@ def run(
     from drlnet.algos import require_fit
 
     require_fit(settings)
+    if show:
+        from drlnet.cli.launch import print_local
+
+        print_local(settings, file=config, flags=flags, sets=set_ or ())
+        return
     output = Output(json)
     if pictures is not None:
         require_writable(pictures, "--pictures")
@@ -114,9 +134,19 @@ def run(
 
 
 def run_processes(
-    config: Config, folder: RunFolder, stop: Stop, output: Output, pictures: Pictures | None = None
+    config: Config,
+    folder: RunFolder,
+    stop: Stop,
+    output: Output,
+    pictures: Pictures | None = None,
+    *,
+    plan: Plan | None = None,
+    within: AbstractContextManager[Group] | None = None,
 ) -> None:
-    """Server, learner and actors in processes of their own, to the result in the run's folder."""
+    """Server, learner and actors in processes of their own, to the result in the run's folder.
+
+    plan, within: see LocalRun.
+    """
     from drlnet.cli.training import announce, failure_kept
     from drlnet.dashboard import ProgressView
     from drlnet.launch.local import LocalRun
@@ -137,7 +167,7 @@ def run_processes(
             if pictures is not None:
                 pictures.show(reading)
 
-        local = LocalRun(config, folder, stop, show)
+        local = LocalRun(config, folder, stop, show, plan=plan, within=within)
         with failure_kept(config, folder):
             values = local.run()
     if not values:
@@ -147,6 +177,8 @@ def run_processes(
         RunResult.of(values),
         wall_clock_s=round(seconds_since_start(), 2),
         actor_restarts=local.actor_restarts,
+        learner_restarts=local.learner_restarts,
+        failures=local.failures,
     )
     announce(result, output)
     if local.failure is not None:

@@ -1,0 +1,286 @@
+"""`drlnet launch`: a run on several machines, by whatever starts processes there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from drlnet.cli import options
+from drlnet.cli.flags import settings_flags
+from drlnet.cli.output import Output
+from drlnet.cli.stopping import until_stopped
+
+if TYPE_CHECKING:
+    from drlnet.config import Config
+    from drlnet.launch.hosts import Hosts
+    from drlnet.launch.plan import Plan
+    from drlnet.launch.signals import Stop
+    from drlnet.metrics import RunFolder
+
+Engine = Literal["local", "ssh", "ray", "slurm", "kubernetes"]
+OnOption = Annotated[
+    Engine, typer.Option("--on", help="what starts the processes", rich_help_panel="Where")
+]
+PrintOption = Annotated[
+    bool,
+    typer.Option(
+        "--print",
+        help="print the plan (on standard error) and the script or manifest that does it",
+        rich_help_panel="Where",
+    ),
+]
+HostsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--hosts",
+        metavar="FILE",
+        help="ssh: a host a line, the first for server and learner; behind it, where needed, "
+        "address=ADDRESS drlnet=PATH",
+        rich_help_panel="Where",
+    ),
+]
+SshOption = Annotated[
+    str,
+    typer.Option(
+        "--ssh", metavar="COMMAND", help="ssh: with your own options", rich_help_panel="Where"
+    ),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="ADDRESS",
+        help="ray: of the cluster; without it the one that runs here, else a local one is started",
+        rich_help_panel="Where",
+    ),
+]
+SlurmOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slurm-args",
+        metavar="OPTION",
+        help="slurm: an option of sbatch, as --partition=gpu; repeatable",
+        rich_help_panel="Where",
+    ),
+]
+ImageOption = Annotated[
+    str,
+    typer.Option(
+        "--image", metavar="NAME", help="kubernetes: an image with drlnet", rich_help_panel="Where"
+    ),
+]
+
+
+@settings_flags(
+    "algo.name",
+    "run.seed",
+    "run.goal",
+    "run.max_seconds",
+    "run.max_env_steps",
+    "run.max_learner_steps",
+    "actor.num_actors",
+    "actor.envs_per_actor",
+    "replay.sampler",
+    "server.poll",
+)
+def launch(
+    env: options.EnvArgument,
+    flags: dict[str, Any],
+    on: OnOption = "local",
+    show: PrintOption = False,
+    hosts: HostsOption = None,
+    ssh: SshOption = "ssh",
+    address: AddressOption = None,
+    slurm_args: SlurmOption = None,
+    image: ImageOption = "drlnet",
+    config: options.ConfigOption = None,
+    set_: options.SetOption = None,
+    json: options.JsonOption = False,
+    debug: options.DebugOption = False,
+    help_config: options.HelpConfigOption = False,
+) -> None:
+    """Train on several machines: one plan, started by ssh or Ray, or written for a batch system.
+
+    The learner is told the settings; all others learn them from the server. What
+    a crash or a lost host ends is started again, the learner from its state.
+    Ctrl-C ends all of it, on every host. Slurm and Kubernetes: --print writes
+    what you submit.
+
+    [bold]Examples[/bold]
+
+    drlnet launch CartPole-v1 --on ssh --hosts hosts.txt --num-actors 16
+
+    drlnet launch CartPole-v1 --on ray --num-actors 200
+
+    drlnet launch CartPole-v1 --on slurm --print > run.sbatch
+
+    drlnet launch CartPole-v1 --on kubernetes --print --image me/drlnet:1
+    """
+    from drlnet.cli.run import run_processes
+    from drlnet.cli.training import note_no_end
+    from drlnet.config import load
+    from drlnet.metrics import RunFolder
+
+    layers: dict[str, Any] = {"file": config, "flags": flags, "sets": set_ or ()}
+    settings = load(env, **layers)
+    where = _Where(on, hosts, ssh, address, slurm_args or [], image)
+    if show:
+        plan = _plan(settings, layers)
+        _show(plan, where)
+        return
+    where.require_usable()
+    output = Output(json)
+    with until_stopped() as stop:
+        folder = RunFolder.create(settings)
+        settings = folder.read_config()
+        note_no_end(settings, output)
+        if on == "local":
+            run_processes(settings, folder, stop, output)
+            return
+        plan = _plan(settings, layers)
+        with ExitStack() as stack:
+            try:
+                group = stack.enter_context(where.hosts(plan, folder, stop, output))
+            except BaseException:
+                folder.discard_unused()  # no host was had: there is nothing to keep
+                raise
+            within = nullcontext(group)
+            run_processes(settings, folder, stop, output, plan=plan, within=within)
+
+
+def print_local(settings: Config, **layers: Any) -> None:
+    """Prints the plan of a run on this machine, and the script that does it."""
+    plan = _plan(settings, {"env_id": settings.env.id, **layers})
+    _show(plan, _Where("local"))
+
+
+def _show(plan: Plan, where: _Where) -> None:
+    print(plan.table(), file=sys.stderr)  # what stands on standard output can be submitted
+    print(where.script(plan), end="")
+
+
+def _plan(settings: Config, layers: Mapping[str, Any]) -> Plan:
+    from dataclasses import replace
+
+    from drlnet.algos import make_algorithm
+    from drlnet.config.load import layers as by_source
+    from drlnet.config.load import merged
+    from drlnet.envs import find_spaces
+    from drlnet.launch.plan import plan_of, with_tables
+
+    if settings.run.folder is None:  # nothing is started: a name that does not change
+        name = settings.env.id.replace("/", "-").replace(":", "-")
+        run = replace(settings.run, folder=f"runs/{name}")
+        settings = replace(settings, run=run)
+    plan = plan_of(settings, merged(by_source(**layers)))
+    return with_tables(plan, make_algorithm(settings, find_spaces(settings.env)).tables())
+
+
+class _Where:
+    """The engine that was chosen, with its options."""
+
+    def __init__(
+        self,
+        on: Engine,
+        hosts: Path | None = None,
+        ssh: str = "ssh",
+        address: str | None = None,
+        slurm_args: Sequence[str] = (),
+        image: str = "drlnet",
+    ) -> None:
+        from drlnet.errors import ConfigError
+
+        self._on, self._ssh, self._address, self._image = on, ssh, address, image
+        self._slurm_args, self._file = slurm_args, hosts
+        if on == "ssh" and hosts is None:
+            raise ConfigError("--on ssh without --hosts: on which?", "name a file: --hosts FILE")
+
+    def script(self, plan: Plan) -> str:
+        """What would do the plan by hand."""
+        from drlnet.launch.engines import kubernetes, ray, shell, slurm, ssh
+
+        if self._on == "ssh":
+            assert self._file is not None
+            return ssh.script(plan, ssh.read_hosts(self._file), self._ssh)
+        if self._on == "ray":
+            return ray.script(plan, self._address)
+        if self._on == "slurm":
+            return slurm.script(plan, self._slurm_args)
+        if self._on == "kubernetes":
+            return kubernetes.manifest(plan, self._image)
+        return shell.script(plan)
+
+    def require_usable(self) -> None:
+        """Raises what would keep the engine from starting anything, before a folder is made."""
+        from drlnet.errors import ConfigError
+        from drlnet.launch.engines import ray, ssh
+
+        if self._on == "ray":
+            ray.require_installed()
+        elif self._on == "ssh":
+            assert self._file is not None
+            ssh.read_hosts(self._file)
+        elif self._on in ("slurm", "kubernetes"):
+            submit = "sbatch FILE" if self._on == "slurm" else "kubectl apply -f FILE"
+            raise ConfigError(
+                f"--on {self._on} starts nothing by itself",
+                f"write the file with --print > FILE, and submit it: {submit}",
+            )
+
+    def hosts(self, plan: Plan, folder: RunFolder, stop: Stop, output: Output) -> Hosts:
+        """The group of the engine's hosts."""
+        from drlnet.launch.engines import ray, ssh
+        from drlnet.launch.hosts import Hosts
+
+        if self._on == "ray":
+            return Hosts(
+                stop,
+                lambda group: ray.links(group, plan, self._address),
+                [bundle["host"] for bundle in ray.bundles(plan)],
+                folder.path,
+                output.note,
+            )
+        assert self._file is not None
+        found = ssh.read_hosts(self._file)
+        return Hosts(
+            stop,
+            lambda group: ssh.links(group, found, self._ssh),
+            [host.name for host in found],
+            folder.path,
+            output.note,
+            ssh.refused,
+        )
+
+
+def agent(
+    host: Annotated[str, typer.Argument()],
+    address: Annotated[str, typer.Option("--address")] = "",
+    takes: Annotated[list[str] | None, typer.Option("--takes")] = None,
+) -> None:
+    """The part of a run on one host, for `drlnet launch`."""
+    from drlnet.launch.agent import own_address, serve_agent
+
+    with until_stopped() as stop:
+        serve_agent(host, address or own_address(), takes or [], stop)
+
+
+def ray_bridge(
+    wanted: Annotated[str, typer.Option("--wanted")],
+    address: Annotated[str | None, typer.Option("--address")] = None,
+) -> None:
+    """Ray's driver, for `drlnet launch`."""
+    import json
+
+    from drlnet.errors import tell
+    from drlnet.launch.engines.ray import bridge
+
+    try:
+        bridge(address, json.loads(wanted))
+    except Exception as error:
+        print(json.dumps({"error": tell(error).said()}), flush=True)
+        raise

@@ -1,0 +1,79 @@
+"""Kubernetes: a JobSet (jobset.sigs.k8s.io), to be applied by its user; nothing is applied here."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from drlnet.launch.plan import Plan, Role
+
+_PORT = 7447
+_MB = 1 << 20
+
+
+def manifest(plan: Plan, image: str) -> str:
+    """The manifest, in YAML. Server and learner are one pod, each actor is another."""
+    name = re.sub(r"[^a-z0-9]+", "-", f"drlnet-{plan.env}".lower()).strip("-")
+    # A JobSet gives each pod a name that the others resolve: SET-JOB-INDEX-POD.SET.
+    address = f"udp://{name}-main-0-0.{name}:{_PORT}"
+    near = [role for role in plan if role.name != "actor"]
+    actor = plan.role("actor")
+    lines = [
+        "apiVersion: jobset.x-k8s.io/v1alpha2",
+        "kind: JobSet",
+        "metadata:",
+        f"  name: {name}",
+        "spec:",
+        "  network: {enableDNSHostnames: true}",
+        "  # The run ends with its learner.",
+        "  successPolicy: {operator: All, targetReplicatedJobs: [main]}",
+        "  failurePolicy: {maxRestarts: 3}",
+        "  replicatedJobs:",
+        *_job("main", 1, near, image, address, restart="Never"),
+        *_job("actors", actor.count, [actor], image, address, restart="OnFailure"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _job(
+    name: str, count: int, roles: list[Role], image: str, address: str, restart: str
+) -> list[str]:
+    job = [
+        f"  - name: {name}",
+        "    replicas: 1",
+        "    template:",
+        "      spec:",
+        f"        parallelism: {count}",
+        f"        completions: {count}",
+        "        template:",
+        "          spec:",
+        f"            restartPolicy: {restart}",
+    ]
+    # What runs for as long as the learner does is a sidecar: it ends with the pod.
+    sidecars = [role for role in roles if role.name in ("server", "infer")]
+    others = [role for role in roles if role not in sidecars]
+    for title, part in (("initContainers", sidecars), ("containers", others)):
+        if part:
+            job.append(f"            {title}:")
+        for role in part:
+            job += _container(role, image, address, sidecar=part is sidecars)
+    return job
+
+
+def _container(role: Role, image: str, address: str, *, sidecar: bool) -> list[str]:
+    args = role.args(server=address)
+    if role.name == "server":
+        args[args.index("--listen") + 1] = f"udp://0.0.0.0:{_PORT}"
+        args.append("--insecure")
+    if role.name == "actor":
+        args += ["--num-actors", "1"]
+    limits = {"memory": f"{-(-role.memory_bytes // _MB)}Mi", "cpu": str(role.cores)}
+    if role.gpus:
+        limits["nvidia.com/gpu"] = str(role.gpus)
+    return [
+        f"            - name: {role.name}",
+        f"              image: {image}",
+        f"              command: {json.dumps(['drlnet', *args])}",
+        *(["              restartPolicy: Always"] if sidecar else []),
+        f"              resources: {json.dumps({'requests': limits, 'limits': limits})}",
+    ]

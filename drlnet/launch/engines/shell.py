@@ -1,0 +1,29 @@
+"""This machine: the plan as a shell script."""
+
+from __future__ import annotations
+
+from drlnet.launch.plan import HOST, Plan
+
+ADDRESS = "udp://127.0.0.1:7447"
+
+
+def script(plan: Plan) -> str:
+    """A script that does by hand what `drlnet run` does, without its view and its restarts."""
+    lines = [
+        "#!/bin/sh",
+        f"# A run of {plan.env} on this machine. It ends with its learner.",
+        "set -eu",
+        "pids=",
+        "trap 'kill $pids 2>/dev/null; wait' EXIT",
+        f"server={ADDRESS}",
+    ]
+    for role in plan:
+        if role.name == "learner":
+            continue
+        count = f" --num-actors {role.count}" if role.name == "actor" else ""
+        command = role.command(server=ADDRESS).replace(f"'udp://{HOST}:0'", ADDRESS)
+        command = command.replace(ADDRESS, "$server")
+        lines += [f"{command}{count} &", 'pids="$pids $!"']
+    learner = plan.role("learner").command(server=ADDRESS)
+    lines.append(learner.replace(ADDRESS, "$server"))
+    return "\n".join(lines) + "\n"

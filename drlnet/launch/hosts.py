@@ -1,0 +1,286 @@
+"""Roles on several hosts, watched as those of one machine are: by their agents (see agent.py)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from drlnet.errors import ConfigError, DrlnetError, RoleFailed
+from drlnet.launch.plan import HOST
+from drlnet.launch.process import Process, error_told
+from drlnet.launch.signals import Stop
+from drlnet.launch.supervisor import Ended, Event, Said, Supervisor
+
+UP_DEADLINE_S = 60.0
+_END_S = 15.0  # more than an agent gives its roles
+_MAIN = ("server", "learner", "infer")
+
+
+@dataclass(eq=False)
+class Far:
+    """A role on another host."""
+
+    number: int
+    name: str
+    args: list[str]
+    host: Host | None = None  # None: it waits for one that takes it
+    stopping: bool = False
+    lost: bool = False
+    returncode: int | None = None
+    ending: str = "has not ended"
+    last_object: dict[str, Any] = field(default_factory=dict)
+    error: dict[str, Any] = field(default_factory=dict)
+
+    def failure(self) -> DrlnetError:
+        """Its end as an error."""
+        if self.error:
+            return error_told(self.error, "", None)
+        return RoleFailed(f"{self.name} {self.ending}", "see that its host stays")
+
+
+@dataclass(eq=False)
+class Host:
+    """A host whose agent is there. takes: kinds of roles; (): any."""
+
+    name: str
+    link: Process
+    address: str
+    cores: int
+    interfaces: dict[str, str]
+    takes: tuple[str, ...]
+    roles: dict[int, Far] = field(default_factory=dict)
+
+    @property
+    def load(self) -> float:
+        """Roles for each core."""
+        return len(self.roles) / max(1, self.cores)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether no other machine reaches it by its address."""
+        return ip_address(self.address).is_loopback
+
+
+class Hosts:
+    """A group (see supervisor.Group) whose roles run on several hosts.
+
+    links: starts the connections, each to one agent or more. expected: the hosts' names, in the
+    order in which they are to take the server and the learner. A host that is lost ends its roles;
+    those that are started again go to hosts that remain, or wait for one that comes. log_folder:
+    what roles say for people goes there. explain: the end of a connection as an error. Leaving it
+    ends everything on every host.
+    Threading: main thread only.
+    """
+
+    def __init__(
+        self,
+        stop: Stop,
+        links: Callable[[Supervisor], list[Process]],
+        expected: Sequence[str],
+        log_folder: Path,
+        note: Callable[[str], None],
+        explain: Callable[[Process], DrlnetError] = Process.failure,
+    ) -> None:
+        self._explain = explain
+        self._stop, self._links, self._expected, self._note = stop, links, expected, note
+        self._log_folder = log_folder
+        self._group = Supervisor(stop, aloud=True)
+        self._open: list[Process] = []
+        self._hosts: dict[str, Host] = {}
+        self._roles: dict[int, Far] = {}
+        self._heard: list[Event] = []
+        self._server: Far | None = None
+
+    def __enter__(self) -> Hosts:
+        self._group.__enter__()
+        try:
+            self._open = self._links(self._group)
+            self._await_hosts()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            self.end([*self._roles.values()])
+            for link in self._open:
+                link.hang_up()
+            deadline = time.monotonic() + _END_S
+            self._group.deaf()
+            while any(link.returncode is None for link in self._open):
+                if time.monotonic() > deadline:
+                    break
+                self._group.wait(0.1)
+        finally:
+            self._group.__exit__(*raised)
+
+    def _await_hosts(self) -> None:
+        deadline = time.monotonic() + UP_DEADLINE_S
+        while len(self._hosts) < len(self._expected) and not self._stop.is_set():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise RoleFailed(
+                    f"{len(self._hosts)} of {len(self._expected)} hosts answered "
+                    f"in {UP_DEADLINE_S:g} s",
+                    "see that drlnet is installed on each, of this version",
+                )
+            for event in self._group.wait(left):
+                if isinstance(event, Ended) and isinstance(event.process, Process):
+                    raise self._explain(event.process)
+                self._take(event)
+
+    def start(self, name: str, args: Sequence[str]) -> Far:
+        """Starts `drlnet ARGS` on the host that has most room for it, or waits for one."""
+        role = Far(len(self._roles), name, list(args))
+        self._roles[role.number] = role
+        if name == "server":
+            self._server = role
+        self._place(role)
+        return role
+
+    def _place(self, role: Far) -> None:
+        kind = role.name.partition("-")[0]
+        order = [self._hosts[name] for name in self._expected if name in self._hosts]
+        able = [one for one in order if not one.takes or kind in one.takes]
+        if not able:
+            self._note(f"{role.name} waits for a host")
+            return
+        # The server, and what is close to it, on the first; actors where most cores are free.
+        host = able[0] if kind in _MAIN else min(able, key=lambda one: one.load)
+        args = [word.replace(HOST, host.address) for word in role.args]
+        if kind == "server":
+            self._require_reachable(host)
+            if not host.is_loopback:
+                args.append("--insecure")
+        role.host = host
+        host.roles[role.number] = role
+        host.link.tell(
+            json.dumps({"start": role.number, "name": role.name, "argv": args, "host": host.name})
+        )
+
+    def _require_reachable(self, host: Host) -> None:
+        others = [one.name for one in self._hosts.values() if not one.is_loopback]
+        if not (host.is_loopback and others):
+            return
+        own = ", ".join(f"{name} {address}" for name, address in host.interfaces.items())
+        raise ConfigError(
+            f"the server would listen at {host.address} of {host.name}, which {others[0]} cannot "
+            f"reach; its interfaces: {own}",
+            "say where: address=ADDRESS behind its name in the hosts file",
+        )
+
+    def wait(self, timeout: float) -> list[Event]:
+        """What happens within `timeout` seconds; may be nothing before that."""
+        if self._heard:
+            heard, self._heard = self._heard, []
+            return heard
+        events = [one for event in self._group.wait(timeout) for one in self._take(event)]
+        return sorted(events, key=lambda event: isinstance(event, Ended))
+
+    def _take(self, event: Event) -> list[Event]:
+        if isinstance(event, Ended):
+            assert isinstance(event.process, Process)
+            why = self._explain(event.process).cause
+            gone = [one for one in self._hosts.values() if one.link is event.process]
+            return [ended for host in gone for ended in self._lose(host, why)]
+        if not isinstance(event, Said):
+            return []
+        said = event.values
+        if "up" in said:
+            assert isinstance(event.process, Process)
+            self._up(event.process, said)
+        elif "down" in said:
+            host = self._hosts.get(said["down"])
+            return self._lose(host, said["why"]) if host is not None else []
+        elif "error" in said and "role" not in said:
+            raise error_told(said["error"], "", None)
+        elif said.get("role", -1) in self._roles:
+            return self._of_role(self._roles[said["role"]], said)
+        return []
+
+    def _up(self, link: Process, said: dict[str, Any]) -> None:
+        facts = {name: said[name] for name in ("address", "cores", "interfaces")}
+        host = Host(said["up"], link, **facts, takes=tuple(said["takes"]))
+        self._hosts[host.name] = host
+        self._note(f"host {host.name} is there: {host.address}, {host.cores} cores")
+        for role in self._roles.values():
+            if role.host is None and role.returncode is None:
+                self._place(role)
+
+    def _lose(self, host: Host, why: str) -> list[Event]:
+        del self._hosts[host.name]
+        self._note(f"host {host.name} is lost: {why}")
+        events: list[Event] = []
+        for role in host.roles.values():
+            role.lost, role.returncode = True, -9
+            role.ending = f"was lost with {host.name}"
+            events.append(Ended(role, -9))
+        return events
+
+    def _of_role(self, role: Far, said: dict[str, Any]) -> list[Event]:
+        if "words" in said:
+            with (self._log_folder / f"{role.name}.log").open("a", encoding="utf-8") as log:
+                log.write(said["words"] + "\n")
+        elif "said" in said:
+            role.last_object = said["said"]
+            return [Said(role, said["said"])]
+        elif "ended" in said and role.returncode is None:
+            role.returncode, role.ending = said["ended"], said["ending"]
+            role.error = said["error"]
+            if role.host is not None:
+                role.host.roles.pop(role.number, None)
+            return [Ended(role, said["ended"])]
+        return []
+
+    def wait_for_line(self, process: Any, event: str, deadline_s: float) -> dict[str, Any]:
+        """The line {"event": EVENT, ...} of a role; empty when stopped before.
+
+        Raises what the role died of, or RoleFailed when it says nothing in time.
+        """
+        deadline = time.monotonic() + deadline_s
+        while not self._stop.is_set():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise RoleFailed(
+                    f"{process.name} was not ready within {deadline_s:g} s",
+                    f"see {self._log_folder / process.name}.log",
+                )
+            for happened in self.wait(left):
+                if isinstance(happened, Ended):
+                    raise happened.process.failure()
+                if isinstance(happened, Said) and happened.values.get("event") == event:
+                    return happened.values
+        return {}
+
+    def end(self, processes: Sequence[Any]) -> list[Said]:
+        """Stops these roles and waits for them; returns their last words."""
+        waiting = [one for one in processes if one.returncode is None]
+        for role in waiting:
+            role.stopping = True
+            if role.host is None:
+                role.returncode, role.ending = 0, "was never started"
+        for host in self._hosts.values():
+            ids = [role.number for role in waiting if role.host is host]
+            if ids:
+                host.link.tell(json.dumps({"end": ids, "host": host.name}))
+        said: list[Said] = []
+        deadline = time.monotonic() + _END_S
+        while any(role.returncode is None for role in waiting):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            if self._stop.is_set():
+                self._group.deaf()
+            for event in self._group.wait(min(left, 0.1)):
+                for one in self._take(event):
+                    if isinstance(one, Said) and one.process in waiting:
+                        said.append(one)
+                    else:
+                        self._heard.append(one)
+        return said

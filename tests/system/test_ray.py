@@ -1,0 +1,158 @@
+"""A run in a Ray cluster of three nodes, all of this machine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from system.command import all_ended, command, descendants, finished, lines_of_error
+
+from drlnet import errors
+
+pytest.importorskip("ray", reason="needs ray: pip install 'drlnet[ray]'")
+
+ENV = "CartPole-v1"
+START_S = 120.0
+
+# In a process of its own, which answers lines: Ray's driver leaves threads and signal handlers.
+CLUSTER = """
+import json, sys
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False})
+nodes = [cluster.add_node(num_cpus=3) for _ in range(2)]
+print(json.dumps({"address": cluster.address}), flush=True)
+for line in sys.stdin:
+    if line.startswith("remove"):
+        cluster.remove_node(nodes.pop(), allow_graceful=False)
+    elif line.startswith("add"):
+        nodes.append(cluster.add_node(num_cpus=3))
+    print(json.dumps({"nodes": len(nodes)}), flush=True)
+cluster.shutdown()
+"""
+
+
+class Cluster:
+    """Three nodes: the head with 4 cores, two with 3."""
+
+    def __init__(self, folder: Path) -> None:
+        self._popen = subprocess.Popen(
+            [sys.executable, "-c", CLUSTER],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.pid = self._popen.pid
+        self.address: str = self._line()["address"]
+
+    def do(self, what: str) -> int:
+        """ "remove" or "add" a node; returns how many there are beside the head."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.write(f"{what}\n")
+        self._popen.stdin.flush()
+        return int(self._line()["nodes"])
+
+    def _line(self) -> dict[str, Any]:
+        assert self._popen.stdout is not None
+        for line in self._popen.stdout:  # Ray may say something there, too
+            if line.startswith("{"):
+                said: dict[str, Any] = json.loads(line)
+                return said
+        raise AssertionError("the cluster has ended")
+
+    def end(self) -> None:
+        """Ends all nodes."""
+        pids = [self.pid, *descendants(self.pid)]
+        assert self._popen.stdin is not None
+        self._popen.stdin.close()
+        try:
+            self._popen.wait(60)
+        finally:
+            self._popen.kill()
+            self._popen.wait()
+        assert all_ended(pids)
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    made = Cluster(folder)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def launch(where: Cluster, folder: Path, *more: str) -> tuple[str, ...]:
+    own = ("--set", f"run.folder={folder / 'run'}", "--json", "--num-actors", "4")
+    return ("launch", ENV, "--on", "ray", "--address", where.address, *own, *more)
+
+
+def roles(where: Cluster) -> dict[int, str]:
+    """The processes that Ray's nodes have started for the run."""
+    return {
+        pid: line.replace("\0", " ")
+        for pid, line in descendants(1).items()
+        if "__main__.py" in line and str(where.pid)
+    }
+
+
+@pytest.mark.exhaustive
+def test_cartpole_is_learned_although_a_node_goes(tmp_path: Path) -> None:
+    with (
+        cluster(tmp_path) as where,
+        command(tmp_path, *launch(where, tmp_path, "--seed", "1")) as running,
+    ):
+        running.wait_for("host main is there", deadline_s=START_S)
+        running.wait_for("learner_steps [1-9]", deadline_s=START_S)
+        assert where.do("remove") == 1
+        running.wait_for("host .* is lost", deadline_s=START_S)
+        running.wait_for("restarts", deadline_s=START_S)
+        assert running.end(deadline_s=400) == 0, running.text()
+        result = running.last_json()
+        assert result["eval_return_mean"] >= 475 and result["stopped"] == "goal"
+        assert result["failures"] and all("lost with" in words for words in result["failures"])
+
+
+def test_ctrl_c_ends_all_of_it(tmp_path: Path) -> None:
+    with cluster(tmp_path) as where:
+        with command(tmp_path, *launch(where, tmp_path, "--set", "run.goal=none")) as running:
+            running.wait_for("learner_steps [1-9]", deadline_s=START_S)
+            mine = [
+                pid
+                for pid, line in descendants(where.pid).items()
+                if "__main__.py" in line.split("\0")[1:2][0]
+            ]
+            running.end(signal.SIGINT, deadline_s=START_S)
+            assert running.popen.returncode == 130, running.text()
+        assert all_ended(mine)
+
+
+def test_too_few_cores_are_told_by_role(tmp_path: Path) -> None:
+    with cluster(tmp_path) as where:
+        ended = finished(
+            tmp_path,
+            *launch(where, tmp_path, "--num-actors", "40", "--set", "replay.capacity=1e5"),
+            deadline_s=START_S,
+        )
+        assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+        cause, remedy = lines_of_error(ended)[-2:]
+        assert "takes 43 cores (server 1, learner 2, actor 40); the Ray cluster has 10" in cause
+        assert "fewer actors" in remedy
+        assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
+
+
+def test_an_address_that_is_no_cluster(tmp_path: Path) -> None:
+    ended = finished(
+        tmp_path, "launch", ENV, "--on", "ray", "--address", "127.0.0.1:1", deadline_s=START_S
+    )
+    assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
+    cause, remedy = lines_of_error(ended)[-2:]
+    assert "no Ray cluster answers at 127.0.0.1:1" in cause and "ray start --head" in remedy

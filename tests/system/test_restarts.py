@@ -1,0 +1,82 @@
+"""A run whose learner is killed: it goes on from the learner's state, and says so."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+
+from system.command import SMALL, Command, all_ended, command, descendants, finished
+from system.sshd import free_port
+
+from drlnet import errors
+from drlnet.metrics import RunFolder
+
+ENV = "CartPole-v1"
+
+
+def run(folder: Path, *more: str) -> tuple[str, ...]:
+    own = ("--set", f"run.folder={folder / 'run'}", "--set", "learner.save_period_s=0.3")
+    return ("run", ENV, *SMALL, *own, *more)
+
+
+def kill_the_learner(running: Command) -> dict[int, str]:
+    """Kills it and so its evaluator, which is forked from it; the run's processes from before."""
+    found = descendants(running.popen.pid)
+    learner = next(
+        pid for pid, line in found.items() if "learn" in line.split("\0") and os.getsid(pid) == pid
+    )
+    os.kill(learner, signal.SIGKILL)
+    return found
+
+
+def test_a_killed_learner_goes_on_from_its_state(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with command(tmp_path, *run(tmp_path, "--json")) as running:
+        line = running.wait_for("learner_steps [1-9][0-9]{2}|learner_steps [1-9],", deadline_s=120)
+        before = int(re.findall(r"learner_steps ([\d,]+)", line)[0].replace(",", ""))
+        assert folder.learner_path.is_file()
+        pids = kill_the_learner(running)
+        running.wait_for(r"learner restarts 1", deadline_s=120)
+        running.wait_for(r"learner_steps [1-9].*learner restarts 1", deadline_s=120)
+        assert running.end(signal.SIGTERM, deadline_s=120) == 143, running.text()
+        result = running.last_json()
+        assert (result["learner_restarts"], result["stopped"]) == (1, "interrupted")
+        assert result["failures"] == ["learner was killed by SIGKILL"]
+        assert result["learner_steps"] > before
+        assert "1 failures, after which the run went on" in running.text()
+        assert all_ended([*pids])
+    # The server has counted on, and nothing twice.
+    steps = [one["env_steps"] for one in folder.readings() if one.get("role") == "learner"]
+    assert steps == sorted(steps)
+    counted = folder.last_reading("server")["table.replay.env_steps"]
+    assert result["env_steps"] <= counted
+
+
+def test_a_learner_that_is_killed_too_often_ends_the_run(tmp_path: Path) -> None:
+    with command(tmp_path, *run(tmp_path, "--set", "run.learner_restarts=0")) as running:
+        running.wait_for("learner_steps [1-9]", deadline_s=120)
+        pids = kill_the_learner(running)
+        assert running.end() == errors.RoleFailed.exit_code, running.text()
+        assert "learner was killed by SIGKILL" in running.err.decode()
+        assert all_ended([*pids])
+
+
+def test_what_is_printed_does_the_run(tmp_path: Path) -> None:
+    printed = finished(tmp_path, *run(tmp_path, "--max-learner-steps", "300", "--print"))
+    assert printed.popen.returncode == 0, printed.text()
+    assert not (tmp_path / "run").exists()  # nothing was started
+    table, script = printed.err.decode(), printed.out.decode()
+    assert table.startswith("role ") and "server " in table and "actor " in table
+    drlnet = shlex.join(["drlnet"])
+    assert f"\n{drlnet} learn {ENV} --server $server" in script
+    (tmp_path / "run.sh").write_text(script.replace("7447", str(free_port())))
+    ended = subprocess.run(
+        ["sh", "run.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert '"eval_return_mean"' in ended.stdout
+    assert RunFolder(tmp_path / "run").checkpoint_path.is_file()

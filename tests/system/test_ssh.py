@@ -1,0 +1,135 @@
+"""A run on two hosts that ssh reaches; both are this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from system.command import SMALL, Command, all_ended, command, finished, lines_of_error
+from system.sshd import Sshd, sshd
+
+from drlnet import errors
+
+ENV = "CartPole-v1"
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Sshd]:
+    with sshd(tmp_path / "ssh") as found:
+        yield found
+
+
+def launch(there: Sshd, folder: Path, *more: str) -> tuple[str, ...]:
+    where = ("--on", "ssh", "--hosts", str(there.hosts), "--ssh", there.ssh)
+    own = ("--set", f"run.folder={folder / 'run'}", "--json")
+    return ("launch", ENV, *where, *SMALL, *own, *more)
+
+
+def roles(there: Sshd) -> dict[int, list[str]]:
+    """The processes of this run, by id, with their words: told by a folder that all name."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_text().split("\0")
+            environment = (entry / "environ").read_text() if entry.name.isdigit() else ""
+        except OSError:
+            continue
+        if f"DRLNET_TEST={there.hosts}" in environment and "ssh" not in words[0]:
+            found[int(entry.name)] = words
+    return found
+
+
+def started_roles(running: Command, there: Sshd, *names: str) -> dict[int, list[str]]:
+    running.wait_for("learner_steps [1-9]", deadline_s=120)
+    found = roles(there)
+    words = {word for line in found.values() for word in line}
+    assert words >= set(names), found
+    return found
+
+
+@pytest.fixture
+def marked(there: Sshd) -> Sshd:
+    """Hosts whose processes can be told from all others of this machine."""
+    drlnet = there.hosts.read_text().split("drlnet=")[1].split()[0]
+    marked = f"drlnet='env DRLNET_TEST={there.hosts} {drlnet}'"
+    there.write_hosts(f"one {marked}", f"two {marked}")
+    return there
+
+
+def test_a_run_over_ssh_survives_crashes_and_a_lost_host(tmp_path: Path, marked: Sshd) -> None:
+    more = ("--num-actors", "2", "--set", "learner.save_period_s=0.5")
+    with command(tmp_path, *launch(marked, tmp_path, *more)) as running:
+        found = started_roles(running, marked, "serve", "learn", "actor", "agent")
+        actor = next(pid for pid, words in found.items() if "actor" in words)
+        os.kill(actor, signal.SIGKILL)
+        running.wait_for("actor restarts 1")
+        running.wait_for("learner_steps [1-9]")
+        learner_state = tmp_path / "run" / "learner.safetensors"
+        running.wait_for("learner_steps [1-9][0-9,]{3,}")
+        assert learner_state.is_file()
+        # The leader of its session: the evaluator is forked from it, and has the same words.
+        learner = next(
+            pid for pid, words in found.items() if "learn" in words and os.getsid(pid) == pid
+        )
+        os.kill(learner, signal.SIGKILL)
+        running.wait_for("learner restarts 1", deadline_s=120)
+        agent = next(pid for pid, words in found.items() if "agent" in words and "two" in words)
+        os.kill(agent, signal.SIGKILL)
+        running.wait_for("host two is lost", deadline_s=60)
+        running.wait_for("actor restarts [23]", deadline_s=120)
+        assert running.end(signal.SIGINT, deadline_s=120) == 130, running.text()
+        result = running.last_json()
+        assert result["learner_restarts"] == 1 and result["actor_restarts"] >= 2
+        assert any("learner was killed by SIGKILL" in failure for failure in result["failures"])
+        assert any("was lost with two" in failure for failure in result["failures"])
+    assert not roles(marked)
+
+
+def test_nothing_survives_a_launch_that_is_killed(tmp_path: Path, marked: Sshd) -> None:
+    with command(tmp_path, *launch(marked, tmp_path)) as running:
+        found = started_roles(running, marked, "serve", "learn", "actor")
+        running.end(signal.SIGKILL)
+    assert all_ended([*found])
+
+
+def test_what_ssh_refuses_is_told(tmp_path: Path, there: Sshd) -> None:
+    there.write_hosts("one drlnet=/nowhere/drlnet")
+    ended = finished(tmp_path, *launch(there, tmp_path))
+    assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
+    cause, remedy = lines_of_error(ended)[-2:]
+    assert "one has no drlnet" in cause and "drlnet=PATH" in remedy
+    (tmp_path / "ssh" / "authorized").write_text("")
+    ended = finished(tmp_path, *launch(there, tmp_path))
+    assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
+    cause, remedy = lines_of_error(ended)[-2:]
+    assert "no connection to one: " in cause and "denied" in cause
+    assert "ssh -o BatchMode=yes one true" in remedy
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_server_that_no_other_host_reaches(tmp_path: Path, there: Sshd) -> None:
+    first, second = there.hosts.read_text().splitlines()
+    there.write_hosts(first.partition("#")[0], f"{second} address=10.9.9.9")
+    ended = finished(tmp_path, *launch(there, tmp_path))
+    assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+    cause, remedy = lines_of_error(ended)[-2:]
+    assert "at 127.0.0.1 of one, which two cannot reach" in cause and "lo 127.0.0.1" in cause
+    assert "address=ADDRESS" in remedy
+
+
+def test_hosts_files_are_checked(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    where = ("launch", ENV, "--on", "ssh", "--hosts", str(hosts))
+    for text, words in (
+        (None, "cannot read"),
+        ("# none\n", "names no host"),
+        ("one color=red\n", "hosts:1: color"),
+    ):
+        if text is not None:
+            hosts.write_text(text)
+        ended = finished(tmp_path, *where)
+        assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+        assert words in lines_of_error(ended)[0]
