@@ -8,6 +8,7 @@ from drlnet.cli import options
 from drlnet.cli.flags import settings_flags
 from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
+from drlnet.errors import ConfigError
 
 
 @settings_flags(
@@ -53,6 +54,11 @@ def infer(
         from drlnet.algos import require_fit
         from drlnet.roles.infer import infer as act_for_all
 
+        if settings.policy.where == "learner":
+            raise ConfigError(
+                "policy.where = learner: the learner's process acts for all actors",
+                "leave `drlnet infer` out, or set policy.where=central in every role",
+            )
         require_fit(settings, learns=False)
         output.note(f"acting in {settings.env.id} for {address}; Ctrl-C stops it")
         act_for_all(settings, address, stop, output.note)

@@ -159,9 +159,9 @@ def _check_run(config: Config) -> None:
             f"server.shards = {config.server.shards} with run.serial: one thread is one shard",
             "leave one of them out",
         )
-    if run.serial and config.policy.where == "central":
+    if run.serial and config.policy.where != "actor":
         raise ConfigError(
-            "policy.where = central with run.serial: one process has one agent",
+            f"policy.where = {config.policy.where} with run.serial: one process has one agent",
             "leave one of them out",
         )
     if run.folder == "":  # of a shell's variable that is not set: it would be the working directory

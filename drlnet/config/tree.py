@@ -70,8 +70,10 @@ class NetSettings:
 class PolicySettings:
     """How an agent explores; each policy has its own settings (see drlnet.policies)."""
 
-    where: Literal["actor", "central"] = setting(
-        "actor", "where actions come from: each actor's own params, or `drlnet infer` for all"
+    where: Literal["actor", "central", "learner"] = setting(
+        "actor",
+        "where actions come from: each actor's own params, `drlnet infer` for all, or a thread of "
+        "the learner",
     )
 
 

@@ -63,7 +63,7 @@ class Actor:
         self._stages = Stages("env", "policy", "append", "fetch")
         self._make_envs()
         self.agent: OwnAgent | CentralAgent
-        if config.policy.where == "central":
+        if config.policy.where != "actor":
             self.agent = CentralAgent(config, client, self._spaces, self._stages)
         else:
             self.agent = OwnAgent(config, client, index, self._spaces, self._stages, held)

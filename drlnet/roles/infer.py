@@ -13,8 +13,10 @@ masked. Every algorithm that heeds Rows.mask therefore works here as it stands.
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +59,56 @@ def infer(config: Config, server: str, stop: Stop, note: Callable[[str], None]) 
         except KeyboardInterrupt:
             pass  # what the limiter still holds back is not worth waiting for
         role.recorder.release()
+
+
+@contextmanager
+def inferring(
+    config: Config, server: str, stop: Stop, note: Callable[[str], None]
+) -> Iterator[None]:
+    """With policy.where = learner, acts on a thread of its own while the block runs.
+
+    Where it fails, the block is asked to end, and the error is raised behind it. Main thread.
+    Params come by way of the server, as to every role. What the limiter holds back at the end of
+    the block is dropped.
+    """
+    if config.policy.where != "learner":
+        yield
+        return
+    over, failed, held = threading.Event(), list[BaseException](), Held(config, server, note)
+
+    def hold(seconds: float) -> None:
+        if over.is_set():  # nothing is drawn any more
+            raise _Over
+        held(seconds)
+
+    def act(client: Client) -> None:
+        torch.set_num_threads(config.actor.torch_threads)  # of this thread
+        try:
+            role = Inference(config, client, hold)
+            role.wait(stop)
+            while not over.is_set():
+                role.tick()
+            role.recorder.release()
+        except _Over:
+            role.recorder.release()
+        except BaseException as error:  # told in the main thread
+            failed.append(error)
+            stop.end()
+
+    with reach(server, "infer", config.server.poll, stop, note) as client:
+        thread = threading.Thread(target=act, args=(client,), name="infer", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+    if failed:
+        raise failed[0]
+
+
+class _Over(Exception):
+    """The learner draws no more: what waits for that ends."""
 
 
 @dataclass

@@ -22,6 +22,7 @@ from drlnet.metrics.usage import gpu_figures, process_figures
 from drlnet.nets.params import load_state, pack, pack_state, save
 from drlnet.roles.divergence import diverged
 from drlnet.roles.gate import Best, Gate, read_best, write_best
+from drlnet.roles.infer import inferring
 from drlnet.roles.reach import reach
 from drlnet.roles.run_at_server import progress, tell_progress, tell_settings
 from drlnet.roles.seeds import role_seed
@@ -70,12 +71,13 @@ def learn(
             if take_over:
                 client.take_over()
             learning = Learning(config, client, run, stop)
-        try:
-            _learn(learning, stop)
-            return learning.close()
-        except DrlnetError:
-            learning.keep()
-            raise
+        with inferring(config, server, stop, note):
+            try:
+                _learn(learning, stop)
+                return learning.close()
+            except DrlnetError:
+                learning.keep()
+                raise
 
 
 def _learn(learning: Learning, stop: Stop) -> None:

@@ -12,6 +12,9 @@ class Stop(Protocol):
     def set(self) -> None:
         """Asks for the end."""
 
+    def end(self) -> None:
+        """Asks for the end from any thread; ends calls within interrupts()."""
+
     def is_set(self) -> bool:
         """True once the end was asked for."""
 

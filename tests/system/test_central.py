@@ -28,14 +28,17 @@ def reading(address: str) -> dict[str, Any]:
         return dict(client.stats())
 
 
-def test_a_run_over_udp(tmp_path: Path) -> None:
-    budget = ("--max-learner-steps", "200", *TWO)
-    ended = finished(tmp_path, "run", ENV, *CENTRAL, "--json", *budget, *SMALL)
+@pytest.mark.parametrize("where", ["central", "learner"])
+def test_a_run_over_udp(tmp_path: Path, where: str) -> None:
+    budget = ("--max-learner-steps", "200", *TWO, "--set", f"policy.where={where}")
+    ended = finished(tmp_path, "run", ENV, "--json", *budget, *SMALL)
     assert ended.popen.returncode == 0, ended.text()
     assert ended.last_json()["learner_steps"] >= 200
     last = [json.loads(line) for line in run_metrics(ended).splitlines()][-1]
     assert last["inference.batches"] > 0
     assert last["client.infer.role"] == "infer" and "client.infer.stage.policy_s" in last
+    own = (Path(ended.last_json()["run_dir"]) / "infer.log").exists()
+    assert own == (where == "central")  # else it is a thread
 
 
 def run_metrics(ended: Command) -> str:
@@ -190,7 +193,36 @@ def test_one_inference_role_at_a_time(tmp_path: Path) -> None:
                 assert second.end(signal.SIGTERM) == 143, second.text()
 
 
-def test_central_and_serial(tmp_path: Path) -> None:
-    ended = finished(tmp_path, "run", ENV, *CENTRAL, "--serial", "--max-env-steps", "5000")
+def test_the_learner_acts_for_a_queue_whose_limiter_holds(tmp_path: Path) -> None:
+    """As it ends it draws no more, and what its thread appends is held."""
+    sets = ("--set", "policy.where=learner", "--set", "run.goal=none", "--num-actors", "2")
+    ended = finished(tmp_path, "run", ENV, "--algo", "vtrace", "--json", *sets,
+                     "--max-learner-steps", "50")  # fmt: skip
+    assert ended.popen.returncode == 0, ended.text()
+    assert ended.last_json()["learner_steps"] == 50
+
+
+def test_the_learner_ends_with_the_thread_that_acts(tmp_path: Path) -> None:
+    with server(tmp_path) as address:
+        at = ("--server", address, *SMALL, *TWO)
+        own = ("--set", "policy.where=learner")
+        refused = finished(tmp_path, "infer", ENV, *at, *own)
+        assert refused.popen.returncode == errors.ConfigError.exit_code, refused.text()
+        assert "the learner's process acts" in lines_of_error(refused)[-2]
+        with (
+            command(tmp_path, "learn", ENV, *at, *own) as learner,
+            command(tmp_path, "actor", ENV, *at, *own),
+        ):
+            wait_until(address, lambda r: steps(r, 0) > 0)
+            # Another role takes over, which the thread is told.
+            with command(tmp_path, "infer", ENV, *at, *CENTRAL):
+                assert learner.end() == errors.ConfigError.exit_code, learner.text()
+                assert "run one `drlnet infer`" in lines_of_error(learner)[-1]
+
+
+@pytest.mark.parametrize("where", ["central", "learner"])
+def test_central_and_serial(tmp_path: Path, where: str) -> None:
+    set_ = ("--set", f"policy.where={where}")
+    ended = finished(tmp_path, "run", ENV, *set_, "--serial", "--max-env-steps", "5000")
     assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
     assert len(lines_of_error(ended)) == 2
