@@ -62,6 +62,21 @@ class OpenLoop:
         late_ns: _Latencies,
     ) -> tuple[int, float]: ...
 
+class Crowd:
+    rows_stored: int
+    items_created: int
+    def __init__(self, address: str, table: int, spec: TableSpec, rows: int) -> None: ...
+    def grow(self, sessions: int) -> None: ...
+    # latencies_ns, late_ns: [sessions, appends]; (answered in time, elapsed_s)
+    def run(
+        self,
+        steps_per_second: float,
+        limit_s: float,
+        seed: int,
+        latencies_ns: _Latencies,
+        late_ns: _Latencies,
+    ) -> tuple[int, float]: ...
+
 class Appender:
     def __init__(self, session: Session, table: int, spec: TableSpec) -> None: ...
     def appends(self, row: _Bytes, latencies_ns: _Latencies, budget_s: float) -> int: ...

@@ -130,8 +130,8 @@ def _records_of(path: Path, said: Mapping[str, Any]) -> list[Record]:
     except (KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"{path} does not say what each round measured",
-            "measure again with this version: transport, turns, sampler, replay, paper and load "
-            "keep their rounds",
+            "measure again with this version: transport, turns, sampler, replay, paper, load "
+            "and actors keep their rounds",
         ) from error
     return found
 

@@ -86,6 +86,7 @@ CATALOG: tuple[Metric, ...] = (
         ("polls", "counter", "rounds", "of the poll loop"),
         ("waits", "counter", "rounds", "after which the poll loop slept"),
         ("clients", "gauge", "clients", "with a session"),
+        ("reports_left_out", "gauge", "clients", "whose figures are missing here: too many"),
         ("params_version", "gauge", "version", "of the newest params; 0: none yet"),
         ("params_bytes", "gauge", "bytes", "of the newest params"),
         ("blobs", "gauge", "blobs", "that clients keep there: their run's settings, progress"),

@@ -6,6 +6,7 @@ import typer
 
 from drlnet.cli.bench.command import command
 from drlnet.cli.bench.compare import compare
+from drlnet.cli.bench.many_actors import Actors
 from drlnet.cli.bench.offered_load import Load
 from drlnet.cli.bench.paper import Paper
 from drlnet.cli.bench.replay import Replay
@@ -14,7 +15,7 @@ from drlnet.cli.bench.small import Distribution, Turns, Watch
 from drlnet.cli.bench.transport import Transport
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure the service.")
-for kind in (Paper, Turns, Watch, Transport, Load, Sampler, Replay, Distribution):
+for kind in (Paper, Turns, Watch, Transport, Load, Actors, Sampler, Replay, Distribution):
     commands.command(kind.__name__.lower())(command(kind))
 commands.command()(compare)
 

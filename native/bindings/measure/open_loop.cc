@@ -1,8 +1,9 @@
-// The open loop of `drlnet bench load`.
+// The open loops: of one session, of `drlnet bench load`, and of many, of `drlnet bench actors`.
 #include "measure/open_loop.h"
 
 #include "bindings.h"
 #include "measure/calls.h"
+#include "measure/crowd.h"
 
 namespace drlnet {
 
@@ -29,6 +30,19 @@ void bind_open_loop(nb::module_& module) {
         const auto waited = span_of(latencies), left_late = span_of(late);
         nb::gil_scoped_release release;
         const Offered offered = load.run(per_second, ns_of(limit_s), seed, waited, left_late);
+        return std::make_pair(offered.answered, static_cast<double>(offered.elapsed_ns) / 1e9);
+      });
+  nb::class_<Crowd>(module, "Crowd")
+      .def(nb::init<const std::string&, uint32_t, const TableSpec&, uint32_t>())
+      .def("grow", &Crowd::grow, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("rows_stored", [](const Crowd& crowd) { return crowd.totals().rows_stored; })
+      .def_prop_ro("items_created", [](const Crowd& crowd) { return crowd.totals().items_created; })
+      .def("run", [](Crowd& crowd, double steps_per_second, double limit_s, uint64_t seed,
+                     const Latencies& latencies, const Latencies& late) {
+        const auto waited = span_of(latencies), left_late = span_of(late);
+        nb::gil_scoped_release release;
+        const Offered offered =
+            crowd.run(steps_per_second, ns_of(limit_s), seed, waited, left_late);
         return std::make_pair(offered.answered, static_cast<double>(offered.elapsed_ns) / 1e9);
       });
 }

@@ -84,9 +84,16 @@ void Server::measure(Metrics& metrics) {
     open.table->read_metrics("table." + printable(open.asked.name) + ".", metrics, now);
   }
   questions_.read_metrics(metrics, now);
+  size_t room = kMaxReportsBytes;
+  uint64_t left_out = 0;
   for (const Peer* peer : sessions_.peers()) {
+    const bool fits = peer->report_bytes <= room;
+    left_out += !fits;
+    if (!fits) continue;
+    room -= peer->report_bytes;
     metrics.add("client." + peer->name + ".", peer->report);
   }
+  metrics.set("server.reports_left_out", left_out);
   measure_latency(metrics);
 }
 
@@ -160,6 +167,7 @@ uint16_t Server::report(Peer& peer, Slot& slot, std::span<const std::byte> body)
                   "report at most " + std::to_string(kMaxReportReadings) + " readings in " +
                       std::to_string(kMaxReportBytes) + " bytes");
   }
+  peer.report_bytes = body.size() + metrics.list().size() * kReadingNameBytes;
   peer.report = shown(metrics);
   forget_report(peer.client);
   return 0;

@@ -79,7 +79,8 @@ class ReceiveQueue {
   void split(const Endpoint& from, std::span<const std::byte> data, size_t segment);
 
   std::unique_ptr<std::byte[]> arena_;
-  std::unique_ptr<RxFrame[]> frames_;
+  std::unique_ptr<std::byte[]> frames_arena_;  // no page is touched before frames come
+  RxFrame* frames_;                            // there
   size_t count_ = 0;
   size_t used_ = kMessages;  // messages whose headers the last receive has written over
   std::array<mmsghdr, kMessages> messages_{};

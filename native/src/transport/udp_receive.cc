@@ -26,7 +26,8 @@ size_t segment_bytes(const mmsghdr& message) {
 
 ReceiveQueue::ReceiveQueue(LocalAddresses* local)
     : arena_(std::make_unique_for_overwrite<std::byte[]>(kMessages * kMessageBytes)),
-      frames_(std::make_unique<RxFrame[]>(kMaxFrames)),
+      frames_arena_(std::make_unique_for_overwrite<std::byte[]>(kMaxFrames * sizeof(RxFrame))),
+      frames_(reinterpret_cast<RxFrame*>(frames_arena_.get())),
       local_(local) {
   for (size_t i = 0; i < kMessages; ++i) parts_[i] = {room(i), kMessageBytes};
 }
@@ -80,7 +81,7 @@ std::span<const RxFrame> ReceiveQueue::receive(int fd) {
     if (local_ != nullptr) local_->read(messages_[i].msg_hdr, names_[i]);
     split(names_[i], {room(i), messages_[i].msg_len}, segment_bytes(messages_[i]));
   }
-  return {frames_.get(), count_};
+  return {frames_, count_};
 }
 
 // Each frame's head in the second message's room, what follows it where it is expected, and
@@ -117,7 +118,7 @@ std::span<const RxFrame> ReceiveQueue::receive_placed(int fd, const Expected& ex
     left -= length;
     part += 1 + frame.parts.size();
   }
-  if (left == 0) return {frames_.get(), count_};
+  if (left == 0) return {frames_, count_};
   // Something else: out of those parts, before it is told from where it should be.
   std::byte* rest = count_ == frames ? room(2) : room(0);
   if (count_ < frames) {
@@ -126,7 +127,7 @@ std::span<const RxFrame> ReceiveQueue::receive_placed(int fd, const Expected& ex
     }
   }
   split(names_[0], {rest, left}, segment);
-  return {frames_.get(), count_};
+  return {frames_, count_};
 }
 
 }  // namespace drlnet::udp

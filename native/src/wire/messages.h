@@ -151,8 +151,10 @@ struct Asked {
 constexpr uint32_t kMaxQuestionsBytes = 32 << 20;  // in one reply, and one question more
 
 // stats: nothing  ->  Metrics.    report: Metrics  ->  nothing
-// The longest report, so that those of as many clients as there may be fit into one reply.
+// The longest report; and the bytes of all that one reply to stats repeats, where a reading counts
+// kReadingNameBytes more: its client's name comes with it.
 constexpr size_t kMaxReportReadings = 200, kMaxReportBytes = 64 * 1024;
+constexpr size_t kMaxReportsBytes = 32 << 20, kReadingNameBytes = 64;
 void encode(const Metrics& metrics, Bytes& out);
 bool decode(std::span<const std::byte> bytes, Metrics& metrics);
 

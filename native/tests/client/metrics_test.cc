@@ -185,6 +185,39 @@ TEST_CASE("a report too long with the session's own figures goes without them") 
   CHECK_FALSE(has_reading(client.stats(), "client.test.frames_sent"));
 }
 
+TEST_CASE("stats of very many clients leaves out reports that would make it too long") {
+  RunningServer server;
+  Client reader(options_of(server));
+  Metrics longest;
+  for (size_t i = 0; i < kMaxReportReadings; ++i) {
+    longest.set("figure." + std::to_string(i), std::string(300, 'x'));
+  }
+  Bytes bytes;
+  encode(longest, bytes);
+  const size_t each = bytes.size() + kMaxReportReadings * kReadingNameBytes;
+  std::vector<std::unique_ptr<Client>> clients;
+  const auto join = [&] {
+    clients.push_back(std::make_unique<Client>(options_of(server)));
+    clients.back()->report(longest);
+  };
+  while (clients.size() < kMaxReportsBytes / each) join();
+  CHECK(metric(reader, "server.reports_left_out") == 0);
+  join();
+  CHECK(metric(reader, "server.reports_left_out") == 1);
+  CHECK(metric(reader, "server.clients") == clients.size() + 1);
+  clients.erase(clients.begin());
+  CHECK(metric(reader, "server.reports_left_out") == 0);
+}
+
+TEST_CASE("a reading of a thousand clients with reports is taken whole") {
+  Metrics list, decoded;
+  for (uint64_t i = 0; i < 100'000; ++i) list.set("client.actor.figure", i);
+  Bytes bytes;
+  encode(list, bytes);
+  CHECK(decode(bytes, decoded));
+  CHECK(decoded.list().size() == 100'000);
+}
+
 TEST_CASE("malformed histograms are not taken as metrics") {
   Metrics metrics;
   HistogramReading wrong;

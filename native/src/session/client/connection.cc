@@ -309,8 +309,8 @@ void Connection::read_metrics(Metrics& metrics, uint64_t now) const {
   metrics.set("window_wait_s", static_cast<double>(window_wait_ns_ + held_ns) / 1e9);
   traffic_.read_metrics("", metrics);
   for (size_t i = 0; i < kOperations; ++i) {
-    if (latency_[i].count() == 0) continue;
-    metrics.set(std::string(operation_name(static_cast<Operation>(i))) + ".latency", latency_[i]);
+    if (latency_[i] == nullptr) continue;
+    metrics.set(std::string(operation_name(static_cast<Operation>(i))) + ".latency", *latency_[i]);
   }
 }
 

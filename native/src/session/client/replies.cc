@@ -118,7 +118,9 @@ void Connection::finish(Call& call, uint64_t now) {
   const uint64_t ended = call.reply_bytes <= kJumboFrameBytes ? now : now_ns();
   const uint64_t latency =
       ended - std::min(ended, call.issued_ns);  // another thread may have issued it
-  latency_[static_cast<size_t>(call.operation)].record(latency);
+  auto& of_operation = latency_[static_cast<size_t>(call.operation)];
+  if (of_operation == nullptr) of_operation = std::make_unique<Histogram>();
+  of_operation->record(latency);
   // A request that waited or was repeated says nothing about the network (Karn and Partridge,
   // 1987).
   if (call.wait == 0 && call.last_sent_ns == call.issued_ns && single) {

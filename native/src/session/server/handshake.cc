@@ -1,5 +1,6 @@
 // How sessions begin and end on the server's side.
 #include <algorithm>
+#include <charconv>
 
 #include "session/server/sessions.h"
 #include "wire/messages.h"
@@ -52,17 +53,13 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
 // The index of the session that this hello, resent, has opened; else the lowest that is free once
 // the client's former session has ended; kMaxPeers when there is none.
 size_t Sessions::place_for(const Hello& hello, const Endpoint& from) {
-  size_t place = kMaxPeers;
-  for (size_t i = kMaxPeers; i-- > 0;) {
-    if (!peers_[i]) {
-      place = i;
-    } else if (peers_[i]->client == hello.client) {
-      if (peers_[i]->nonce == hello.nonce && peers_[i]->endpoint == from) return i;
-      end(i);  // it comes back before its former session went silent
-      place = i;
-    }
+  if (const auto known = indices_.find(hello.client); known != indices_.end()) {
+    const size_t index = known->second;
+    if (peers_[index]->nonce == hello.nonce && peers_[index]->endpoint == from) return index;
+    end(index);  // it comes back before its former session went silent
   }
-  return place;
+  const auto free = [](const auto& peer) { return peer == nullptr; };
+  return static_cast<size_t>(std::ranges::find_if(peers_, free) - peers_.begin());
 }
 
 void Sessions::admit(size_t index, uint16_t listener, const Hello& hello, const Endpoint& from) {
@@ -76,18 +73,25 @@ void Sessions::admit(size_t index, uint16_t listener, const Hello& hello, const 
   peer->name = distinct(peer->name);
   ++peers_on_[listener];
   share_credit(listener);
+  indices_[hello.client] = index;
   peers_[index] = std::move(peer);
-  peers_end_ = std::max(peers_end_, index + 1);
 }
 
 // The name itself, or the first of name~2, name~3, ... that no other client has.
+// One pass over the others: a thousand actors of one name may join at once.
 std::string Sessions::distinct(const std::string& name) const {
-  std::string candidate = name;
-  const auto taken = [&](const auto& peer) { return peer && peer->name == candidate; };
-  for (int n = 2; std::ranges::any_of(peers_, taken); ++n) {
-    candidate = name + "~" + std::to_string(n);
+  std::vector<bool> taken(kMaxPeers + 2);  // by number; 1: the name alone
+  for (const auto& peer : peers_) {
+    if (!peer || !peer->name.starts_with(name)) continue;
+    const std::string rest = peer->name.substr(name.size());
+    size_t number = rest.empty() ? 1 : 0;
+    if (rest.starts_with("~")) std::from_chars(rest.data() + 1, rest.data() + rest.size(), number);
+    if (number > 1 && rest != "~" + std::to_string(number)) continue;
+    if (number < taken.size()) taken[number] = true;
   }
-  return candidate;
+  size_t number = 1;
+  while (taken[number]) ++number;
+  return number == 1 ? name : name + "~" + std::to_string(number);
 }
 
 void Sessions::end(size_t index) {
@@ -101,10 +105,11 @@ void Sessions::end(size_t index) {
   share_credit(peers_[index]->listener);
   // Frames name sessions by connection number, so none of them dangles; acks name slots and go
   // first.
-  std::erase_if(acks_, [&](const auto& ack) { return ack.first == peers_[index]->connection; });
+  std::erase_if(acks_, [&](const auto& ack) { return ack.first == peer.connection; });
+  for (auto& level : turns_) std::erase(level, peer.connection);
+  indices_.erase(peer.client);
   peers_[index].reset();
   ran_ = true;  // what it held up may go on
-  while (peers_end_ > 0 && !peers_[peers_end_ - 1]) --peers_end_;
 }
 
 void Sessions::stood_still(uint64_t ns, uint64_t now) {

@@ -125,6 +125,7 @@ struct Peer {
   uint64_t append_answered_ns = 0, first_held = 0;
   std::vector<std::byte> staged_params;  // a publish in progress
   Metrics report;                        // what the client said about itself
+  size_t report_bytes = 0;               // of a stats reply, that it takes
 
   explicit Peer(const Hello& hello);
   LaneState& lane(Lane which) { return lanes[static_cast<size_t>(which)]; }

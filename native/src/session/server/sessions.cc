@@ -25,6 +25,7 @@ Sessions::Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard, uint3
   peers_.resize(kMaxPeers);
   acks_.reserve(256);
   held_answers_.reserve(kMaxPeers);
+  for (auto& level : turns_) level.reserve(kMaxPeers);
 }
 
 void Sessions::add_listener(std::unique_ptr<Transport> transport) {
@@ -266,8 +267,7 @@ void Sessions::answer(Peer& peer, Lane which, Slot& slot) {
   uint32_t budget = room;
   const bool at_once = total <= room && outboxes_[peer.listener].transport().bursts_are_cheap();
   if (at_once && serve_pull(peer, pull, budget)) return;
-  pulls_ = true;
-  peer.pulls[which == Lane::sample ? 0 : 1].push(pull);
+  queue_pull(peer, pull);
 }
 
 void Sessions::run_waiting(uint32_t connection, Lane which) {

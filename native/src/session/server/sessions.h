@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/histogram.h"
@@ -39,7 +40,7 @@ struct ListenerLog {
 
 class Sessions {
  public:
-  static constexpr size_t kMaxPeers = 512;
+  static constexpr size_t kMaxPeers = 16'384;
   static constexpr uint64_t kSilenceNs = 60'000'000'000;  // after which a session is over
   // The longest frame, or as many others as one message over UDP takes: what a round costs beside
   // the copying is shared by more bytes. More would hold up another client's ping for longer.
@@ -76,7 +77,7 @@ class Sessions {
 
  private:
   // A connection number is an index below, random bits above, so that a stale one seldom fits.
-  static constexpr uint32_t kIndexBits = 12;
+  static constexpr uint32_t kIndexBits = 14;
   static_assert(kMaxPeers <= (1u << kIndexBits));
   static constexpr uint32_t index_of(uint32_t connection) {
     return connection & ((1u << kIndexBits) - 1);
@@ -102,6 +103,7 @@ class Sessions {
   void send_acks();
   bool hold_answer(Peer& peer, Lane which, const Slot& slot);
   void answer_held(bool turned);
+  bool queue_pull(Peer& peer, const Pull& pull);
   bool serve_turn();
   bool serve_pull(Peer& peer, Pull& pull, uint32_t& budget);
 
@@ -128,11 +130,13 @@ class Sessions {
   std::vector<uint32_t> credits_;   // of each of its peers
   std::vector<std::unique_ptr<ListenerLog>> logs_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  size_t peers_end_ = 0;                          // one past the highest index in use
+  std::unordered_map<uint64_t, size_t> indices_;  // in peers_, by the client's own number
   uint64_t waiting_ = 0;                          // requests
   std::vector<std::pair<uint32_t, Slot*>> acks_;  // slots that owe an ack
   std::vector<uint32_t> held_answers_;            // sessions with answers that are held back
-  size_t turn_ = 0;                               // whose turn it is
+  // Sessions with pulls, at each of Peer::pulls' levels: whose turn it is, then the others. None of
+  // the many that only append is looked at for a turn.
+  std::array<std::vector<uint32_t>, 2> turns_;
   uint32_t turn_count_ = 0;
   uint64_t clock_ns_ = 0;
   uint64_t busy_ns_ = 0, busy_since_ns_ = 0;  // since: 0 while there is nothing to do

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
 #include "base/world.h"
 #include "session/server/sessions.h"
 
@@ -59,8 +60,16 @@ void Sessions::on_pull(Peer& peer, const FrameHeader& header) {
     pull.offset = header.offset;
     pull.end = header.offset + std::min(header.length, total - header.offset);
   }
-  pulls_ = true;
-  if (!peer.pulls[header.lane == Lane::sample ? 0 : 1].push(pull)) drop(Drop::request);
+  if (!queue_pull(peer, pull)) drop(Drop::request);
+}
+
+// False where the session has too many already.
+bool Sessions::queue_pull(Peer& peer, const Pull& pull) {
+  const size_t level = pull.lane == Lane::sample ? 0 : 1;
+  const bool first = peer.pulls[level].empty();
+  if (!peer.pulls[level].push(pull)) return false;
+  if (first) turns_[level].push_back(peer.connection);
+  return pulls_ = true;
 }
 
 // One turn for one peer; peers take turns, samples go before params but for every eighth turn. Of
@@ -70,17 +79,17 @@ bool Sessions::serve_turn() {
   if (!pulls_) return false;  // the usual case of an idle round, however many clients there are
   const size_t favoured = ++turn_count_ % 8 == 0 ? 1 : 0;
   for (const size_t level : {favoured, 1 - favoured}) {
-    for (size_t i = 0; i < peers_end_; ++i) {
-      const size_t index = (turn_ + i) % peers_end_;
-      if (!peers_[index] || peers_[index]->pulls[level].empty()) continue;
-      Peer& peer = *peers_[index];
-      PullQueue& pulls = peer.pulls[level];
-      turn_ = index + 1;
-      uint32_t budget = kTurnBytes;
-      if (!serve_pull(peer, pulls.front(), budget)) return false;  // the device is full
-      if (pulls.front().offset >= pulls.front().end) pulls.pop();
-      return true;
-    }
+    std::vector<uint32_t>& turns = turns_[level];
+    if (turns.empty()) continue;
+    std::ranges::rotate(turns, turns.begin() + 1);
+    Peer* peer = find(turns.back());
+    DRLNET_ASSERT(peer != nullptr);
+    PullQueue& pulls = peer->pulls[level];
+    uint32_t budget = kTurnBytes;
+    if (!serve_pull(*peer, pulls.front(), budget)) return false;  // the device is full
+    if (pulls.front().offset >= pulls.front().end) pulls.pop();
+    if (pulls.empty()) turns.pop_back();
+    return true;
   }
   pulls_ = false;
   return false;

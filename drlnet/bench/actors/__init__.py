@@ -1,0 +1,1 @@
+"""`drlnet bench actors`: how many actors one server holds beside a learner."""
