@@ -18,6 +18,9 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
     server, actor = plan.role("server"), plan.role("actor")
     near = [role for role in plan if role.name != "actor"]
     more = [f"#SBATCH {word}" for word in slurm_args]
+    cores, memory = (
+        sum(getattr(role, name) for role in near) for name in ("cores", "memory_bytes")
+    )
     gpus = sum(role.gpus for role in near)
     address = f"udp://$host:{_PORT}"
     serving = server.command(host="HOST").replace("udp://HOST:0", f'"{address}"')
@@ -40,8 +43,8 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
         *more,
         # The server, and beside it the learner.
         "#SBATCH --nodes=1 --ntasks=1",
-        f"#SBATCH --cpus-per-task={sum(role.cores for role in near)}",
-        f"#SBATCH --mem={sum(-(-role.memory_bytes // _MB) for role in near)}M",
+        f"#SBATCH --cpus-per-task={cores}",
+        f"#SBATCH --mem-per-cpu={-(-memory // _MB // cores)}M",
         *([f"#SBATCH --gpus={gpus}"] if gpus else []),
         "#SBATCH hetjob",
         *more,
@@ -49,16 +52,21 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
         f"#SBATCH --cpus-per-task={actor.cores}",
         f"#SBATCH --mem-per-cpu={-(-actor.memory_bytes // _MB // actor.cores)}M",
         "set -eu",
-        "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT",
+        # The learner first, which keeps its state, and says good-bye to the server.
+        "end() { kill $learner 2>/dev/null; wait $learner; kill $(jobs -p) 2>/dev/null; wait; }",
+        "learner=",
+        "trap end EXIT",
         "trap 'exit 143' TERM",
         f"mkdir -p {plan.folder}",
-        "host=$(hostname --ip-address | cut -d' ' -f1)",
+        # The address by which Slurm itself reaches the node.
+        'host=$(scontrol show node "$SLURMD_NODENAME" | sed -n "s/.*NodeAddr=\\([^ ]*\\).*/\\1/p")',
         f"server={address}",
         f"{serving} --insecure &",
         f"srun --het-group=1 --kill-on-bad-exit=0 {playing[0]} --num-actors 1 &",
         *(f"{command} &" for command in inference),
         # In the background: bash hears of signals only between its commands.
         f"{learning[0]} &",
-        "wait $!",
+        "learner=$!",
+        "wait $learner",
     ]
     return "\n".join(lines) + "\n"

@@ -1,0 +1,47 @@
+"""The script for Slurm, in a cluster of three nodes on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from system.command import SMALL, finished
+from system.slurm import slurm
+from system.sshd import free_port
+
+from drlnet.metrics import RunFolder
+
+ENV = "CartPole-v1"
+
+
+@pytest.mark.exhaustive
+def test_a_job_that_is_queued_again_goes_on(tmp_path: Path) -> None:
+    with slurm(tmp_path / "slurm") as cluster:
+        folder = RunFolder(tmp_path / "run")
+        printed = finished(
+            tmp_path, "launch", ENV, "--on", "slurm", "--print", *SMALL, "--num-actors", "2",
+            "--max-learner-steps", "12000", "--set", "learner.save_period_s=0.3",
+            "--set", f"run.folder={folder.path}",
+        )  # fmt: skip
+        assert printed.popen.returncode == 0, printed.text()
+        script = tmp_path / "run.sbatch"
+        script.write_bytes(printed.out.replace(b"7447", str(free_port()).encode()))
+        job = cluster.run("sbatch", "--parsable", str(script), within=tmp_path).strip()
+
+        def learns() -> bool:
+            newest = folder.last_reading("learner") if folder.learner_path.is_file() else {}
+            return bool(newest.get("learner_steps", 0) > 500)
+
+        cluster.wait_for("a learner's state", learns, 180)
+        assert folder.last_reading("learner")["learner_steps"] < 12_000
+        cluster.run("scontrol", "requeue", job)
+        cluster.wait_for("the job's end", lambda: cluster.states() == {"PENDING"}, 120)
+        for part in (f"{job}+0", f"{job}+1"):  # else it begins two minutes later
+            cluster.run("scontrol", "update", f"JobId={part}", "StartTime=now")
+        cluster.wait_for("the run's end", lambda: not cluster.states(), 300)
+        log = next(tmp_path.glob("drlnet-*.log")).read_text()
+        result = folder.read_result()
+        assert (result["stopped"], result["learner_steps"]) == ("budget", 12_000), log
+        steps = [one["learner_steps"] for one in folder.readings() if one.get("role") == "learner"]
+        assert steps == sorted(steps)  # it did not begin anew
+        assert log.count("joining the run at") >= 4  # both actors, twice
