@@ -172,6 +172,8 @@ CATALOG: tuple[Metric, ...] = (
         *_TRAFFIC,
         ("retransmissions", "counter", "frames", "sent again for want of an answer"),
         ("repulls", "counter", "pulls", "asked for again: part of a reply was lost"),
+        ("probes", "counter", "frames", "of these two: a millisecond or so after the last news"),
+        ("timeouts", "counter", "calls", "lost 20 ms or more: nothing told sooner what was lost"),
         ("reconnects", "counter", "sessions", "opened anew"),
         ("dropped_frames", "counter", "frames", "that made no sense to the client"),
         ("duplicate_frames", "counter", "frames", "of replies that it had already"),

@@ -79,12 +79,13 @@ CallId Connection::submit(Call& call, uint64_t now) {
   call.issued_ns = now;
   call.heard_ns = 0;
   call.retry_at_ns = call.last_sent_ns = 0;
+  call.probes = 0;
+  call.repeated = false;
   ++active_;
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
   lane.active |= lane.bit(call.request);
   if (state_ == State::open) {
-    call.sent.begin(static_cast<uint32_t>(call.body.size()),
-                    static_cast<uint32_t>(frame_bytes_) - kHeaderBytes);
+    call.begin_sending(static_cast<uint32_t>(frame_bytes_));
     // Behind those that wait already.
     unsent_ = !(unsent_ ? send_requests(now) : send_unsent(call, now));
     outbox_.flush();
@@ -132,6 +133,12 @@ void Connection::detach(CallId id) {
   detached.destination = {};
 }
 
+void Call::begin_sending(uint32_t frame_bytes) {
+  sent.begin(static_cast<uint32_t>(body.size()), frame_bytes - kHeaderBytes);
+  orders.assign(sent.count(), 0);
+  asks.clear();
+}
+
 bool Connection::progress() { return state_ != State::lost && round(receive()); }
 
 bool Connection::glance() {
@@ -163,9 +170,11 @@ bool Connection::round(std::span<const RxFrame> frames) {
   held_ = false;
   if (state_ == State::open && active_ > 0) {
     if (unsent_) unsent_ = !send_requests(now);
+    look_for_losses(now);
     each_active([&](Call& call) {
       if (call.state == Call::State::receiving) send_pulls(call, now);
-      if (call.retry_at_ns != 0 && now >= call.retry_at_ns) repair(call, now);
+      recover(call, now);
+      if (call.retry_at_ns != 0 && now >= call.retry_at_ns && !probe(call, now)) repair(call, now);
       if (call.retry_at_ns != 0) next_deadline_ = std::min(next_deadline_, call.retry_at_ns);
     });
   }
@@ -223,6 +232,7 @@ void Connection::on_frame(const RxFrame& received, uint64_t now) {
       return on_ack(call, frame_payload(frame), now);
     case FrameKind::pending:
       if (call.state == Call::State::receiving) return;
+      note_arrived(call, 0, call.next_fragment, now);
       for (uint32_t i = 0; i < call.sent.count(); ++i) {
         if (!call.sent.has(i)) {
           if (i < call.next_fragment) in_flight_ -= charge_of(call, i);
@@ -250,17 +260,18 @@ void Connection::on_ack(Call& call, std::span<const std::byte> payload, uint64_t
   std::memcpy(bitmap.data(), payload.data(), sizeof bitmap);
   for (uint32_t i = 0; i < call.sent.count() && i < call.next_fragment; ++i) {
     if (((bitmap[i / 64] >> (i % 64)) & 1) && call.sent.add(call.sent.offset_of(i))) {
+      note_arrived(call, i, i + 1, now);
       in_flight_ -= charge_of(call, i);
       window_ = std::min(window_ + kWindowStepBytes, kMaxWindowBytes);
     }
   }
   call.heard_ns = now;
-  call.attempts = 0;
+  call.attempts = call.probes = 0;
   if (call.sent.complete()) {
     call.state = Call::State::accepted;
     call.retry_at_ns = now + kKeepAliveNs;
   } else {
-    call.retry_at_ns = now + timeout_of(call);
+    call.retry_at_ns = now + patience_with(call);
   }
 }
 
@@ -297,6 +308,8 @@ void Connection::read_metrics(Metrics& metrics, uint64_t now) const {
   const uint64_t held_ns = held_since_ns_ != 0 ? now - std::min(now, held_since_ns_) : 0;
   metrics.set("retransmissions", retransmissions_);
   metrics.set("repulls", repulls_);
+  metrics.set("timeouts", timeouts_);
+  metrics.set("probes", probes_);
   metrics.set("reconnects", reconnects_);
   metrics.set("dropped_frames", drops_);
   metrics.set("duplicate_frames", duplicates_);

@@ -18,6 +18,7 @@
 #include "base/metrics.h"
 #include "session/client/destination.h"
 #include "session/client/expected_fragments.h"
+#include "session/client/overtaking.h"
 #include "session/flow.h"
 #include "session/fragments.h"
 #include "session/outbox.h"
@@ -53,7 +54,18 @@ struct Call {
   uint32_t reply_bytes = 0, asked = 0, got = 0;
   uint64_t issued_ns = 0, heard_ns = 0, retry_at_ns = 0, last_sent_ns = 0;
   uint32_t attempts = 0;
+  // For telling what is lost: when each part of the request was sent last, in the order of sending,
+  // and which fragments of the reply are asked for, those of one range in ascending order.
+  struct Ask {
+    uint32_t first, end;
+    uint64_t order, sent_ns;
+  };
+  std::vector<uint64_t> orders;
+  std::vector<Ask> asks;
+  uint32_t probes = 0;    // since it was last heard
+  bool repeated = false;  // a part of it was sent more than once
 
+  void begin_sending(uint32_t frame_bytes);
   // Whether what came of the reply is in the destination.
   bool placed() const { return !destination.empty() && status == Status::ok; }
   std::span<const std::byte> result() const {
@@ -148,7 +160,7 @@ class Connection {
   void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
   void on_ack(Call& call, std::span<const std::byte> payload, uint64_t now);
   void on_response(Call& call, const FrameHeader& header, const RxFrame& frame, uint64_t now);
-  bool begin_reply(Call& call, const FrameHeader& header);
+  bool begin_reply(Call& call, const FrameHeader& header, uint64_t now);
   void place(Call& call, uint32_t offset, std::span<const std::byte> payload);
   uint32_t unasked_bytes(const Call& call) const;
   void finish(Call& call, uint64_t now);
@@ -156,9 +168,23 @@ class Connection {
   bool send_unsent(Call& call, uint64_t now);
   bool send_fragment(Call& call, uint32_t index, uint64_t now);
   void send_pulls(Call& call, uint64_t now);
-  bool send_pull(Call& call, uint32_t offset, uint32_t length);
+  bool send_pull(Call& call, uint32_t first, uint32_t end, uint64_t now);
   void repair(Call& call, uint64_t now);
-  void repair_reply(Call& call);
+  void repair_reply(Call& call, uint64_t now);
+  static Call* head(LaneCalls& lane);
+  static const Call* head(const LaneCalls& lane) { return head(const_cast<LaneCalls&>(lane)); }
+  bool may_probe(const Call& call) const;
+  uint64_t patience_with(const Call& call) const;
+  bool may_answer(uint64_t sent_ns, uint64_t now) const;
+  void note_arrived(const Call& call, uint32_t first, uint32_t end, uint64_t now);
+  void note_received(Call& call, uint32_t index, uint64_t now);
+  Overtaking& replies_of(const Call& call);
+  void recover(Call& call, uint64_t now);
+  void recover_reply(Call& call, uint64_t now);
+  bool probe(Call& call, uint64_t now);
+  uint32_t least_window() const;
+  void note_repeat(Call& call, uint64_t now);
+  void look_for_losses(uint64_t now);
   void resume_calls();
   void note_window(uint64_t now);
   void fail(Error error);
@@ -205,6 +231,12 @@ class Connection {
   CallId coming_;
   uint32_t coming_fragment_ = 0;
   ExpectedFragments expected_;
+  // What overtakes what: requests by lane; replies, samples before the rest, as the server sends.
+  std::array<Overtaking, kLanes> requests_;
+  std::array<Overtaking, 2> replies_;
+  uint64_t order_ = 0;                          // of the last part sent or range asked for
+  std::array<uint64_t, kLanes> repeated_ns_{};  // when something of the lane was, last
+  uint64_t shrink_again_ns_ = 0;                // the window, not before then
   double smoothed_ns_ = 1e6, variance_ns_ = 5e5;
   uint64_t timeout_ns_;  // of a request's first attempt
   bool unsent_ = false;  // some request may have fragments that were never sent
@@ -215,7 +247,8 @@ class Connection {
   uint64_t held_since_ns_ = 0;
   uint64_t window_waits_ = 0, window_wait_ns_ = 0;
   Traffic traffic_;
-  uint64_t retransmissions_ = 0, repulls_ = 0, reconnects_ = 0, drops_ = 0, duplicates_ = 0;
+  uint64_t retransmissions_ = 0, repulls_ = 0, timeouts_ = 0, probes_ = 0, reconnects_ = 0,
+           drops_ = 0, duplicates_ = 0;
   // By operation, of those that were called: each takes 23 KB.
   std::array<std::unique_ptr<Histogram>, kOperations> latency_;
 };

@@ -20,7 +20,7 @@ uint32_t max_reply_bytes(const Call& call, Status status) {
 
 void Connection::on_response(Call& call, const FrameHeader& header, const RxFrame& frame,
                              uint64_t now) {
-  if (call.state != Call::State::receiving && !begin_reply(call, header)) return;
+  if (call.state != Call::State::receiving && !begin_reply(call, header, now)) return;
   const auto status = static_cast<Status>(header.status);
   if (status != call.status && call.status == Status::ok && header.length == header.total_bytes &&
       header.length <= kMaxErrorBytes) {
@@ -39,8 +39,8 @@ void Connection::on_response(Call& call, const FrameHeader& header, const RxFram
     return;
   }
   call.heard_ns = now;
-  call.attempts = 0;
-  call.retry_at_ns = now + timeout_of(call);
+  call.attempts = call.probes = 0;
+  call.retry_at_ns = now + patience_with(call);
   if (!call.received.add(header.offset)) {
     ++duplicates_;
     return;
@@ -58,14 +58,16 @@ void Connection::on_response(Call& call, const FrameHeader& header, const RxFram
   }
   call.got += header.length;
   pulled_ -= header.length;
+  const uint32_t index = header.offset / (static_cast<uint32_t>(frame_bytes_) - kHeaderBytes);
+  note_received(call, index, now);
   if (call.received.complete()) return finish(call, now);
   coming_ = {header.lane, call.request};
-  coming_fragment_ = header.offset / (static_cast<uint32_t>(frame_bytes_) - kHeaderBytes) + 1;
+  coming_fragment_ = index + 1;
 }
 
 // False when the frame does not belong to a reply to this call: it is dropped, or fails the
 // session.
-bool Connection::begin_reply(Call& call, const FrameHeader& header) {
+bool Connection::begin_reply(Call& call, const FrameHeader& header, uint64_t now) {
   const auto status = static_cast<Status>(header.status);
   const uint32_t total = header.total_bytes;
   const bool exact = status == Status::ok && call.expected_bytes != 0;
@@ -83,6 +85,7 @@ bool Connection::begin_reply(Call& call, const FrameHeader& header) {
     ++drops_;
     return false;
   }
+  note_arrived(call, 0, call.next_fragment, now);
   for (uint32_t i = 0; i < call.next_fragment; ++i) {
     if (!call.sent.has(i)) in_flight_ -= charge_of(call, i);
   }
@@ -92,6 +95,11 @@ bool Connection::begin_reply(Call& call, const FrameHeader& header) {
   call.reply_bytes = total;
   call.reply.clear();
   call.asked = call.got = 0;
+  if (call.received.count() > 1) {
+    const uint32_t fragment = static_cast<uint32_t>(frame_bytes_) - kHeaderBytes;
+    const uint64_t asked_by = *std::ranges::max_element(call.orders);
+    call.asks.assign(1, {0, (unasked_bytes(call) + fragment - 1) / fragment, asked_by, 0});
+  }
   return true;
 }
 
@@ -122,13 +130,20 @@ void Connection::finish(Call& call, uint64_t now) {
   if (of_operation == nullptr) of_operation = std::make_unique<Histogram>();
   of_operation->record(latency);
   // A request that waited or was repeated says nothing about the network (Karn and Partridge,
-  // 1987).
-  if (call.wait == 0 && call.last_sent_ns == call.issued_ns && single) {
+  // 1987), nor does one that waited for such a one.
+  const bool repeated =
+      call.repeated || repeated_ns_[static_cast<size_t>(lane_of(call.operation))] >= call.issued_ns;
+  if (call.wait == 0 && call.last_sent_ns == call.issued_ns && single && !repeated) {
     measured(latency);
   }
   LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(call.operation))];
   lane.active &= ~lane.bit(call.request);
   if (call.unwanted) lane.taken &= ~lane.bit(call.request);
+  // The next one is the first whose answer is to come now.
+  Call* next = head(lane);
+  if (next != nullptr && next->retry_at_ns != 0) {
+    next->retry_at_ns = std::min(next->retry_at_ns, now + patience_with(*next));
+  }
 }
 
 uint32_t Connection::eager_bytes() const { return std::min(pull_window_ / 4, kUnaskedBytes); }
@@ -155,28 +170,33 @@ void Connection::send_pulls(Call& call, uint64_t now) {
     const uint32_t length = std::min({most, room, call.reply_bytes - call.asked});
     // Few large pulls rather than many small ones: wait until half of one is free.
     if (length < most / 2 && length < call.reply_bytes - call.asked && pulled_ > 0) break;
-    if (!send_pull(call, call.asked, length)) return;
+    const uint32_t first = call.asked / fragment;
+    if (!send_pull(call, first, first + (length + fragment - 1) / fragment, now)) return;
     call.asked += length;
     pulled_ += length;
-    call.retry_at_ns = now + timeout_of(call);
+    call.retry_at_ns = now + patience_with(call);
   }
   held_ |= call.asked < call.reply_bytes;
 }
 
-bool Connection::send_pull(Call& call, uint32_t offset, uint32_t length) {
+// Asks for fragments [first, end).
+bool Connection::send_pull(Call& call, uint32_t first, uint32_t end, uint64_t now) {
   TxFrame* frame = outbox_.next(server_, frames_apart_);
   if (frame == nullptr) return false;
   FrameHeader header = header_for(FrameKind::pull, call);
   header.total_bytes = call.reply_bytes;
-  header.offset = offset;
-  header.length = length;
+  header.offset = call.received.offset_of(first);
+  header.length =
+      call.received.offset_of(end - 1) + call.received.length_of(end - 1) - header.offset;
   write_header(frame->data, header);
   frame->length = kHeaderBytes;
   traffic_.sent(frame->length);
+  call.asks.push_back({first, end, ++order_, now});
   return true;
 }
 
-void Connection::repair_reply(Call& call) {
+void Connection::repair_reply(Call& call, uint64_t now) {
+  call.asks.clear();  // all that is missing is asked for anew
   const Fragments& have = call.received;
   const uint32_t fragment = static_cast<uint32_t>(frame_bytes_) - kHeaderBytes;
   const uint32_t asked = (call.asked + fragment - 1) / fragment;
@@ -191,11 +211,9 @@ void Connection::repair_reply(Call& call) {
     while (end < asked && !have.has(end) && (end - i) * fragment < std::min(budget, most)) {
       ++end;
     }
-    const uint32_t offset = have.offset_of(i);
-    const uint32_t length = have.offset_of(end - 1) + have.length_of(end - 1) - offset;
-    if (!send_pull(call, offset, length)) return;
+    if (!send_pull(call, i, end, now)) return;
     ++repulls_;
-    budget -= std::min(budget, length);
+    budget -= std::min(budget, (end - i) * fragment);
     i = end;
   }
 }

@@ -91,8 +91,7 @@ void Connection::resume_calls() {
     call.next_fragment = 0;
     call.asked = call.got = 0;
     call.retry_at_ns = 0;
-    call.sent.begin(static_cast<uint32_t>(call.body.size()),
-                    static_cast<uint32_t>(frame_bytes_) - kHeaderBytes);
+    call.begin_sending(static_cast<uint32_t>(frame_bytes_));
   });
 }
 
@@ -126,7 +125,7 @@ bool Connection::send_unsent(Call& call, uint64_t now) {
     if (!send_fragment(call, call.next_fragment, now)) return false;
     in_flight_ += charge;
     ++call.next_fragment;
-    if (call.retry_at_ns == 0) call.retry_at_ns = now + timeout_of(call);
+    if (call.retry_at_ns == 0) call.retry_at_ns = now + patience_with(call);
   }
   return true;
 }
@@ -145,6 +144,7 @@ bool Connection::send_fragment(Call& call, uint32_t index, uint64_t now) {
   }
   frame->length = kHeaderBytes + header.length;
   traffic_.sent(frame->length);
+  call.orders[index] = ++order_;
   if (call.last_sent_ns == 0) call.issued_ns = now;  // the clock starts with the first frame
   call.last_sent_ns = now;
   return true;
@@ -153,11 +153,14 @@ bool Connection::send_fragment(Call& call, uint32_t index, uint64_t now) {
 // Nothing was heard of the call for a timeout: ask again for what is missing.
 void Connection::repair(Call& call, uint64_t now) {
   ++call.attempts;
+  call.repeated = true;
+  repeated_ns_[static_cast<size_t>(lane_of(call.operation))] = now;
   call.retry_at_ns = now + timeout_of(call);
-  if (call.state == Call::State::receiving) return repair_reply(call);
+  timeouts_ += call.state == Call::State::sending || call.state == Call::State::receiving;
+  if (call.state == Call::State::receiving) return repair_reply(call, now);
   ++retransmissions_;
   if (call.state == Call::State::sending && call.next_fragment > 0) {
-    window_ = std::max(window_ / 2, kMinCreditBytes);
+    window_ = std::max(window_ / 2, least_window());
   }
   uint32_t budget = std::min(credit_, window_);
   for (uint32_t i = 0; i < call.next_fragment; ++i) {
