@@ -33,12 +33,13 @@ def open_table(client: Client) -> Table:
 
 def write(table: Table) -> None:
     """Rows of one number each: the stream's ordinal and its step."""
-    last = np.zeros(STREAMS, bool)
+    first, last = np.zeros((2, STREAMS), bool)
     with table.writer(STREAMS) as writer:
         for step in range(ROWS):
             numbers = writer.ordinals * ROWS + step
             rows = np.repeat(numbers[:, None], 128, axis=1)
-            writer.add_items(np.arange(STREAMS), writer.append({"x": rows}, ~last & (step == 0), last))
+            first[:] = step == 0
+            writer.add_items(np.arange(STREAMS), writer.append({"x": rows}, first, last))
 
 
 def draw(table: Table) -> None:
