@@ -13,6 +13,7 @@ masked. Every algorithm that heeds Rows.mask therefore works here as it stands.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +37,9 @@ from drlnet.roles.seeds import role_sequence
 from drlnet.roles.stop import Stop
 
 _SILENT_S = 5.0  # an actor that has asked nothing for so long gives way to one without a place
+# For a thread beside a learner's: where one of its calls comes back from native code, it would else
+# wait until the learner has had Python's interpreter for 5 ms.
+_SWITCH_S = 0.0005
 _JOIN_S = 10.0  # how long one without a place waits for that
 
 
@@ -95,14 +99,17 @@ def inferring(
             failed.append(error)
             stop.end()
 
+    interval_s = sys.getswitchinterval()
     with reach(server, "infer", config.server.poll, stop, note) as client:
         thread = threading.Thread(target=act, args=(client,), name="infer", daemon=True)
+        sys.setswitchinterval(_SWITCH_S)
         thread.start()
         try:
             yield
         finally:
             over.set()
             thread.join()
+            sys.setswitchinterval(interval_s)
     if failed:
         raise failed[0]
 
