@@ -104,12 +104,12 @@ def launch(
     debug: options.DebugOption = False,
     help_config: options.HelpConfigOption = False,
 ) -> None:
-    """Train on several machines: one plan, started by ssh or Ray, or written for a batch system.
+    """Train on several machines: one plan, started by ssh, Ray or Slurm.
 
     The learner is told the settings; all others learn them from the server. What
     a crash or a lost host ends is started again, the learner from its state.
-    Ctrl-C ends all of it, on every host. Slurm and Kubernetes: --print writes
-    what you submit.
+    Ctrl-C ends all of it, on every host. --print writes what would be done;
+    for Kubernetes that is all there is.
 
     [bold]Examples[/bold]
 
@@ -117,7 +117,7 @@ def launch(
 
     drlnet launch CartPole-v1 --on ray --num-actors 200
 
-    drlnet launch CartPole-v1 --on slurm --print > run.sbatch
+    drlnet launch CartPole-v1 --on slurm --slurm-args '-p gpu'
 
     drlnet launch CartPole-v1 --on kubernetes --print --image me/drlnet:1
     """
@@ -143,6 +143,9 @@ def launch(
             run_processes(settings, folder, stop, output)
             return
         plan = _plan(settings, layers)
+        if on == "slurm":
+            run_job(where.script(plan), folder, stop, output)
+            return
         with ExitStack() as stack:
             try:
                 group = stack.enter_context(where.hosts(plan, folder, stop, output))
@@ -151,6 +154,26 @@ def launch(
                 raise
             within = nullcontext(group)
             run_processes(settings, folder, stop, output, plan=plan, within=within)
+
+
+def run_job(script: str, folder: RunFolder, stop: Stop, output: Output) -> None:
+    """A job of Slurm's, to the result that it leaves in the run's folder."""
+    from drlnet.cli.training import announce
+    from drlnet.errors import RoleFailed
+    from drlnet.launch.engines import slurm
+    from drlnet.metrics import RunResult
+
+    try:
+        slurm.submit(script, folder.path, stop, output.note)
+    except BaseException:
+        (folder.path / "run.sbatch").unlink(missing_ok=True)
+        folder.discard_unused()
+        raise
+    result = folder.read_result()
+    if result:
+        announce(RunResult.of(result), output)
+    elif not stop.is_set():
+        raise RoleFailed("the job ended without a result", f"its log is in {folder.path}")
 
 
 def print_local(settings: Config, **layers: Any) -> None:
@@ -218,18 +241,19 @@ class _Where:
     def require_usable(self) -> None:
         """Raises what would keep the engine from starting anything, before a folder is made."""
         from drlnet.errors import ConfigError
-        from drlnet.launch.engines import ray, ssh
+        from drlnet.launch.engines import ray, slurm, ssh
 
         if self._on == "ray":
             ray.require_installed()
         elif self._on == "ssh":
             assert self._file is not None
             ssh.read_hosts(self._file)
-        elif self._on in ("slurm", "kubernetes"):
-            submit = "sbatch FILE" if self._on == "slurm" else "kubectl apply -f FILE"
+        elif self._on == "slurm":
+            slurm.require_installed()
+        elif self._on == "kubernetes":
             raise ConfigError(
-                f"--on {self._on} starts nothing by itself",
-                f"write the file with --print > FILE, and submit it: {submit}",
+                "--on kubernetes starts nothing by itself",
+                "write the file with --print > FILE, and kubectl apply -f FILE",
             )
 
     def hosts(self, plan: Plan, folder: RunFolder, stop: Stop, output: Output) -> Hosts:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
-from system.command import SMALL, finished
+from system.command import SMALL, command, finished, lines_of_error
 from system.slurm import slurm
-from system.sshd import free_port
 
+from drlnet import errors
 from drlnet.metrics import RunFolder
 
 ENV = "CartPole-v1"
@@ -25,7 +26,7 @@ def test_a_job_that_is_queued_again_goes_on(tmp_path: Path) -> None:
         )  # fmt: skip
         assert printed.popen.returncode == 0, printed.text()
         script = tmp_path / "run.sbatch"
-        script.write_bytes(printed.out.replace(b"7447", str(free_port()).encode()))
+        script.write_bytes(printed.out)
         job = cluster.run("sbatch", "--parsable", str(script), within=tmp_path).strip()
 
         def learns() -> bool:
@@ -45,3 +46,28 @@ def test_a_job_that_is_queued_again_goes_on(tmp_path: Path) -> None:
         steps = [one["learner_steps"] for one in folder.readings() if one.get("role") == "learner"]
         assert steps == sorted(steps)  # it did not begin anew
         assert log.count("joining the run at") >= 4  # both actors, twice
+
+
+@pytest.mark.exhaustive
+def test_a_job_is_submitted_followed_and_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with slurm(tmp_path / "slurm") as cluster:
+        for name in ("SLURM_CONF", "PATH"):
+            monkeypatch.setenv(name, cluster.environment[name])
+        launch = ("launch", ENV, "--on", "slurm", *SMALL, "--json")
+        refused = finished(tmp_path, *launch, "--slurm-args", "--partition=nowhere")
+        assert refused.popen.returncode == errors.ConfigError.exit_code, refused.text()
+        cause, remedy = lines_of_error(refused)[-2:]
+        assert "partition" in cause and "sinfo" in remedy
+        assert not list((tmp_path / "runs").iterdir())
+
+        ended = finished(tmp_path, *launch, "--max-learner-steps", "300", deadline_s=240)
+        assert ended.popen.returncode == 0, ended.text()
+        assert ended.last_json()["learner_steps"] == 300
+        assert "joining the run at" in ended.text()  # what the job says comes to the prompt
+
+        with command(tmp_path, *launch) as running:
+            running.wait_for("joining the run at", deadline_s=240)
+            assert running.end(signal.SIGINT, deadline_s=120) == 130, running.text()
+        cluster.wait_for("no job", lambda: not cluster.states(), 60)

@@ -1,13 +1,23 @@
-"""Slurm: a batch script of two components, the learner beside the server, and the actors."""
+"""Slurm: a batch script of two components, the learner beside the server, and the actors.
+
+It is submitted and followed until the job ends; Slurm starts, queues again and ends it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from drlnet.errors import ConfigError, NotInstalled, RoleFailed
 from drlnet.launch.plan import Plan
+from drlnet.launch.signals import Stop
 
-_PORT = 7447
+_PORT = "$((20000 + SLURM_JOB_ID % 10000))"  # jobs may share a node
 _MB = 1 << 20
+_LOOK_S = 1.0
+_ASK_S = 60.0  # that Slurm's commands may take
 
 
 def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
@@ -70,3 +80,62 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
         "wait $learner",
     ]
     return "\n".join(lines) + "\n"
+
+
+def require_installed() -> None:
+    """Raises NotInstalled without Slurm's commands."""
+    if shutil.which("sbatch") is None:
+        raise NotInstalled(
+            "sbatch is not installed: jobs are submitted elsewhere",
+            "log in where it is (Debian's package: slurm-client), or write the script with --print",
+        )
+
+
+def submit(text: str, folder: Path, stop: Stop, note: Callable[[str], None]) -> None:
+    """Submits the script, kept as run.sbatch in the run's folder, and follows the job to its end.
+
+    Its log is in the folder, too, and what comes into it is noted. When stopped, cancels the job.
+    Raises ConfigError for what sbatch refuses, in its words.
+    """
+    script = folder / "run.sbatch"
+    script.write_text(text, encoding="utf-8")
+    sent = _ask("sbatch", "--parsable", str(script), within=folder)
+    if sent.returncode != 0:
+        words = (sent.stderr.strip() or "sbatch failed").splitlines()[-1]
+        raise ConfigError(
+            f"Slurm takes no such job: {words}",
+            "sinfo lists partitions; --slurm-args passes options",
+        )
+    job = sent.stdout.strip().partition(";")[0]
+    note(f"job {job}; what it says comes here and into {folder}; Ctrl-C cancels it")
+    read = 0
+    try:
+        while not stop.is_set():
+            gone = not _states(job)
+            for log in folder.glob(f"*-{job}.log"):
+                data = log.read_bytes()
+                for line in data[read:].decode("utf-8", "replace").splitlines():
+                    note(line)
+                read = len(data)
+            if gone:
+                return
+            stop.wait(_LOOK_S)
+    finally:
+        if _states(job):
+            _ask("scancel", job, within=folder)
+
+
+def _states(job: str) -> list[str]:
+    """The states of its components; none once it has left the queue."""
+    asked = _ask("squeue", "--noheader", "--jobs", job, "--format", "%T")
+    if asked.returncode != 0 and "Invalid job id" not in asked.stderr:
+        raise RoleFailed(
+            f"squeue does not answer: {asked.stderr.strip()}", f"the job goes on: scancel {job}"
+        )
+    return asked.stdout.split()
+
+
+def _ask(*command: str, within: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=within, capture_output=True, text=True, timeout=_ASK_S, check=False
+    )
