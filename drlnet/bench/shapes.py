@@ -100,10 +100,14 @@ class Shape:
             }
         )
 
+    def spec(self, table: str) -> native.TableSpec:
+        """table: what the server calls it."""
+        shape = table, self.columns, self.item, self.capacity
+        return native_spec(*shape, Sampler(), Limiter(), seed=0)
+
     def reply_bytes(self, batch: int) -> int:
         """The bytes of a sample reply."""
-        table = self.name, self.columns, self.item, self.capacity
-        return bytes_of(native_spec(*table, Sampler(), Limiter(), seed=0), batch)
+        return bytes_of(self.spec(self.name), batch)
 
     @property
     def row_bytes(self) -> int:

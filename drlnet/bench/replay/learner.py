@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from drlnet.bench.engine import COPY, Effort, timed_calls
 from drlnet.bench.machine import Cores, pinned
-from drlnet.bench.measure import copies, udp_transfers
+from drlnet.bench.measure import copies, gathers, udp_transfers
 from drlnet.bench.processes import Lasting
 from drlnet.bench.replay.memory import BY, Block, Door, Inserter, Memory, blocks_of, first_of
 from drlnet.bench.shapes import Shape
@@ -25,6 +25,7 @@ SLICE_S = 0.001  # in which an inserting client keeps its pace
 _HEAR_S = 0.01  # until it hears at the latest that it is to stop
 _SMALL_BATCH = 32
 _DRAWN = 8  # batches whose keys are updated in turn
+GATHER = "bare gather (floor)"
 INSERT = f"insert by {BY}"
 CYCLE = f"cycle {BATCH}"  # a sample and its update
 PREFETCHED = f"{CYCLE} prefetched"
@@ -62,12 +63,26 @@ class Learner:
 
     def measure(self, op: str, effort: Effort) -> Latencies | None:
         """Latencies of one operation; None: this memory has no such."""
+        sent, self._made = self.memory.sent_bytes(), 0
+        try:
+            return self._measure(op, effort)
+        finally:
+            now = self.memory.sent_bytes()
+            self._sent_each = (
+                None if sent is None or now is None else (now - sent) // max(1, self._made)
+            )
+
+    def sent_each(self) -> int | None:
+        """Bytes that the server sent for each call measured last, where the memory tells them."""
+        return self._sent_each
+
+    def _measure(self, op: str, effort: Effort) -> Latencies | None:
         if op == PREFETCHED:
             prefetching = self.memory.prefetching(BATCH)
             if prefetching is None:
                 return None
             with prefetching as step:
-                return effort.latencies_us(partial(timed_calls, self._priorities, step))
+                return effort.latencies_us(partial(self._counted, self._priorities, step))
         prepare, call = self._calls(op)
         return effort.latencies_us(partial(self._settled, prepare, call))
 
@@ -84,6 +99,17 @@ class Learner:
             return self._priorities, partial(memory.cycle, BATCH)
         return nothing, partial(memory.sample, BATCH if op == SAMPLE else _SMALL_BATCH)
 
+    def _counted(
+        self,
+        prepare: Callable[[], tuple[Any, ...]],
+        call: Callable[..., object],
+        latencies_ns: NDArray[np.uint64],
+        budget_s: float,
+    ) -> int:
+        count = timed_calls(prepare, call, latencies_ns, budget_s)
+        self._made += count
+        return count
+
     def _settled(
         self,
         prepare: Callable[[], tuple[Any, ...]],
@@ -92,7 +118,7 @@ class Learner:
         budget_s: float,
     ) -> int:
         """The calls, the last with the time until all that they inserted is stored."""
-        count = timed_calls(prepare, call, latencies_ns, budget_s)
+        count = self._counted(prepare, call, latencies_ns, budget_s)
         before = time.perf_counter_ns()
         self.memory.wait_for_inserts()
         if count and call == self.memory.insert:
@@ -173,6 +199,8 @@ def measure_floors(shape: Shape, effort: Effort, polls: Sequence[str]) -> Iterat
         batches = partial(copies, item_bytes, items, BATCH)
         yield COPY, SAMPLE, effort.latencies_us(batches), reply_bytes
         rows = partial(copies, row_bytes, items, BY)
+        gathered = partial(gathers, shape.spec("floor"), BATCH)
+        yield GATHER, SAMPLE, effort.latencies_us(gathered), reply_bytes
         yield COPY, INSERT, effort.latencies_us(rows), BY * row_bytes
         for poll in polls:
             transfers = partial(udp_transfers, cores.server, poll, reply_bytes)

@@ -82,6 +82,10 @@ class Memory(Inserter):
         """The same with batches asked for ahead and updates that no call awaits; None: cannot."""
         return None
 
+    def sent_bytes(self) -> int | None:
+        """What the server has sent so far, where that is to be told; None elsewhere."""
+        return None
+
     @abstractmethod
     def door(self) -> Door:
         """For a process that inserts beside this one."""

@@ -17,7 +17,7 @@ from drlnet.bench.processes import served
 from drlnet.bench.replay.memory import BY, Block, Door, Drawn, Inserter, Memory, Step, blocks_of
 from drlnet.bench.shapes import Shape
 from drlnet.bench.transport.suite import Poll
-from drlnet.client import Batch, Client, Sampler, Table, Writer, importance_weights
+from drlnet.client import Batch, Client, Mirror, Sampler, Table, Writer, importance_weights
 from drlnet.errors import SampleExpired
 from drlnet.launch.signals import Stop
 
@@ -101,10 +101,15 @@ class Ours(Memory):
                 os.sched_setaffinity(0, {cores.client})
             self._client = self._connect()
             self._table = _table(self._client, self._shape)
+            self._drawn_from = self._source(self._table)
             self._appenders = {
                 count: _Appender(self._table.writer(count), self._shape) for count in (1, BY)
             }
             self._ending = stack.pop_all()
+
+    def _source(self, table: Table) -> Table | Mirror:
+        """What batches come from."""
+        return table
 
     def _connect(self) -> Client:
         return Client(self._addresses[0], name="learner", poll=self._poll)
@@ -123,7 +128,7 @@ class Ours(Memory):
     def sample(self, batch: int) -> Drawn:
         while True:
             with suppress(SampleExpired):  # overwritten before it had come: the next is younger
-                return _drawn(self._table.sample(batch))
+                return _drawn(self._drawn_from.sample(batch))
 
     def update(self, keys: Any, priorities: NDArray[np.float32]) -> None:
         self._table.update_priorities(keys, priorities)
@@ -133,7 +138,7 @@ class Ours(Memory):
         # A session of its own: the thread that receives ahead is not to stand beside other calls.
         with self._connect() as client:
             table = _table(client, self._shape)
-            stream = table.stream(batch, depth=DEPTH)
+            stream = self._source(table).stream(batch, depth=DEPTH)
 
             def step(priorities: NDArray[np.float32]) -> None:
                 keys, _, _ = _drawn(next(stream))
@@ -151,9 +156,20 @@ class Ours(Memory):
 
     def close(self) -> None:
         self._appenders.clear()
-        del self._table
+        del self._drawn_from, self._table
         self._client.close()
         self._ending.close()
+
+
+class Mirrored(Ours):
+    """The same with the rows at the learner, to which each travels once."""
+
+    def _source(self, table: Table) -> Table | Mirror:
+        return table.mirror()
+
+    def sent_bytes(self) -> int | None:
+        sent = {k: v for k, v in self._client.stats().items() if k.endswith(".bytes_sent")}
+        return sum(int(v) for k, v in sent.items() if k.startswith("transport."))  # type: ignore[arg-type]
 
 
 def _drawn(batch: Batch) -> Drawn:

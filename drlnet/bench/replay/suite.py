@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import Literal, TextIO
 
@@ -26,6 +26,7 @@ from drlnet.bench.replay.learner import (
     BATCH,
     BESIDE,
     CYCLE,
+    GATHER,
     INSERT,
     PREFETCHED,
     SAMPLE,
@@ -36,7 +37,7 @@ from drlnet.bench.replay.learner import (
     measure_floors,
 )
 from drlnet.bench.replay.memory import BY, Memory
-from drlnet.bench.replay.ours import DEPTH, Ours
+from drlnet.bench.replay.ours import DEPTH, Mirrored, Ours
 from drlnet.bench.shapes import FRAMES, FRAMES_3, SMALL_STEP, WHOLE, Shape
 from drlnet.bench.transport.suite import Subject as Link
 from drlnet.bench.transport.suite import subjects_of as links_of
@@ -83,6 +84,7 @@ WORKS = {
     "atari": Work("atari", {"frames": FRAMES, "frames, 3-step": FRAMES_3, "rows": WHOLE}, 75e3),
 }
 TRANSPORTS = ("dpdk:local", "udp")
+MIRRORED = "rows at the learner"
 
 
 def named(subject: str, form: str) -> str:
@@ -92,6 +94,10 @@ def named(subject: str, form: str) -> str:
 
 def _ours(link: Link) -> Callable[[Shape], Memory]:
     return partial(Ours, link.listen, link.poll)
+
+
+def _mirrored(link: Link) -> Callable[[Shape], Memory]:
+    return partial(Mirrored, link.listen, link.poll)
 
 
 def subjects_of(
@@ -112,6 +118,12 @@ def subjects_of(
         for form, shape in work.forms.items()
         for link in links
         if shape == usual or link.poll == "busy"
+    ]
+    # Rows as they were stored: whole ones travel once wherever they lie.
+    ours += [
+        replace(one, name=named(one.name, MIRRORED), find=partial(_mirrored, one.link))
+        for one in ours
+        if one.link is not None and not one.shape.whole
     ]
     return ours + [
         Subject(name, partial(peers.imported, peers.MEMORIES, name), usual, resident=True)
@@ -223,7 +235,8 @@ class _OneWork:
             if latencies is not None:
                 self.results.keep(
                     subject.name, op, workload_of(self.work, clients), latencies,
-                    operation_bytes=reply_bytes if link is not None and op in BULK else None,
+                    operation_bytes=(learner.call("sent_each") or reply_bytes)
+                    if link is not None and op in BULK else None,
                     threads=clients + (0 if link is None else link.polling_threads),
                 )  # fmt: skip
 
@@ -283,10 +296,14 @@ def _floor_of(record: Record) -> tuple[str, str] | None:
     """(subject, op)"""
     link, _, form = record.subject.partition(", ")
     transport, _, poll = link.partition(" ")
+    mirrored = form == MIRRORED or form.endswith(f", {MIRRORED}")
+    form = form.removesuffix(MIRRORED).removesuffix(", ")
     if poll not in {"busy", "block"}:
         return None
     if record.op == INSERT:
         return named(COPY, form), INSERT
+    if record.op in BULK and mirrored:
+        return named(GATHER, form), SAMPLE
     if record.op in BULK:
         return named(bare(poll) if transport == "udp" else COPY, form), SAMPLE
     return None
@@ -305,11 +322,23 @@ def show(
     of_floor = {key_of(r): f"{100 * r.ratio:.0f}%" for r in shares}
     tables.show(
         records,
-        {"per s": _per_second, "ratio": tables.column(slower), "of floor": tables.column(of_floor)},
+        {
+            "per s": _per_second,
+            "bytes": _bytes,
+            "ratio": tables.column(slower),
+            "of floor": tables.column(of_floor),
+        },
         caption(records, ratios, includes),
         file=file,
         without=("p99.9 us", "GB/s"),
     )
+
+
+def _bytes(record: Record) -> str:
+    """That the server sent for a call; what a floor moves."""
+    if record.bytes_per_second is None or not record.per_second:
+        return ""
+    return f"{record.bytes_per_second / record.per_second:,.0f}"
 
 
 def _per_second(record: Record) -> str:
@@ -333,6 +362,11 @@ def caption(
         f"Per s: calls, or transitions inserted by {BY}, all of them stored. Sampled rows are in "
         "the process's memory, with weights; an update is answered, except when prefetched."
     )
+    if any(MIRRORED in record.subject for record in records):
+        lines.append(
+            f"{MIRRORED.capitalize()}: the learner mirrors the table; bytes: all that the server "
+            "sent meanwhile, new rows included, over the calls."
+        )
     if any("inserting" in record.workload for record in records):
         lines.append(
             f"Inserting: processes beside the learner, each at {SHARE:.0%} of the rate at which "
@@ -346,7 +380,8 @@ def caption(
         lines.append(
             "Of floor: the p50 of the floor that moves the same bytes at the end of the round over "
             "its own (of insertions the mean), median over the rounds: a memcpy for dpdk:local and "
-            "insertions, for udp a bare transfer (64 KB datagrams, no header, into place)."
+            "insertions, for udp a bare transfer (64 KB datagrams, no header, into place); of "
+            f"{MIRRORED}: a gather of as many items by the same code, with no network."
         )
     if included := tables.included(records, includes):
         lines += ["Peers are used from Python, as is everything here:", *included]

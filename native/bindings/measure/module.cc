@@ -5,6 +5,7 @@
 #include "bindings.h"
 #include "measure/calls.h"
 #include "measure/handover.h"
+#include "measure/mirrored.h"
 #include "measure/samplers.h"
 #include "measure/udp_transfer.h"
 #include "sampler/kernels/kernel.h"
@@ -19,6 +20,10 @@ void bind_floors(nb::module_& module) {
                           double budget_s) {
     return timed(latencies, budget_s,
                  [&](const Loop& loop) { return copies(row_bytes, rows, batch, loop); });
+  });
+  module.def("gathers", [](const TableSpec& spec, uint32_t batch, const Latencies& latencies,
+                           double budget_s) {
+    return timed(latencies, budget_s, [&](const Loop& loop) { return gathers(spec, batch, loop); });
   });
   module.def("core_round_trip_ns", &core_round_trip_ns, nb::call_guard<nb::gil_scoped_release>());
   module.def("handovers",

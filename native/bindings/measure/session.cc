@@ -4,6 +4,7 @@
 #include "bindings.h"
 #include "client/writer.h"
 #include "measure/calls.h"
+#include "measure/mirrored.h"
 #include "measure/replay.h"
 
 namespace drlnet {
@@ -134,6 +135,16 @@ void bind_replays(nb::module_& module) {
       .def("cycles", batches_of(&Replay::cycles));
   nb::class_<InNetworkReplay, Replay>(module, "InNetworkReplay")
       .def(nb::init<Session&, uint32_t, const TableSpec&>(), nb::keep_alive<1, 2>());
+  nb::class_<MirroredReplay, Replay>(module, "MirroredReplay")
+      .def(
+          "__init__",
+          [](MirroredReplay* self, Session& session, const std::string& name,
+             const std::string& poll, const TableSpec& spec) {
+            const ClientOptions options{session.address(), name, ns_of(10), poll_of(poll)};
+            nb::gil_scoped_release release;
+            new (self) MirroredReplay(session, options, spec);
+          },
+          nb::keep_alive<1, 2>());
   nb::class_<StoreReplay, Replay>(module, "StoreReplay")
       .def(nb::init<Session&, uint32_t, const TableSpec&>(), nb::keep_alive<1, 2>());
   nb::class_<LocalReplay, Replay>(module, "LocalReplay")
