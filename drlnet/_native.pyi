@@ -65,6 +65,7 @@ class Server:
         sampler: str = "",
         sampler_options: Mapping[str, float] = ...,
         version: str = "",
+        index_only: bool = False,
     ) -> None: ...
     @staticmethod
     def shards(
@@ -75,6 +76,7 @@ class Server:
         sampler: str = "",
         sampler_options: Mapping[str, float] = ...,
         version: str = "",
+        index_only: bool = False,
     ) -> list[Server]: ...
     def run(self) -> None: ...
     def stop(self) -> None: ...

@@ -21,6 +21,7 @@ RunOption = Annotated[Path | None, typer.Option("--run", hidden=True, help="the 
     "server.poll",
     "server.shards",
     "server.sampler",
+    "server.index_only",
     "server.metrics",
     "server.insecure",
 )
@@ -54,6 +55,8 @@ def serve(
     drlnet serve --shards 2 --listen dpdk:af_packet:eth1,ip=10.7.0.2/24 --insecure
 
     drlnet serve --sampler amper-fr --set 'server.sampler_options={groups=10}'
+
+    drlnet serve --index-only                 [dim]# rows lie at learners[/dim]
 
     drlnet serve --metrics 127.0.0.1:9464     [dim]# for Prometheus[/dim]
 

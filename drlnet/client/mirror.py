@@ -58,8 +58,9 @@ class Mirror:
 
     def stats(self) -> dict[str, int | float]:
         """mirror.rows: that have come; mirror.rows_behind: that the server had besides, when it was
-        last heard; mirror.memory_bytes: what all rows will take; mirror.replaced: drawn items that
-        had a row which was here no more; mirror.wait_s: seconds that draws waited for rows."""
+        last heard; mirror.memory_bytes: what all rows will take; mirror.drawn: items that were
+        gathered; mirror.replaced: those with a row which was here no more; mirror.wait_s: seconds
+        that draws waited for rows."""
         return self._mirror.stats()
 
     def close(self) -> None:

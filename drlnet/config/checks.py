@@ -86,6 +86,7 @@ def check(config: Config) -> None:
     _check_replay(config)
     _check_min_size(config)
     _check_echo(config)
+    _check_rows(config)
     _check_run(config)
     _check_evaluation(config)
     _check_listen(config)
@@ -149,6 +150,27 @@ def _check_echo(config: Config) -> None:
         raise ConfigError(
             f"learner.echo = {echo}, but replay.max_times_sampled = 1: each item is used once",
             "leave learner.echo out, or raise replay.max_times_sampled",
+        )
+
+
+def _check_rows(config: Config) -> None:
+    if config.replay.rows == "server":
+        if config.server.index_only:
+            raise ConfigError(
+                "server.index_only with replay.rows = server: the server would have no rows",
+                "set replay.rows=learner, too, or leave server.index_only out",
+            )
+        return
+    if config.run.serial:
+        raise ConfigError(
+            "replay.rows = learner with run.serial: learner and server are one process",
+            "leave one of them out",
+        )
+    if config.replay.max_times_sampled:
+        raise ConfigError(
+            f"replay.rows = learner with replay.max_times_sampled = "
+            f"{config.replay.max_times_sampled}: a queue's rows travel once as it is",
+            "leave replay.rows out",
         )
 
 

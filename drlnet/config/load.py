@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,8 @@ def load_server(
     found = layers(file=file, flags=flags, sets=sets)
     found["file"] = {k: value for k, value in found["file"].items() if k.startswith("server.")}
     config = build(merged(found))
+    if config.server.index_only:  # what learners do with it is theirs to say
+        config = replace(config, replay=replace(config.replay, rows="learner"))
     check(config)
     return config.server
 

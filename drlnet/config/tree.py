@@ -108,6 +108,11 @@ class ReplayConfig:
     )
     batch_size: int = setting(128, "items in a learner's batch", low=1)
     prefetch: int = setting(2, "batches that the learner asks for ahead", low=0, high=64)
+    rows: Literal["server", "learner"] = setting(
+        "server",
+        "where a batch's rows lie: in the server's reply, or in the learner's mirror of the table, "
+        "to which each row travels once",
+    )
 
 
 @dataclass(frozen=True)
@@ -191,6 +196,10 @@ class ServerConfig:
         None, f"sampler of every table: {SAMPLERS}; none: the one that a table's clients ask for"
     )
     sampler_options: dict[str, float] = setting_from(dict, "that sampler's own settings")
+    index_only: bool = setting(
+        False,
+        "keep keys, links and priorities, but no rows: for learners with replay.rows = learner",
+    )
     insecure: bool = setting(
         False, "allow addresses that other machines can reach, unauthenticated"
     )

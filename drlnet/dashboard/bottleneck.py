@@ -15,10 +15,8 @@ from typing import Literal
 
 from drlnet.dashboard.client_figures import ClientFigures
 from drlnet.dashboard.figures import Figures
-from drlnet.dashboard.reading import average
 from drlnet.dashboard.units import (
     clock,
-    compact,
     count,
     duration,
     percent,
@@ -28,6 +26,7 @@ from drlnet.dashboard.units import (
 )
 
 Level = Literal["idle", "fine", "warning"]
+from drlnet.dashboard.verdicts import balanced, learner_pace, slow_learner, starved, warm_up
 
 # Shares of time from which on something counts.
 WAITS = 0.2  # a learner or an actor waits
@@ -103,52 +102,13 @@ def _waiter(f: Figures) -> str:
     return f"actors wait {percent(actors)} to append"
 
 
-def _slow_learner(f: Figures) -> str:
-    held, learns = f.held(f.actors, "inserts_limit"), f.stage(f.learners, "learn")
-    pace = "" if math.isnan(learns) else f", it learns {percent(learns)} of its time"
-    return f"actors are held {percent(held)} by the limiter: the learner is too slow{pace}"
-
-
-def _starved(f: Figures) -> str:
-    waits = f.held(f.learners, "samples_limit")
-    waits = waits if math.isnan(f.learner_waits) else f.learner_waits
-    return f"learner waits {percent(waits)} for samples (samples_limit)"
-
-
-def _warm_up(f: Figures) -> str:
-    items = [table.latest("live_items") for table in f.tables]
-    held = max((value for value in items if not math.isnan(value)), default=0.0)
-    more = compact(f.items_per_s)
-    return f"warm-up: learner waits for min_size, {count(held)} items so far, {more}/s more"
-
-
-def _learner_pace(f: Figures) -> str:
-    utilization = average(learner.latest("gpu_utilization") for learner in f.learners)
-    gpu = "" if math.isnan(utilization) else f", its GPU is used {percent(utilization)}"
-    return (
-        f"learner learns {percent(f.stage(f.learners, 'learn'))} of its time{gpu}: it sets the pace"
-    )
-
-
-def _balanced(f: Figures) -> str:
-    if f.window.before is None:
-        return "measuring: a second reading is under way"
-    shares = [
-        ("learner waits", f.learner_waits),
-        ("actors wait", f.actors_wait),
-        ("server busy", f.server_busy),
-    ]
-    known = ", ".join(f"{name} {percent(share)}" for name, share in shares if not math.isnan(share))
-    return f"no stage holds the others up{': ' if known else ''}{known}"
-
-
 RULES: tuple[Rule, ...] = (
     Rule(
         "measuring",
         "idle",
         "there is only one reading so far",
         lambda f: f.window.before is None,
-        _balanced,
+        balanced,
         "",
     ),
     Rule(
@@ -190,7 +150,7 @@ RULES: tuple[Rule, ...] = (
         "idle",
         "the learner waits for min_size",
         lambda f: _waiting_for(f.learners, "min_size"),
-        _warm_up,
+        warm_up,
         "it passes by itself; else lower replay.min_size or start more actors",
     ),
     Rule(
@@ -254,6 +214,17 @@ RULES: tuple[Rule, ...] = (
         "fewer actors, torch_threads=1, --poll block, or more cores",
     ),
     Rule(
+        "mirror_behind",
+        "warning",
+        f"draws wait {WAITS:.0%} of the learner's time or more for rows on their way to its mirror",
+        lambda f: f.mirror_wait >= WAITS,
+        lambda f: (
+            f"learner waits {percent(f.mirror_wait)} for rows on their way to its mirror, "
+            f"{count(f.rows_behind)} rows behind"
+        ),
+        "fewer actors, or a faster link: rows come as fast as actors play",
+    ),
+    Rule(
         "bytes",
         "warning",
         f"learner waits {WAITS:.0%} without the limiter, a batch is {size(BULKY_BYTES)} or more, "
@@ -267,7 +238,7 @@ RULES: tuple[Rule, ...] = (
             f"learner waits {percent(f.learner_waits)} for samples: {size(f.batch_bytes)} a batch, "
             f"{size(f.sent_bytes_per_s)}/s is what the way here carries"
         ),
-        "uint8 observations, a smaller batch, jumbo frames (MTU 9000), dpdk",
+        "replay.rows=learner; uint8 observations, jumbo frames (MTU 9000), dpdk",
     ),
     Rule(
         "round_trip",
@@ -325,7 +296,7 @@ RULES: tuple[Rule, ...] = (
         "warning",
         f"the limiter holds actors {WAITS:.0%} of their time (inserts_limit)",
         lambda f: _waiting_for(f.actors, "inserts_limit"),
-        _slow_learner,
+        slow_learner,
         "learner.device=cuda, a smaller net; lower replay.samples_per_insert",
     ),
     Rule(
@@ -349,7 +320,7 @@ RULES: tuple[Rule, ...] = (
         "more in the environment",
         lambda f: _waiting_for(f.learners, "samples_limit") and f.stage(f.actors, "env") >= 0.5,
         lambda f: (
-            f"{_starved(f)}: actors are too slow, the environment takes "
+            f"{starved(f)}: actors are too slow, the environment takes "
             f"{percent(f.stage(f.actors, 'env'))} of their time"
         ),
         "more --num-actors, env.vectorization=async; raise samples_per_insert",
@@ -359,7 +330,7 @@ RULES: tuple[Rule, ...] = (
         "warning",
         "the limiter holds the learner (samples_limit)",
         lambda f: _waiting_for(f.learners, "samples_limit"),
-        lambda f: f"{_starved(f)}: actors are too slow",
+        lambda f: f"{starved(f)}: actors are too slow",
         "more --num-actors, a smaller net; raise replay.samples_per_insert",
     ),
     Rule(
@@ -385,7 +356,7 @@ RULES: tuple[Rule, ...] = (
         "fine",
         f"the learner learns {LEARNS:.0%} of its time: nothing else holds it up",
         lambda f: f.stage(f.learners, "learn") >= LEARNS,
-        _learner_pace,
+        learner_pace,
         "to go faster: learner.device=cuda, a smaller net or batch",
     ),
     Rule(
@@ -393,7 +364,7 @@ RULES: tuple[Rule, ...] = (
         "fine",
         "none of these",
         lambda f: True,
-        _balanced,
+        balanced,
         "",
     ),
 )

@@ -288,6 +288,35 @@ class Figures:
         received = add(learner.rate("bytes_received") for learner in self.learners)
         return received / self.learner_steps_per_s if self.learner_steps_per_s > 0 else math.nan
 
+    # Mirrors, where replay.rows is learner.
+
+    @property
+    def mirror_wait(self) -> float:
+        """The share of the learners' time in which draws wait for rows on their way."""
+        return average(learner.rate("mirror.wait_s") for learner in self.learners)
+
+    @property
+    def mirrored_per_s(self) -> float:
+        """Rows that come to them; NaN where there is none."""
+        return add(learner.rate("mirror.rows") for learner in self.learners)
+
+    @property
+    def mirror_bytes(self) -> float:
+        """Memory that all rows of theirs take."""
+        return add(learner.latest("mirror.memory_bytes") for learner in self.learners)
+
+    @property
+    def replaced_share(self) -> float:
+        """The share of drawn items that were replaced by another draw."""
+        replaced = add(learner.rate("mirror.replaced") for learner in self.learners)
+        drawn = add(learner.rate("mirror.drawn") for learner in self.learners)
+        return replaced / (replaced + drawn) if replaced + drawn > 0 else math.nan
+
+    @property
+    def rows_behind(self) -> float:
+        """Rows that the server has and mirrors have not."""
+        return add(learner.latest("mirror.rows_behind") for learner in self.learners)
+
     @property
     def _all(self) -> list[ClientFigures]:
         return [client for client in self.clients.values() if client.state != GONE]

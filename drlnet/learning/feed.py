@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drlnet.algos import Algorithm, Held, TableSettings
-from drlnet.client import Batch, Table
+from drlnet.client import Batch, Mirror, Table
 
 _LOOK_QUESTIONS = 100  # between looks at what tables hold
 
@@ -66,8 +66,12 @@ class Feed:
         # A serial run is its own server: a process that was suspended goes on where it was.
         timeout = None if self._serial else 60.0
         self.tables = tables
+        self._mirrors: dict[str, Mirror] = {}
+        if algorithm.config.replay.rows == "learner":
+            self._mirrors = {name: table.mirror() for name, table in tables.items()}
         self._streams = {
-            name: _stream(tables[name], one, timeout) for name, one in settings.items()
+            name: _stream(self._mirrors.get(name, tables[name]), one, timeout)
+            for name, one in settings.items()
         }
         self._echoes: dict[str, Echo] = {
             name: ExampleEcho(learner.echo, learner.echo_buffer, one.batch_size, seed)
@@ -110,8 +114,16 @@ class Feed:
             self._chosen = self._choose(self._held)
             for name in set(self._learner.over) & set(self._streams):  # type: ignore[attr-defined]
                 self._streams.pop(name).close()
+                if name in self._mirrors:
+                    self._mirrors.pop(name).close()
                 self.tables[name].drop()
         return self._chosen
+
+    def figures(self) -> dict[str, int | float]:
+        """What the mirrors say of themselves, all together; nothing without any."""
+        readings = [mirror.stats() for mirror in self._mirrors.values()]
+        names = readings[0] if readings else {}
+        return {name: sum(reading[name] for reading in readings) for name in names}
 
     def update(self, name: str, priorities: npt.NDArray[np.float32]) -> None:
         """Sends new priorities of those items of that table's batch that are not used again."""
@@ -138,7 +150,7 @@ class _Holdings:
 
 
 def _stream(
-    table: Table, settings: TableSettings, timeout: float | None
+    table: Table | Mirror, settings: TableSettings, timeout: float | None
 ) -> Generator[Batch, None, None]:
     """Yields batches without end, `prefetch` of them asked for ahead."""
     size = settings.batch_size

@@ -329,6 +329,7 @@ class Learning:
             "sample_wait_share": per_s["sample_s"],
             "params_version": self._params_version,
             "batch_size": self._batch_size,
+            **self.feed.figures(),
             **stages,
             **process_figures(),
             **gpu_figures(self._config.learner.device),

@@ -29,6 +29,7 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop) -> None:
         sampler=config.sampler or "",
         sampler_options=config.sampler_options,
         version=__version__,
+        index_only=config.index_only,
     )
     failures: list[BaseException] = []
 

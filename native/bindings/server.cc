@@ -53,29 +53,40 @@ void bind_server(nb::module_& module) {
           "__init__",
           [](Server* self, const std::vector<std::string>& listen, const std::string& poll,
              uint64_t memory_bytes, const std::string& sampler,
-             const std::map<std::string, double>& sampler_options, const std::string& version) {
-            new (self) Server(ServerOptions{
-                listen, poll_of(poll), memory_bytes, {sampler, sampler_options}, version});
+             const std::map<std::string, double>& sampler_options, const std::string& version,
+             bool index_only) {
+            new (self) Server(ServerOptions{listen,
+                                            poll_of(poll),
+                                            memory_bytes,
+                                            {sampler, sampler_options},
+                                            version,
+                                            index_only});
           },
           nb::arg("listen"), nb::arg("poll") = "adaptive", nb::arg("memory_bytes") = 0,
           nb::arg("sampler") = "", nb::arg("sampler_options") = std::map<std::string, double>(),
-          nb::arg("version") = "")
+          nb::arg("version") = "", nb::arg("index_only") = false)
       .def_static(
           "shards",
           [](const std::vector<std::string>& listen, uint32_t count, const std::string& poll,
              uint64_t memory_bytes, const std::string& sampler,
-             const std::map<std::string, double>& sampler_options, const std::string& version) {
+             const std::map<std::string, double>& sampler_options, const std::string& version,
+             bool index_only) {
             nb::list servers;
-            for (auto& server : make_shards(
-                     {listen, poll_of(poll), memory_bytes, {sampler, sampler_options}, version},
-                     count)) {
+            for (auto& server : make_shards({listen,
+                                             poll_of(poll),
+                                             memory_bytes,
+                                             {sampler, sampler_options},
+                                             version,
+                                             index_only},
+                                            count)) {
               servers.append(nb::cast(std::move(server)));
             }
             return servers;
           },
           nb::arg("listen"), nb::arg("count"), nb::arg("poll") = "adaptive",
           nb::arg("memory_bytes") = 0, nb::arg("sampler") = "",
-          nb::arg("sampler_options") = std::map<std::string, double>(), nb::arg("version") = "")
+          nb::arg("sampler_options") = std::map<std::string, double>(), nb::arg("version") = "",
+          nb::arg("index_only") = false)
       .def_prop_ro("addresses", &Server::addresses)
       .def("run",
            [](Server& server) {

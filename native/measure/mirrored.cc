@@ -71,9 +71,8 @@ size_t gathers(const TableSpec& spec, uint32_t batch, const Loop& loop) {
       }
     }
   };
-  return run(loop, draw, [&] {
-    rows.gather(drawn, [&](uint32_t) -> const Places& { return places; });
-  });
+  return run(loop, draw,
+             [&] { rows.gather(drawn, [&](uint32_t) -> const Places& { return places; }); });
 }
 
 }  // namespace drlnet::measure

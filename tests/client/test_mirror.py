@@ -226,6 +226,70 @@ def test_a_mirror_larger_than_memory_is_refused() -> None:
         thread.join()
 
 
+@contextmanager
+def index() -> Iterator[Client]:
+    """A client of a server that keeps no rows."""
+    server = native.Server(["udp://127.0.0.1:0"], "block", index_only=True)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        with Client(server.addresses[0], name="tester", poll="block") as client:
+            yield client
+    finally:
+        server.stop()
+        thread.join()
+
+
+@pytest.mark.parametrize("name", list(ITEMS))
+def test_a_server_without_rows_draws_the_same(name: str) -> None:
+    with index() as client:
+        table, oracle = opened(client, ITEMS[name], 100)
+        with table.mirror() as mirror:
+            play(table, oracle, 9, AutoresetMode.NEXT_STEP, mirror)
+
+
+def test_a_server_without_rows_refuses_what_needs_them() -> None:
+    with index() as client:
+        table = numbered(client, 5000)
+        write(table, range(10))
+        for ask in (
+            lambda: table.sample(5),
+            lambda: table.read_items([1]),
+            lambda: table.stream(5),
+        ):
+            with pytest.raises(ConfigError, match=r"keeps no rows \(--index-only\)"):
+                next(iter(ask()))
+        with pytest.raises(ConfigError, match="is a queue, and this server keeps no rows"):
+            client.table(
+                "q",
+                columns={"id": Column("int64")},
+                item=Item({"id": View("id")}),
+                capacity=100,
+                limiter=Limiter(max_times_sampled=1),
+            )
+        stats = client.stats()
+        # 5,000 of 6,024 slots have no row; a record is 32 bytes, not 64 with the row in it.
+        saved, taken = stats["table.n.saved_bytes"], stats["table.n.ring_bytes"]
+        assert isinstance(saved, int) and isinstance(taken, int)
+        assert taken <= 6024 * 32 + 1024 * 8 + 3 * 4096
+        assert saved >= 6024 * 64 - taken - 4096
+        assert client.ping() > 0
+
+
+def test_a_mirror_that_comes_late_to_an_index_draws_what_it_has() -> None:
+    with index() as client:
+        table = numbered(client, 5000)
+        write(table, range(3000))
+        with table.mirror() as mirror:  # of 2,999 items it can have the newest 1,021 or so
+            ids = mirror.sample(300).views["id"]
+            assert ids.min() >= 3000 - 1024
+            stats = mirror.stats()
+            assert stats["mirror.rows"] == 1024
+            assert stats["mirror.replaced"] > 0
+            write(table, range(3000, 4000))
+            assert mirror.sample(300).views["id"].min() >= 3000 - 1024
+
+
 FOLLOWER = """
 import sys
 from client.test_mirror import numbered

@@ -7,7 +7,7 @@ import pytest
 from drlnet import native
 from drlnet.algos import TABLE, make_algorithm
 from drlnet.client import Client
-from drlnet.config import load
+from drlnet.config import load, load_server
 from drlnet.config.checks import least_capacity
 from drlnet.envs import EnvSpaces
 from drlnet.errors import ConfigError, Deadlock
@@ -87,3 +87,26 @@ def test_what_is_drawn_once_is_not_echoed(sets: list[str]) -> None:
     assert caught.value.remedy == "leave learner.echo out, or raise replay.max_times_sampled"
     assert load(ID, sets=[*sets, "learner.echo=1"]).learner.echo == 1
     assert load(ID, sets=[*sets, "learner.echo=2", "replay.max_times_sampled=2"]).learner.echo == 2
+
+
+@pytest.mark.parametrize(
+    ("sets", "words"),
+    [
+        (["run.serial=true", "run.max_env_steps=5000"], "learner and server are one process"),
+        (["replay.max_times_sampled=1"], "a queue's rows travel once as it is"),
+        (["algo.name=pqn"], "a queue's rows travel once as it is"),
+    ],
+)
+def test_rows_at_the_learner_want_a_ring_at_a_server(sets: list[str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load(ID, sets=[*sets, "replay.rows=learner"])
+    assert load(ID, sets=sets).replay.rows == "server"
+    assert load(ID, sets=["replay.rows=learner"]).replay.rows == "learner"
+
+
+def test_a_server_without_rows_wants_them_at_the_learner() -> None:
+    with pytest.raises(ConfigError, match="the server would have no rows"):
+        load(ID, sets=["server.index_only=true"])
+    assert load(ID, sets=["server.index_only=true", "replay.rows=learner"]).server.index_only
+    # `drlnet serve` serves learners that say it themselves.
+    assert load_server(None, sets=["server.index_only=true"]).index_only

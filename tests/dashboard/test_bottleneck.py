@@ -94,6 +94,13 @@ CASES: dict[str, tuple[Finding, str]] = {
         growing_by(LEARNER_WAITS | {"server.busy_s": 0.9, "server.cpu_s": 0.3}, host__cores=3),
         "learner waits 50% for samples: 5 processes share 3 cores and use 3.0",
     ),
+    "mirror_behind": (
+        growing_by(
+            LEARNER_WAITS | {"client.learner.mirror.wait_s": 0.45},
+            client__learner__mirror__rows_behind=12_345,
+        ),
+        "learner waits 45% for rows on their way to its mirror, 12,345 rows behind",
+    ),
     "bytes": (
         growing_by(LEARNER_WAITS | {"client.learner.bytes_received": 3e9}),
         "learner waits 50% for samples: 10.0 MB a batch",

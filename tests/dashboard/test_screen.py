@@ -258,3 +258,27 @@ def test_a_picture_of_readings(tmp_path: Path) -> None:
     assert svg.startswith("<svg") and "actor-0-4711" in svg
     picture(training(100.0), path)
     assert "measuring" in path.read_text(encoding="utf-8")
+
+
+def test_a_mirror_has_a_line_and_what_has_none_has_not() -> None:
+    def lines(mirrored: bool) -> list[str]:
+        history = History()
+        for t in range(3):
+            more = {
+                "client.learner.mirror.rows": 10_000.0 * t,
+                "client.learner.mirror.rows_behind": 1234,
+                "client.learner.mirror.memory_bytes": 7 * 10**9,
+                "client.learner.mirror.drawn": 990.0 * t,
+                "client.learner.mirror.replaced": 10.0 * t,
+                "client.learner.mirror.wait_s": 0.125 * t,
+            }
+            figures = history.push(training(100.0 + t) | (more if mirrored else {}), float(t))
+        made = Scene("udp://x:1", figures, find_bottleneck(figures), history.trends)
+        assert replay.sizes(made) == [3 + mirrored]
+        return [line.plain for line in replay.draw(made, 79, 3 + mirrored)]
+
+    assert len(lines(False)) == 3
+    last = lines(True)[-1]
+    assert re.fullmatch(
+        r"mirror +10\.0k rows/s +1,234 behind  waits +1[23]%  7\.00 GB  replaced 1\.0%", last
+    ), last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -182,3 +183,37 @@ def test_each_step_gets_a_batch_of_its_own(buffer: int) -> None:
         assert batch.env_steps == 60 and batch.spent == 0
         batch.env_steps += 1000
         batch.spent = 0.5
+
+
+def test_a_mirror_feeds_as_the_server_does() -> None:
+    """Batches are those of the table, priorities reach it, and it says how it fares."""
+    own = [f"replay.batch_size={SIZE}", "replay.min_size=20", "replay.rows=learner"]
+    algorithm = make_algorithm(load("Unregistered-v0", sets=own), SPACES)
+    server = native.Server(["udp://127.0.0.1:0"], "block")
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        with Client(server.addresses[0]) as client:
+            tables = open_tables(client, algorithm)
+            feed = Feed(algorithm, tables, SEED)
+            made = Server(feed, tables[TABLE].writer(1))
+            made.add(0, 60)
+            for _ in range(5):
+                feed.draw()
+                batch = feed.take()[TABLE]
+                read = tables[TABLE].read_items(batch.keys)
+                for name, view in read.views.items():
+                    np.testing.assert_array_equal(batch.views[name], view)
+                feed.update(TABLE, np.ones(SIZE, np.float32))
+            figures = feed.figures()
+            assert figures["mirror.rows"] == 60
+            assert figures["mirror.drawn"] >= 5 * SIZE
+            assert client.stats()["table.replay.applied_updates"] == 5 * SIZE
+            del feed, made
+    finally:
+        server.stop()
+        thread.join()
+
+
+def test_without_a_mirror_there_are_no_figures() -> None:
+    assert serve().feed.figures() == {}

@@ -374,3 +374,22 @@ def test_a_budget_in_seconds_and_a_report_that_is_bounded_too(tmp_path: Path) ->
     assert result["eval_episodes"] == 0 and result["eval_return_mean"] is None
     assert "over 0 of 20 planned (eval.max_report_seconds) episodes" in ended.err.decode()
     assert took_s < 12 + 2 + 8  # and some to end its processes, on a busy machine
+
+
+@pytest.mark.parametrize("server", ["server.shards=2", "server.index_only=true"])
+def test_a_run_whose_rows_travel_once(tmp_path: Path, server: str) -> None:
+    ended = finished(
+        tmp_path,
+        *("run", ENV, "--json", "--max-learner-steps", "300", "--num-actors", "2", *SMALL),
+        *("--set", "replay.rows=learner", "--set", server, "--set", "run.record=all"),
+    )
+    assert ended.popen.returncode == 0, ended.text()
+    folder = Path(ended.last_json()["run_dir"])
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    last = {key: value for record in records for key, value in record.items()}
+    mirrored = {key: value for key, value in last.items() if "mirror." in key}
+    assert mirrored, sorted(last)
+    rows = next(value for key, value in mirrored.items() if key.endswith("mirror.rows"))
+    drawn = next(value for key, value in mirrored.items() if key.endswith("mirror.drawn"))
+    assert rows > 0
+    assert drawn >= 300

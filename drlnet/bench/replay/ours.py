@@ -168,8 +168,12 @@ class Mirrored(Ours):
         return table.mirror()
 
     def sent_bytes(self) -> int | None:
-        sent = {k: v for k, v in self._client.stats().items() if k.endswith(".bytes_sent")}
-        return sum(int(v) for k, v in sent.items() if k.startswith("transport."))  # type: ignore[arg-type]
+        total = 0
+        for name, value in self._client.stats().items():
+            if name.startswith("transport.") and name.endswith(".bytes_sent"):
+                assert isinstance(value, int)
+                total += value
+        return total
 
 
 def _drawn(batch: Batch) -> Drawn:

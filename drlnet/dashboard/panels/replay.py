@@ -1,4 +1,5 @@
-"""Replay health: how full a table is, what draws see of it, and which clients its limiter holds."""
+"""Replay health: how full a table is, what draws see of it, which clients its limiter holds, and
+how the learners' mirrors of it fare."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ import math
 
 from rich.text import Text
 
-from drlnet.dashboard.figures import LIMITER_REASONS, TableFigures, median_us
+from drlnet.dashboard.figures import LIMITER_REASONS, Figures, TableFigures, median_us
 from drlnet.dashboard.reading import add
 from drlnet.dashboard.scene import Scene
-from drlnet.dashboard.units import compact, duration, percent, short, small_percent
+from drlnet.dashboard.units import compact, duration, percent, short, size, small_percent
 
 TITLE = "replay"
 _LINES = 3  # per table
@@ -18,16 +19,28 @@ _NOTABLE = 0.05  # a share of waiting that is worth a colour
 
 
 def sizes(scene: Scene) -> list[int]:
-    """Three lines for each of the tables, of which the first matters most."""
-    return [_LINES * (1 + index) for index in range(max(1, len(scene.figures.tables)))]
+    """Three lines for each of the tables, of which the first matters most, and one of mirrors."""
+    mirrors = 0 if math.isnan(scene.figures.mirrored_per_s) else 1
+    return [_LINES * (1 + index) + mirrors for index in range(max(1, len(scene.figures.tables)))]
 
 
 def draw(scene: Scene, width: int, height: int) -> list[Text]:
-    """Three lines per table."""
+    """Three lines per table, and the mirrors last."""
     if not scene.figures.tables:
         return [Text("no table: the first learner or actor makes one", "dim")]
     lines = [line for table in scene.figures.tables for line in _table(table)]
-    return lines[:height]
+    if math.isnan(scene.figures.mirrored_per_s):
+        return lines[:height]
+    return [*lines[: height - 1], _mirror(scene.figures)]
+
+
+def _mirror(figures: Figures) -> Text:
+    line = _label("mirror").append(f"{compact(figures.mirrored_per_s):>5} rows/s")
+    line.append(f"  {compact(figures.rows_behind):>5} behind  waits ")
+    waits = figures.mirror_wait
+    line.append(f"{percent(waits):>4}", "yellow" if waits >= _NOTABLE else "")
+    line.append(f"  {size(figures.mirror_bytes):>7}")
+    return line.append(f"  replaced {small_percent(figures.replaced_share)}")
 
 
 def _table(table: TableFigures) -> list[Text]:

@@ -166,6 +166,7 @@ uint32_t Mirror::gather(uint32_t shard, std::span<const std::byte> references,
     wait_ns_ += now_ns() - began;
   }
   const uint32_t left = rows.gather(drawn, places_of);
+  drawn_ += left;
   replaced_ += n - left;
   return left;
 }
@@ -180,6 +181,7 @@ void Mirror::read_metrics(Metrics& metrics) const {
   metrics.set("mirror.rows", rows);
   metrics.set("mirror.rows_behind", behind);
   metrics.set("mirror.memory_bytes", memory_bytes_);
+  metrics.set("mirror.drawn", drawn_.load());
   metrics.set("mirror.replaced", replaced_.load());
   metrics.set("mirror.wait_s", static_cast<double>(wait_ns_.load()) / 1e9);
 }

@@ -68,7 +68,7 @@ class Mirror {
   uint64_t row_bytes_;
   std::function<void()> interrupt_;
   std::atomic<bool> stopping_ = false;
-  std::atomic<uint64_t> replaced_ = 0, wait_ns_ = 0;
+  std::atomic<uint64_t> drawn_ = 0, replaced_ = 0, wait_ns_ = 0;
   std::vector<std::unique_ptr<Shard>> shards_;  // null: not followed
 };
 

@@ -3,7 +3,9 @@
 // of a vector environment is then one line for each of its rows, not one more for every column.
 // Rows are numbered as they come; number n lies at slot n mod size. The newest `capacity` rows are
 // held, the `reserve` behind them are gone for everyone but the replies that were drawn while they
-// were held. Threading: one thread. Everything is O(1) after construction.
+// were held. Where clients hold the rows, the ring has an index alone: records without columns, and
+// the newest rows, as many as the reserve, on their way to those clients.
+// Threading: one thread. Everything is O(1) after construction.
 #pragma once
 
 #include <algorithm>
@@ -51,9 +53,9 @@ struct RowPlace {
 
 class Ring {
  public:
-  explicit Ring(const TableSpec& spec);
+  explicit Ring(const TableSpec& spec, bool index_only = false);
 
-  static uint64_t memory_bytes(const TableSpec& spec);
+  static uint64_t memory_bytes(const TableSpec& spec, bool index_only = false);
 
   uint32_t size() const { return size_; }
   uint64_t capacity() const { return capacity_; }
@@ -106,13 +108,19 @@ class Ring {
   Row& row(uint32_t slot) { return *reinterpret_cast<Row*>(record(slot)); }
   const Row& row(uint32_t slot) const { return *reinterpret_cast<const Row*>(record(slot)); }
   size_t record_bytes() const { return size_t{1} << record_shift_; }
+  // Its slots are those of the ring, but in an index: see row_slot().
   const RowColumn& column(size_t index) const { return columns_[index]; }
+  // Where columns have the row of that number, and how many rows they have.
+  uint32_t row_slot(uint64_t number) const { return static_cast<uint32_t>(number % row_slots_); }
+  uint32_t row_slots() const { return row_slots_; }
+  bool index_only() const { return row_slots_ < size_; }
+  bool has_row(uint64_t number) const { return stored(number) && head_ - number <= row_slots_; }
 
   // How many of `wanted` rows can be written at the head in one piece, so that no row is
   // overwritten that is held before its eviction.
   uint64_t piece(uint64_t wanted) const {
-    return std::min(
-        {wanted, static_cast<uint64_t>(size_ - head_slot_), size_ - capacity_, capacity_});
+    return std::min({wanted, static_cast<uint64_t>(size_ - head_slot_), size_ - capacity_,
+                     capacity_, static_cast<uint64_t>(row_slots_ - row_slot(head_))});
   }
   // Rows that stop being held when `rows` more come: [oldest(), oldest_after(rows)).
   uint64_t oldest_after(uint64_t rows) const {
@@ -127,7 +135,7 @@ class Ring {
 
  private:
   struct Layout;  // where everything lies in the memory
-  static Layout layout_of(const TableSpec& spec);
+  static Layout layout_of(const TableSpec& spec, bool index_only);
   Ring(const TableSpec& spec, const Layout& layout);
 
   std::byte* record(uint32_t slot) const {
@@ -141,6 +149,7 @@ class Ring {
 
   uint64_t capacity_;
   uint32_t size_;
+  uint32_t row_slots_;
   uint32_t head_slot_ = 0;
   uint64_t head_ = 0;
   uint64_t forgotten_ = 0;  // rows below are not held, whatever the capacity

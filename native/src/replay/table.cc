@@ -15,11 +15,12 @@ TableSpec checked(TableSpec spec) {
 
 }  // namespace
 
-Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<LogicalTable> logical)
+Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<LogicalTable> logical,
+             bool index_only)
     : spec_(checked(std::move(spec))),
       reach_(spec_.item),
       key_base_(uint64_t{shard} << kKeyShardShift | uint64_t{epoch} << kKeyNumberBits),
-      ring_(spec_),
+      ring_(spec_, index_only),
       gather_(spec_, ring_, key_base_),
       row_layout_(spec_),
       streams_(static_cast<uint32_t>(spec_.capacity / (2 * uint64_t{spec_.item.window()})),
@@ -31,16 +32,16 @@ Table::Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<Logi
       random_(spec_.seed) {
   // What draw() or, where items are one row, gather() reads of each slot.
   const RowColumn& column = ring_.column(layout().windows().front().column);
-  if (reach_.rows() == 1) {
+  if (reach_.rows() == 1 && !index_only) {
     sampler_->fetch_along(column.at(0), column.stride);
   } else {
     sampler_->fetch_along(reinterpret_cast<const std::byte*>(&ring_.row(0)), ring_.record_bytes());
   }
 }
 
-uint64_t Table::memory_bytes(const TableSpec& spec) {
+uint64_t Table::memory_bytes(const TableSpec& spec, bool index_only) {
   constexpr uint64_t kSamplerBytesPerSlot = 17;  // no sampler of ours takes more when it is large
-  return Ring::memory_bytes(spec) + kSamplerBytesPerSlot * ring_slots(spec);
+  return Ring::memory_bytes(spec, index_only) + kSamplerBytesPerSlot * ring_slots(spec);
 }
 
 Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const float> priorities,
@@ -190,6 +191,7 @@ void Table::read_metrics(const std::string& prefix, Metrics& metrics, uint64_t n
   count("capacity", spec_.capacity);
   figure("fill", static_cast<double>(rows()) / static_cast<double>(spec_.capacity));
   count("ring_bytes", ring_.bytes());
+  if (index_only()) count("saved_bytes", Ring::memory_bytes(spec_) - ring_.bytes());
   count("env_steps", env_steps_);
   count("rows_ignored", rows_ignored_);
   count("streams_leased", streams_.leased_count());

@@ -34,13 +34,17 @@ class Table {
  public:
   // Checks the specification; throws Error(config). logical: what this shard of a table shares with
   // the others, where there are any; the limiter is that one's then, not the specification's.
-  Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<LogicalTable> logical = {});
+  // index_only: its items are drawn by reference alone, see Ring; no queue.
+  Table(TableSpec spec, uint8_t shard, uint16_t epoch, std::shared_ptr<LogicalTable> logical = {},
+        bool index_only = false);
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
   const TableSpec& spec() const { return spec_; }
   const SampleLayout& layout() const { return gather_.layout(); }
-  static uint64_t memory_bytes(const TableSpec& spec);  // what a table of that kind will take
+  // What a table of that kind will take.
+  static uint64_t memory_bytes(const TableSpec& spec, bool index_only = false);
+  bool index_only() const { return ring_.index_only(); }
 
   Streams& streams() { return streams_; }
   // To be called when leases came or went.
@@ -88,7 +92,8 @@ class Table {
   }
 
   // The rows from the one of that key on, `most` at most; from the oldest held on where that one is
-  // no longer stored. None where none has come. std::nullopt: no key of this table's.
+  // no longer stored. None where none has come. std::nullopt: no key of this table's, or of a row
+  // that an index has no more.
   std::optional<FollowHeader> follow(uint64_t key, uint32_t most) const;
   const RowLayout& row_layout() const { return row_layout_; }
   // Writes bytes [offset, offset + out.size()) of that run of rows. False when one has been
@@ -119,6 +124,7 @@ class Table {
     return changes_ ? 0 : Changes::memory_bytes(ring_.size());
   }
 
+  uint32_t kept_rows() const { return ring_.row_slots(); }
   uint64_t head_key() const { return key_base_ + ring_.head(); }   // of the row to come
   uint64_t rows() const { return ring_.head() - ring_.oldest(); }  // logical: at most capacity
   uint64_t live_items() const { return sampler_->size(); }

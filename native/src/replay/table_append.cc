@@ -161,14 +161,14 @@ void Table::store_rows(const Append& append, const AppendSegment& segment, size_
 // The rows fit at the head in one piece, and those that they push out are evicted.
 void Table::store_piece(const Append& append, Stream& stream, uint32_t ordinal, size_t first_row,
                         size_t rows) {
-  const uint32_t first_slot = ring_.head_slot();
+  const uint32_t first_slot = ring_.head_slot(), first_place = ring_.row_slot(ring_.head());
   for (size_t c = 0; c < append.columns.size(); ++c) {
     const RowColumn& column = ring_.column(c);
     const std::byte* from = append.columns[c].data() + first_row * column.row_bytes;
     const size_t pieces = column.together() ? 1 : rows;
     const uint64_t bytes = rows / pieces * column.row_bytes;
     for (size_t i = 0; i < pieces; ++i, from += bytes) {
-      std::memcpy(column.at(first_slot + i), from, bytes);
+      std::memcpy(column.at(first_place + i), from, bytes);
     }
   }
   if (stream.next_step == 0) stream.first_number = ring_.head();

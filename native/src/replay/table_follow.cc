@@ -11,8 +11,10 @@ std::optional<FollowHeader> Table::follow(uint64_t key, uint32_t most) const {
   // 0: a client that has none.
   const uint64_t asked = key == 0 ? 0 : key - key_base_;
   if (asked > ring_.head()) return std::nullopt;
-  const bool there = asked == ring_.head() || ring_.stored(asked);
-  const uint64_t first = there && key != 0 ? asked : ring_.oldest();
+  const bool there = asked == ring_.head() || ring_.has_row(asked);
+  if (key != 0 && !there && index_only()) return std::nullopt;
+  const uint64_t newest = ring_.head() - std::min<uint64_t>(ring_.head(), ring_.row_slots());
+  const uint64_t first = there && key != 0 ? asked : std::max(ring_.oldest(), newest);
   const auto count = static_cast<uint32_t>(std::min<uint64_t>(ring_.head() - first, most));
   return FollowHeader{key_base_ + first, key_base_ + ring_.head(), count, {}};
 }
@@ -20,8 +22,8 @@ std::optional<FollowHeader> Table::follow(uint64_t key, uint32_t most) const {
 bool Table::gather_rows(const FollowHeader& run, uint64_t offset, std::span<std::byte> out,
                         Loans* loans) const {
   const uint64_t number = run.first - key_base_;
-  if (run.count > 0 && !ring_.stored(number)) return false;
-  const uint32_t first = run.count > 0 ? ring_.place(number).slot : 0;
+  if (run.count > 0 && !ring_.has_row(number)) return false;
+  const uint32_t first = ring_.row_slot(number);
   const uint64_t end = offset + out.size();
   // Calls fill(bytes of the section before it, place) for the part of `out` within it.
   const auto part = [&](uint64_t begin, uint64_t bytes, auto fill) {
@@ -38,9 +40,9 @@ bool Table::gather_rows(const FollowHeader& run, uint64_t offset, std::span<std:
     part(begin, run.count * row_bytes, [&](uint64_t from, std::span<std::byte> to) {
       uint64_t row = from / row_bytes, skip = from % row_bytes;
       while (!to.empty()) {
-        const uint64_t slot = (first + row) % ring_.size();
+        const uint64_t slot = (first + row) % ring_.row_slots();
         // Rows that lie together go together.
-        const uint64_t rows = column.together() ? ring_.size() - slot : 1;
+        const uint64_t rows = column.together() ? ring_.row_slots() - slot : 1;
         const size_t bytes = std::min<uint64_t>(rows * row_bytes - skip, to.size());
         copy_row(to.data(), column.at(slot) + skip, bytes, sink);
         to = to.subspan(bytes);

@@ -19,6 +19,14 @@ uint16_t Server::follow(Peer& peer, Slot& slot, std::span<const std::byte> body)
   const uint64_t room = kMaxReplyBytes / 2 / table.spec().row_bytes();
   const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(room, 1, request.most));
   const std::optional<FollowHeader> run = table.follow(request.key, most);
+  if (!run && table.index_only()) {
+    return refuse(slot, Status::config,
+                  "table '" + open->asked.name +
+                      "' has lost rows that a follower lacks: an --index-only server keeps the "
+                      "newest " +
+                      std::to_string(table.kept_rows()) + " alone",
+                  "start the learner again: it draws what came since; or a server that keeps rows");
+  }
   if (!run) {
     return refuse(slot, Status::bad_request,
                   "table '" + open->asked.name + "' has not had the row that a follower asks for",

@@ -35,8 +35,14 @@ OpenTable& Server::make_table(TableSpec spec) {
                 "use fewer tables, drop one, or use another server");
   }
   check(spec, shards_ ? shards_->count() : 1);
+  if (index_only_ && spec.limiter.max_times_sampled > 0) {
+    throw Error(
+        Status::config,
+        "table '" + spec.name + "' is a queue, and this server keeps no rows (--index-only)",
+        "start the server without --index-only");
+  }
   const TableSpec part = shards_ ? shards_->part(spec, shard_) : spec;
-  const uint64_t bytes = Table::memory_bytes(part);
+  const uint64_t bytes = Table::memory_bytes(part, index_only_);
   if (bytes > memory_limit_ - memory_used_) {
     throw Error(Status::config,
                 "table '" + spec.name + "' takes " + std::to_string(bytes >> 20) +
@@ -46,8 +52,9 @@ OpenTable& Server::make_table(TableSpec spec) {
   }
   OpenTable open;
   open.memory_bytes = bytes;
-  open.table = std::make_unique<Table>(part, static_cast<uint8_t>(shard_), epoch_,
-                                       shards_ ? shards_->table(spec, shard_) : nullptr);
+  open.table =
+      std::make_unique<Table>(part, static_cast<uint8_t>(shard_), epoch_,
+                              shards_ ? shards_->table(spec, shard_) : nullptr, index_only_);
   open.table->mark(sessions_.clock_ns(), params_version());
   for (const ColumnSpec& column : spec.columns) {
     open.column_bytes.push_back(static_cast<uint32_t>(column.bytes()));

@@ -97,6 +97,13 @@ uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t sess
   return 0;
 }
 
+bool Server::refused_without_rows(Slot& slot) const {
+  if (!index_only_) return false;
+  refuse(slot, Status::config, "the server keeps no rows (--index-only): it only names them",
+         "mirror the table (replay.rows = learner), or start the server without --index-only");
+  return true;
+}
+
 bool Server::refused_as_too_large(const Table& table, uint32_t batch, Slot& slot) {
   if (table.layout().total_bytes(batch) <= kMaxSampleBytes) return false;
   refuse(slot, Status::config, "a batch of over 2 GiB", "ask for fewer items");
@@ -111,6 +118,7 @@ uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body)
   }
   Table* table = table_for(request.table, slot);
   if (table == nullptr || refused_as_too_large(*table, request.batch, slot)) return 0;
+  if ((request.flags & kReferences) == 0 && refused_without_rows(slot)) return 0;
   if ((request.flags & kReferences) != 0 && table->is_queue()) {
     return refuse(slot, Status::config, "a sample by reference of a queue, whose rows may be gone",
                   "let the server send its rows: replay.rows = server");

@@ -29,6 +29,7 @@ Server::Server(const ServerOptions& options)
       memory_limit_((options.memory_bytes ? options.memory_bytes : default_memory_bytes()) /
                     (options.shards ? options.shards->count() : 1)),
       sampler_(options.sampler),
+      index_only_(options.index_only),
       version_(options.version),
       shards_(options.shards),
       shard_(options.shard),

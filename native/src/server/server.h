@@ -39,6 +39,9 @@ struct ServerOptions {
   uint64_t memory_bytes = 0;  // for all tables together; 0: 80% of the machine's
   SamplerChoice sampler{};
   std::string version{};  // what the statistics call this server's version
+  // Keeps keys, links and priorities, and of the rows only the newest, on their way to clients that
+  // mirror its tables. What needs rows is refused.
+  bool index_only = false;
   // For a server that is one of several: made by make_shards().
   std::shared_ptr<Shards> shards{};
   uint32_t shard = 0;
@@ -102,6 +105,7 @@ class Server : private RequestHandler {
   // drop_table.cc: all that a drop comes to, and for tables that other shards have dropped.
   void drop(const OpenTable& table);
   void follow_drops();
+  bool refused_without_rows(Slot& slot) const;
   static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
   uint64_t params_version() const;
   void make_publisher(const Peer& peer);
@@ -113,6 +117,7 @@ class Server : private RequestHandler {
   Poll poll_;
   uint64_t memory_limit_;
   SamplerChoice sampler_;
+  bool index_only_;
   std::string version_;
   std::shared_ptr<Shards> shards_;  // null: the server is one alone
   uint32_t shard_;

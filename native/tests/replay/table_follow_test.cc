@@ -74,4 +74,47 @@ TEST_CASE("a run of rows is the same in any pieces, round the ring's end and beh
   CHECK_FALSE(table.gather_rows(*run, 0, whole));  // its first row is overwritten
 }
 
+TEST_CASE("an index has the newest rows alone, and draws by reference as a table with all does") {
+  TableSpec spec = spec_of();
+  spec.capacity = 3000;
+  spec.item.views = {{"x", 0, -2, 0, Pad::repeat, Align::anchor},
+                     {"next", 0, 1, 1, Pad::repeat, Align::end}};
+  Table whole(spec, 0, 1), index(spec, 0, 1, nullptr, true);
+  CHECK(index.index_only());
+  CHECK(Table::memory_bytes(spec, true) < Table::memory_bytes(spec) / 2);
+  const Lease leases[] = {whole.streams().lease(1, 0), index.streams().lease(1, 0)};
+  constexpr uint64_t kRows = 9000, kEpisode = 10;
+  for (uint64_t row = 0; row < kRows; ++row) {
+    for (size_t i = 0; i < 2; ++i) {
+      Request request(spec);
+      request.segment(leases[i], row);
+      const bool last = row % kEpisode == kEpisode - 1;
+      request.row(static_cast<uint8_t>((row % kEpisode == 0 ? kFirst : 0) | (last ? kLast : 0)),
+                  filled(spec, row));
+      if (!last) request.item(leases[i], row, 1.0f + static_cast<float>(row % 7));
+      REQUIRE(request.send(i == 0 ? whole : index) == Status::ok);
+    }
+  }
+  CHECK(index.consistent());
+  DrawnBatch drawn[2];
+  whole.draw_references(500, drawn[0]);
+  index.draw_references(500, drawn[1]);
+  CHECK(drawn[0].keys == drawn[1].keys);
+  CHECK(drawn[0].slots == drawn[1].slots);
+  CHECK(drawn[0].lengths == drawn[1].lengths);
+
+  const uint64_t head = index.head_key();
+  const auto run = index.follow(0, 5000);
+  REQUIRE(run);
+  CHECK(run->count == index.kept_rows());
+  CHECK(run->first + run->count == head);
+  std::vector<std::byte> ours(index.row_layout().total_bytes(run->count)), theirs(ours.size());
+  REQUIRE(index.gather_rows(*run, 0, ours));
+  REQUIRE(whole.gather_rows(*run, 0, theirs));
+  CHECK(std::memcmp(ours.data(), theirs.data(), ours.size()) == 0);
+  CHECK(index.follow(run->first, 10)->count == 10);
+  CHECK_FALSE(index.follow(run->first - 1, 10));
+  CHECK(whole.follow(run->first - 1, 10));
+}
+
 }  // namespace drlnet::test
