@@ -24,9 +24,9 @@ from drlnet.dashboard.units import (
     size,
     small_percent,
 )
+from drlnet.dashboard.verdicts import balanced, learner_pace, slow_learner, starved, warm_up
 
 Level = Literal["idle", "fine", "warning"]
-from drlnet.dashboard.verdicts import balanced, learner_pace, slow_learner, starved, warm_up
 
 # Shares of time from which on something counts.
 WAITS = 0.2  # a learner or an actor waits
