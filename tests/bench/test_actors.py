@@ -138,6 +138,7 @@ def test_the_command_doubles_until_a_limit(tmp_path: Path) -> None:
     for one in said["records"]:
         assert one["client_bytes"] > 0
         assert one["cycle_p50_us"] > 0
+        assert one["stored_rows"] == one["acknowledged_rows"] > 0
         assert 0 < one["slowest_rate"] <= 1 <= one["slowest_latency"]
     assert said["limits"]["udp"].split()[0] in {"40", "80", "160"}  # on a busy machine before it
     file = tmp_path / "actors-atari.json"

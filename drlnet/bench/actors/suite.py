@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from drlnet.bench import show as tables
-from drlnet.bench.actors.crowd import BUSY, RESIDENT, Acted, Actors, Asked, Learner
+from drlnet.bench.actors.crowd import BUSY, RESIDENT, STORED, Acted, Actors, Asked, Learner
 from drlnet.bench.engine import Course, Results
 from drlnet.bench.processes import Worker, Workers, served
 from drlnet.bench.records import Record, Round
@@ -42,7 +42,8 @@ class Held:
     of appends and cycle_p50_us, cycle_p99_us, cycles_per_second of the learner; client_bytes, of
     the server's memory; slowest_rate and slowest_latency, over the median actor's; server_share and
     actors_share, of a core, and for which share of the time the actors were ready and had none
-    (actors_delayed); late_us, how long after it was due the median append left.
+    (actors_delayed); late_us, how long after it was due the median append left; acknowledged_rows,
+    and stored_rows by the server's count, which are as many.
     """
 
     figures: dict[str, float]
@@ -129,7 +130,7 @@ def held_of(
     acted: Acted, cycles_us: np.ndarray[Any, Any], asked: Asked, seconds: float,
     server: dict[str, float],
 ) -> Held:  # fmt: skip
-    """The figures of one run. server: client_bytes and server_share."""
+    """The figures of one run. server: those that the server's own figures tell."""
     actors, appends = acted.latencies_us.shape
     planned_s = appends * asked.rows / asked.steps_per_second
     rate = acted.in_time / max(acted.elapsed_s, planned_s)
@@ -224,6 +225,8 @@ def _hold(
     after, lasted_s = learner.call("server"), time.monotonic() - since_s
     server = {
         "client_bytes": (after[RESIDENT] - before[RESIDENT]) / actors,
+        "acknowledged_rows": acted.rows,
+        "stored_rows": after[STORED] - idle[STORED],
         "server_share": (after[BUSY] - idle[BUSY]) / lasted_s,
     }
     return held_of(acted, cycles_us, asked, seconds, server)
