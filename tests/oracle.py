@@ -59,6 +59,7 @@ class OracleBatch:
     items_created: int
     items_drawn: int
     spent: float = 0.0
+    least_expected: float | None = None
 
 
 def random_unrolls(

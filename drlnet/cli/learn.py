@@ -80,7 +80,7 @@ def learn(
         settings_of,
     )
     from drlnet.cli.which import server_to_join, settings_to_play
-    from drlnet.launch.evaluator import evaluating
+    from drlnet.launch.beside import beside_learner
     from drlnet.metrics import RunFolder
 
     layers = {"file": config, "flags": flags, "sets": set_ or ()}
@@ -92,10 +92,17 @@ def learn(
             settings = settings_of(env, resume, **layers)
         else:
             settings = settings_to_play(env, address, stop, output, **layers)
-        require_fit(settings)
+        spaces = require_fit(settings)
+        from drlnet.learning.ranks import place_told, require_ranks
         from drlnet.nets.device import usable_device
         from drlnet.roles.learn import learn as learn_role
+        from drlnet.roles.rank import learn_along
 
+        require_ranks(settings, spaces)
+        told = place_told(settings)
+        if told is not None and told.rank > 0:
+            learn_along(settings, address, told, stop, output.note)
+            return
         left = going_on(settings, **layers) if again else None
         if resume is not None or left is not None:
             folder = resumed(left or settings, again=left is not None)
@@ -104,15 +111,17 @@ def learn(
         settings = folder.read_config()
         note_no_end(settings, output)
         try:
-            # The evaluator is forked first: a process that has used a GPU cannot be.
-            with evaluating(settings, folder, address, stop):
+            # They are forked first: a process that has used a GPU cannot be.
+            alone = told is not None
+            with beside_learner(settings, folder, address, stop, alone=alone) as place:
                 usable_device(settings.learner.device)
                 if view:  # else it is the run's whose learner this is
                     stack.enter_context(folder.going_on(address))
                 with learn_view(folder, address, output) if view else nullcontext():
                     result = learn_role(
-                        settings, address, folder, stop, output.note, take_over=takeover
-                    )
+                        settings, address, folder, stop, output.note,
+                        take_over=takeover, place=told or place,
+                    )  # fmt: skip
         except BaseException:
             if folder.checkpoint_path.exists():
                 output.note(f"what was learned is in {folder.path}")

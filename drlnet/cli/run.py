@@ -110,7 +110,11 @@ def run(
 
     from drlnet.algos import require_fit
 
-    require_fit(settings)
+    spaces = require_fit(settings)
+    if settings.learner.processes > 1:
+        from drlnet.learning.ranks import require_ranks
+
+        require_ranks(settings, spaces)
     if show:
         from drlnet.cli.launch import print_local
 

@@ -135,6 +135,8 @@ class Batch:
     age: int64 [n], rows that were stored since the item's own (at its shard).
     env_steps, items_created, items_drawn: the table's totals; priority_mass: its sum of priorities.
     spent: the share of the run's budget that was spent when it came; a learner role says.
+    least_expected: the least item_count x probability of the whole draw, where this is a part of
+    one that several processes learn from; a learner role says.
     """
 
     item_count: int
@@ -143,6 +145,7 @@ class Batch:
     items_drawn: int
     priority_mass: float
     spent: float = 0.0
+    least_expected: float | None = None
 
     def __init__(self, memory: BatchMemory) -> None:
         """Lays arrays over what has come into that memory."""
@@ -211,10 +214,14 @@ class Batches(Iterator[Batch]):
 
 
 def importance_weights(batch: Batch, beta: float) -> NDArray[np.float32]:
-    """float32 [n]: (item_count * probability) ** -beta, divided by the batch's maximum
-    (Schaul et al., 2016, "Prioritized Experience Replay", section 3.4)."""
+    """float32 [n]: (item_count * probability) ** -beta, divided by the maximum of the batch, or of
+    the draw that it is a part of (Schaul et al., 2016, "Prioritized Experience Replay", section
+    3.4)."""
     probabilities = np.ascontiguousarray(batch.probabilities, np.float32)
     weights = np.empty(probabilities.shape, _FLOAT32)
     # The number of items is a factor of the maximum as well.
     native.importance_weights(probabilities, beta, weights)
+    if batch.least_expected is not None:
+        least = batch.item_count * float(probabilities.min())
+        weights *= (batch.least_expected / least) ** beta if least > 0 else 1.0
     return weights

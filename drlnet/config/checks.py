@@ -87,6 +87,7 @@ def check(config: Config) -> None:
     _check_min_size(config)
     _check_echo(config)
     _check_rows(config)
+    _check_processes(config)
     _check_run(config)
     _check_evaluation(config)
     _check_listen(config)
@@ -171,6 +172,29 @@ def _check_rows(config: Config) -> None:
             f"replay.rows = learner with replay.max_times_sampled = "
             f"{config.replay.max_times_sampled}: a queue's rows travel once as it is",
             "leave replay.rows out",
+        )
+
+
+def _check_processes(config: Config) -> None:
+    learner, count = config.learner, config.learner.processes
+    if count == 1:
+        return
+    if config.run.serial:
+        raise ConfigError(
+            f"learner.processes = {count} with run.serial: a serial run is one process",
+            "leave one of them out",
+        )
+    if config.replay.batch_size % count:
+        size = config.replay.batch_size
+        raise ConfigError(
+            f"learner.processes = {count} cannot share out replay.batch_size = {size}",
+            f"set replay.batch_size to {math.ceil(size / count) * count}",
+        )
+    if ":" in learner.device:
+        raise ConfigError(
+            f"learner.processes = {count} on learner.device = {learner.device!r}: each needs a GPU "
+            "of its own",
+            "set learner.device to cuda: the first process takes cuda:0, and so on",
         )
 
 

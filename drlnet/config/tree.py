@@ -147,8 +147,15 @@ class LearnerConfig:
     save_period_s: float = setting(
         60.0, "seconds after which the learner's state is saved for --resume", above=0
     )
-    torch_threads: int = setting(1, "threads of torch in the learner", low=1)
-    device: str = setting("cpu", "torch device of the learner: cpu, cuda, cuda:1")
+    processes: int = setting(
+        1,
+        "processes that learn together: each from its part of a draw, by averaged gradients",
+        low=1,
+    )
+    torch_threads: int = setting(1, "threads of torch in each of the learner's processes", low=1)
+    device: str = setting(
+        "cpu", "torch device of the learner: cpu, cuda, cuda:1; of several processes cuda: one each"
+    )
     echo: int = setting(1, "times that the learner uses each item drawn: data echoing", low=1)
     echo_buffer: int = setting(
         1, "draws whose items echoing mixes into new batches; 1: batches are repeated whole", low=1

@@ -14,6 +14,7 @@ LIVE, SLOW, GONE = "live", "slow", "gone"
 _SLOW_S, _GONE_S = 3.0, 10.0  # of silence; clients report every second or so
 _WAITING = {
     "learner": "sample",
+    "rank": "sample",
     "actor": "append",
     "infer": "questions",
 }  # the stage in which a role waits
@@ -61,7 +62,8 @@ class ClientFigures:
 
     @cached_property
     def role(self) -> str:
-        """actor, learner, or "" for another; one that has not reported is known by its name."""
+        """actor, learner and so on, or "" for another; one that has not reported is known by its
+        name."""
         said = self.text("role")
         if said:
             return said
@@ -69,6 +71,11 @@ class ClientFigures:
             if self.name.startswith(role) or not math.isnan(self.latest(counter)):
                 return role
         return ""
+
+    @property
+    def learns(self) -> bool:
+        """Whether it is a learner, or another of the learner's processes."""
+        return self.role in ("learner", "rank")
 
     @cached_property
     def transport(self) -> str:
@@ -130,7 +137,7 @@ class ClientFigures:
     @cached_property
     def steps_per_s(self) -> float:
         """The steps of its loop: environment steps, or learner steps."""
-        name = "learner_steps" if self.role == "learner" else "env_steps"
+        name = "learner_steps" if self.learns else "env_steps"
         rate = self.rate(name) if self.stages else math.nan
         return self.latest(f"{name}_per_s") if math.isnan(rate) else rate
 

@@ -284,8 +284,9 @@ class Figures:
 
     @cached_property
     def batch_bytes(self) -> float:
-        """Bytes that a batch brings to the learner."""
-        received = add(learner.rate("bytes_received") for learner in self.learners)
+        """Bytes that a batch brings to the learner, all of its processes together."""
+        learning = [*self.learners, *self.role("rank")]
+        received = add(one.rate("bytes_received") for one in learning)
         return received / self.learner_steps_per_s if self.learner_steps_per_s > 0 else math.nan
 
     # Mirrors, where replay.rows is learner.

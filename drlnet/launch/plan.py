@@ -135,12 +135,13 @@ def local_plan(config: Config) -> Plan:
 def _plan(
     config: Config, server: Sequence[str], learner: Sequence[str], joining: Sequence[str]
 ) -> Plan:
-    gpus = int(config.learner.device.startswith("cuda"))
-    threads = config.learner.torch_threads
+    ranks, threads = config.learner.processes, config.learner.torch_threads
+    gpus = ranks * config.learner.device.startswith("cuda")
+    cores, memory = ranks * threads + 1, (ranks + 1) * _TORCH_BYTES
     roles = [
         Role("server", 1, config.server.shards, 0, _PLAIN_BYTES, True, tuple(server)),
-        # With the evaluator, which is forked from it.
-        Role("learner", 1, threads + 1, gpus, 2 * _TORCH_BYTES, True, tuple(learner)),
+        # With the other ranks and the evaluator, which are forked from it.
+        Role("learner", 1, cores, gpus, memory, True, tuple(learner)),
     ]
     if config.policy.where == "central":
         infer = ("infer", *joining)

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Generator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,23 +53,32 @@ class Feed:
         seed: int,
         learner: object = None,
         stats: Callable[[], Mapping[str, Any]] = dict,
+        rank: int = 0,
+        parts: int = 1,
     ):
         """seed: of the order in which example echoing uses items.
 
         learner: asked for the tables to draw from, where it chooses. stats: reads the server.
+        rank, parts: a batch here is the rank-th of that many parts of a draw.
         """
         self._learner, self._choose = learner, getattr(learner, "choose", None)
         self._held, self._splits_rows = _Holdings(stats), algorithm.splits_rows
         self._env_steps: dict[str, int] = {}  # at the newest draw from each table
         self._chosen: Collection[str] | None = None  # for the next batches
-        settings, learner = algorithm.tables(), algorithm.config.learner
+        learner = algorithm.config.learner
+        settings = {
+            name: replace(one, batch_size=one.batch_size // parts)
+            for name, one in algorithm.tables().items()
+        }
         self._serial = algorithm.config.run.serial
         # A serial run is its own server: a process that was suspended goes on where it was.
         timeout = None if self._serial else 60.0
         self.tables = tables
         self._mirrors: dict[str, Mirror] = {}
         if algorithm.config.replay.rows == "learner":
-            self._mirrors = {name: table.mirror() for name, table in tables.items()}
+            self._mirrors = {
+                name: table.mirror(rank=rank, world=parts) for name, table in tables.items()
+            }
         self._streams = {
             name: _stream(self._mirrors.get(name, tables[name]), one, timeout)
             for name, one in settings.items()

@@ -189,8 +189,8 @@ CATALOG: tuple[Metric, ...] = (
     ),
     *_section(
         "client.<client>.",
-        "actor, inference role, learner and evaluator",
-        ("role", "text", "", "actor, infer, learner, evaluator or run"),
+        "actor, inference role, learner (each of its ranks) and evaluator",
+        ("role", "text", "", "actor, infer, learner, rank, evaluator or run"),
         ("pid", "gauge", "process", "its process number on its machine"),
         *_PROCESS,
         ("threads", "gauge", "threads", "of the process"),
@@ -230,7 +230,7 @@ CATALOG: tuple[Metric, ...] = (
     ),
     *_section(
         "client.<client>.",
-        "learner",
+        "learner; with learner.processes each rank, too",
         ("run", "text", "", "name of its run's folder"),
         ("learner_steps", "counter", "steps", "batches learned from"),
         ("learner_steps_per_s", "gauge", "steps/s", "over its last report interval"),
@@ -253,7 +253,7 @@ CATALOG: tuple[Metric, ...] = (
             "learner steps since the params that played its newest batch, mean over its rows",
         ),
         ("sample_wait_share", "gauge", "share", "of its time spent waiting for batches"),
-        ("batch_size", "gauge", "items", "in a batch"),
+        ("batch_size", "gauge", "items", "in a batch; a rank's: in its part of it"),
         ("mirror.rows", "counter", "rows", "that came to its mirror, where replay.rows = learner"),
         ("mirror.rows_behind", "gauge", "rows", "that the server had besides"),
         ("mirror.memory_bytes", "gauge", "bytes", "that all rows of its mirror take"),

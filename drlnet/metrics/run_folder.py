@@ -24,6 +24,7 @@ from drlnet.metrics.whole import write_whole
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # a file system that has none
 
+_RANK_LOG = "rank-{}.log"
 _TAIL_BYTES = 1 << 20  # of metrics.jsonl: many readings
 
 
@@ -46,6 +47,10 @@ class RunFolder:
         # Whether create() made them; the command that planned the run, or the user, may have.
         self._wrote_config = self._made_folder = False
         self._began_s: float | None = None
+
+    def rank_log_path(self, rank: int) -> Path:
+        """The log of one of the learner's other processes."""
+        return self.path / _RANK_LOG.format(rank)
 
     @staticmethod
     def plan(config: Config) -> Config:
@@ -117,7 +122,7 @@ class RunFolder:
         """Takes back what create() has made, unless something of a run has come into it since."""
         made = {
             *(self.config_path, self.facts_path, self.metrics_path),
-            *(self.evaluator_log_path, self.live_path),
+            *(self.evaluator_log_path, self.live_path, *self.path.glob(_RANK_LOG.format("*"))),
         }
         there = set(self.path.iterdir())
         recorded = self.metrics_path in there and self.metrics_path.stat().st_size

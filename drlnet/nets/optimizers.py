@@ -5,7 +5,7 @@ decaying rate.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -18,6 +18,12 @@ from drlnet.nets.settings import OptimizerSettings
 
 _BETA2 = 0.999
 _BETAS: dict[str, Any] = {"beta1": 0.9, "beta2": _BETA2}
+
+Exchange = Callable[[Sequence[torch.Tensor], float | None], float | None]
+"""Makes the params' gradients those of all ranks, the mean; returns the rate that all step with.
+
+The rate it is given is None of one that has no gradient; None is returned once none has.
+"""
 
 
 class Optimizer:
@@ -37,6 +43,7 @@ class Optimizer:
     ) -> None:
         """fused: adam and radam by one kernel for all params and not a dozen for each."""
         settings.require_installed()
+        self.exchange: Exchange | None = None  # with other ranks (drlnet.learning.ranks)
         self._settings = settings
         self._params = list(params)
         self._rule: Rule = (
@@ -61,9 +68,23 @@ class Optimizer:
     @torch.no_grad()
     def step(self, env_steps: int = 0, spent: float = 0.0) -> None:
         """Steps along the gradients, and clears them. Arguments: as learning_rate's."""
+        rate: float | None = self.learning_rate(env_steps, spent)
+        if self.exchange is not None:
+            rate = self.exchange(self._params, rate)
+        assert rate is not None
+        self._move(rate)
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Steps along other ranks' gradients until none of them has any more."""
+        assert self.exchange is not None
+        while (rate := self.exchange(self._params, None)) is not None:
+            self._move(rate)
+
+    def _move(self, rate: float) -> None:
         if self._settings.max_grad_norm is not None:
             torch.nn.utils.clip_grad_norm_(self._params, self._settings.max_grad_norm)
-        self._rule.step(self.learning_rate(env_steps, spent))
+        self._rule.step(rate)
         for one in self._params:
             one.grad = None
 

@@ -16,6 +16,7 @@ from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.errors import AnotherPublisher, BadPriority, DrlnetError, RunFolderError
 from drlnet.learning.feed import Feed
+from drlnet.learning.ranks import Place, Ranks, meeting
 from drlnet.metrics import RunFolder, RunRecords
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import gpu_figures, process_figures
@@ -58,19 +59,23 @@ def learn(
     note: Callable[[str], None],
     *,
     take_over: bool = False,
+    place: Place | None = None,
 ) -> LearnResult:
-    """The learner process. Errors: ReplayTimeout when no batch comes; the client's own.
+    """The learner process. Errors: ReplayTimeout when no batch comes; RoleFailed; the client's own.
 
     What was learned until then is kept in the run's folder. KeyboardInterrupt when stopped before
     there is anything to keep. note: told that the server is waited for. take_over: publishing, from
-    another learner.
+    another learner. place: that of rank 0, where other processes learn along.
     """
     torch.set_num_threads(config.learner.torch_threads)
-    with reach(server, "learner", config.server.poll, stop, note) as client:
+    with (
+        reach(server, "learner", config.server.poll, stop, note) as client,
+        meeting(place, config.learner.device) as ranks,
+    ):
         with stop.interrupts():
             if take_over:
                 client.take_over()
-            learning = Learning(config, client, run, stop)
+            learning = Learning(config, client, run, stop, ranks)
         with inferring(config, server, stop, note):
             try:
                 _learn(learning, stop)
@@ -96,21 +101,33 @@ def _learn(learning: Learning, stop: Stop) -> None:
 class Learning:
     """The learner's state and one step of it. Not thread-safe."""
 
-    def __init__(self, config: Config, client: Client, run: RunFolder, stop: Stop):
+    def __init__(
+        self,
+        config: Config,
+        client: Client,
+        run: RunFolder,
+        stop: Stop,
+        ranks: Ranks | None = None,
+    ):
         self._config, self._client, self._run, self._stop = config, client, run, stop
+        self._ranks = ranks or Ranks()
         self._started = time.monotonic()
         self._stages = Stages("sample", "learn", "update", "publish", "evaluate")
         self.algorithm = make_algorithm(config, find_spaces(config.env))
         seed = role_seed(config.run.seed, "learner")
-        self._learner = self.algorithm.learner(config.learner.device, seed)
+        device = self._ranks.device(config)
+        self._learner = self.algorithm.learner(device, seed)
         tables = open_tables(client, self.algorithm)
         sizes = [table.batch_size for table in self.algorithm.tables().values()]
         self._batch_size = max(sizes) if self.algorithm.splits_rows else sum(sizes)
         echo_seed = role_seed(config.run.seed, "echo")
-        self.feed = Feed(self.algorithm, tables, echo_seed, self._learner, client.stats)
+        self.feed = Feed(
+            self.algorithm, tables, echo_seed, self._learner, client.stats, parts=self._ranks.count
+        )
         self._env_steps_before = 0  # of the run that this one goes on from
         if config.run.resume:
             self._restore()
+        self._ranks.attach(self._learner, self.algorithm)
         best = read_best(run, self.algorithm.architecture)
         # A serial run evaluates its params itself; else an evaluator does, and reports.
         self._gate = Gate(config, stop, best) if config.run.serial else None
@@ -138,7 +155,11 @@ class Learning:
         for batch in batches.values():
             batch.env_steps += self._env_steps_before
             batch.spent = spent
+        if not self._ranks.agree(batches):
+            self._stopped = "interrupted"
+            return
         learned = self._learner.step(batches)
+        self._ranks.end_step()
         self._figures = learned.figures
         stages.ended("learn")
         try:
@@ -174,6 +195,7 @@ class Learning:
 
     def close(self) -> LearnResult:
         """Evaluates the newest params where a budget ended the run; saves the best; sums up."""
+        self._ranks.end()
         limit = None if self._config.run.serial else self._config.eval.max_report_seconds
         begun = time.monotonic()
         best = self._best()
@@ -332,7 +354,7 @@ class Learning:
             **self.feed.figures(),
             **stages,
             **process_figures(),
-            **gpu_figures(self._config.learner.device),
+            **gpu_figures(self._ranks.device(self._config)),
         }
         self._client.report(values)
         self._tell_progress()

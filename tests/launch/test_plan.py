@@ -34,6 +34,9 @@ def test_roles_with_what_each_takes() -> None:
     assert plan.shares() == "server 2, learner 2, actor 3"
     central = made(**{"policy.where": "central", "learner.device": "cuda"})
     assert central.has("infer") and central.role("learner").gpus == 1
+    ranks = made(**{"learner.processes": 4, "learner.torch_threads": 2, "learner.device": "cuda"})
+    learner = ranks.role("learner")
+    assert (learner.count, learner.cores, learner.gpus) == (1, 9, 4)
 
 
 def test_the_learner_alone_is_told_the_settings() -> None:

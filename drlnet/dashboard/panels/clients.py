@@ -72,7 +72,7 @@ def title(scene: Scene) -> str:
 
 
 def _rank(client: ClientFigures) -> int:
-    return {"learner": 2, "actor": 1}.get(client.role, 0)
+    return {"learner": 3, "rank": 2, "actor": 1}.get(client.role, 0)
 
 
 def _columns(width: int, everyone: list[ClientFigures]) -> list[Column[ClientFigures]]:
@@ -103,11 +103,11 @@ def _columns(width: int, everyone: list[ClientFigures]) -> list[Column[ClientFig
 
 
 def _steps(client: ClientFigures) -> float:
-    return client.latest("learner_steps" if client.role == "learner" else "env_steps")
+    return client.latest("learner_steps" if client.learns else "env_steps")
 
 
 def _lag(client: ClientFigures) -> float:
-    return client.latest("batch_policy_lag" if client.role == "learner" else "policy_lag")
+    return client.latest("batch_policy_lag" if client.learns else "policy_lag")
 
 
 def _state(client: ClientFigures) -> Text:
