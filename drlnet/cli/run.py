@@ -151,7 +151,7 @@ def run_processes(
 
     plan, within: see LocalRun.
     """
-    from drlnet.cli.training import announce, failure_kept
+    from drlnet.cli.training import announce, failure_kept, note_failures
     from drlnet.dashboard import ProgressView
     from drlnet.launch.local import LocalRun
     from drlnet.metrics import RunResult, seconds_since_start
@@ -175,6 +175,7 @@ def run_processes(
         with failure_kept(config, folder):
             values = local.run()
     if not values:
+        note_failures(local.failures, output)
         output.note(f"interrupted; the run so far is in {folder.path}")
         return
     result = replace(

@@ -21,6 +21,7 @@ from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Said, Supervisor, Told
 
 _FOREVER_S = 3600.0
+_GRACE_S = 15.0  # for a learner that keeps its state
 
 
 def interfaces() -> dict[str, str]:
@@ -50,7 +51,7 @@ def own_address() -> str:
 def serve_agent(host: str, address: str, takes: Sequence[str], stop: Stop) -> None:
     """Does what it is told on standard input, until that ends or `stop`. Main thread only."""
     agent = _Agent(host)
-    with Supervisor(stop, words=agent.words) as group:
+    with Supervisor(stop, grace_s=_GRACE_S, words=agent.words) as group:
         group.listen(sys.stdin.fileno())
         cores = len(os.sched_getaffinity(0))
         about = {"address": address, "cores": cores, "takes": list(takes)}

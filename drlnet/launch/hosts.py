@@ -17,7 +17,8 @@ from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Event, Said, Supervisor
 
 UP_DEADLINE_S = 60.0
-_END_S = 15.0  # more than an agent gives its roles
+_AGAIN_S, _AGAIN_MAX_S = 1.0, 60.0  # before a connection that has ended is tried again
+_END_S = 25.0  # more than an agent gives its roles
 _MAIN = ("server", "learner", "infer")
 
 
@@ -94,7 +95,8 @@ class Hosts:
         self._hosts: dict[str, Host] = {}
         self._roles: dict[int, Far] = {}
         self._heard: list[Event] = []
-        self._server: Far | None = None
+        self._again: list[tuple[float, Process]] = []  # when, which connection
+        self._tries: dict[str, int] = {}  # by its name, since its host was there
 
     def __enter__(self) -> Hosts:
         self._group.__enter__()
@@ -139,8 +141,6 @@ class Hosts:
         """Starts `drlnet ARGS` on the host that has most room for it, or waits for one."""
         role = Far(len(self._roles), name, list(args))
         self._roles[role.number] = role
-        if name == "server":
-            self._server = role
         self._place(role)
         return role
 
@@ -180,13 +180,17 @@ class Hosts:
         if self._heard:
             heard, self._heard = self._heard, []
             return heard
-        events = [one for event in self._group.wait(timeout) for one in self._take(event)]
+        due_s = [max(0.0, when - time.monotonic()) for when, _ in self._again]
+        told = self._group.wait(min([timeout, *due_s]))
+        self._connect_again()
+        events = [one for event in told for one in self._take(event)]
         return sorted(events, key=lambda event: isinstance(event, Ended))
 
     def _take(self, event: Event) -> list[Event]:
         if isinstance(event, Ended):
             assert isinstance(event.process, Process)
             why = self._explain(event.process).cause
+            self._plan_connection(event.process)
             gone = [one for one in self._hosts.values() if one.link is event.process]
             return [ended for host in gone for ended in self._lose(host, why)]
         if not isinstance(event, Said):
@@ -204,7 +208,22 @@ class Hosts:
             return self._of_role(self._roles[said["role"]], said)
         return []
 
+    def _plan_connection(self, link: Process) -> None:
+        """Each is tried again after twice the time of the one before it, until the run ends."""
+        tries = self._tries[link.name] = self._tries.get(link.name, 0) + 1
+        wait_s = min(_AGAIN_MAX_S, _AGAIN_S * 2 ** (tries - 1))
+        self._open.remove(link)
+        self._again.append((time.monotonic() + wait_s, link))
+
+    def _connect_again(self) -> None:
+        now = time.monotonic()
+        for link in [link for when, link in self._again if when <= now]:
+            new = self._group.start(link.name, link.args, program=link.program, told=True)
+            self._open.append(new)
+        self._again = [one for one in self._again if one[0] > now]
+
     def _up(self, link: Process, said: dict[str, Any]) -> None:
+        self._tries.pop(link.name, None)
         facts = {name: said[name] for name in ("address", "cores", "interfaces")}
         host = Host(said["up"], link, **facts, takes=tuple(said["takes"]))
         self._hosts[host.name] = host

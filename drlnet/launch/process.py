@@ -70,7 +70,7 @@ class Process:
         self._words = words
         self._aloud, self._failed = aloud, False
         self._less_memory = less_memory
-        self.args = list(args)
+        self.args, self.program = list(args), tuple(program)
         self.stopping = False  # it was told to end: any exit code will do
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self.last_object: dict[str, Any] = {}  # the last JSON line of its standard output

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import drlnet
+from drlnet.metrics import RunFolder
 
 PROGRAM = [sys.executable, str(Path(drlnet.__file__).with_name("__main__.py"))]
 DEADLINE_S = 60.0
@@ -95,6 +96,14 @@ class Command:
         values = json.loads(self.out.decode().splitlines()[-1])
         assert isinstance(values, dict)
         return values
+
+
+def learned_since(running: Command, folder: RunFolder, time_s: float) -> None:
+    """Waits until the run's learner has reported after that time, in seconds since the epoch."""
+    deadline = time.monotonic() + 2 * DEADLINE_S
+    while folder.last_reading("learner").get("time", 0.0) <= time_s:
+        assert time.monotonic() < deadline, running.text()
+        running.read(0.2)
 
 
 def lines_of_error(ended: Command) -> list[str]:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from system.command import SMALL, Command, all_ended, command, finished, lines_of_error
+from system.command import (
+    SMALL,
+    Command,
+    all_ended,
+    command,
+    finished,
+    learned_since,
+    lines_of_error,
+)
 from system.sshd import Sshd, sshd
 
 from drlnet import errors
+from drlnet.metrics import RunFolder
 
 ENV = "CartPole-v1"
 
@@ -76,6 +86,7 @@ def test_a_run_over_ssh_survives_crashes_and_a_lost_host(tmp_path: Path, marked:
         )
         os.kill(learner, signal.SIGKILL)
         running.wait_for("learner restarts 1", deadline_s=120)
+        learned_since(running, RunFolder(tmp_path / "run"), time.time())
         agent = next(pid for pid, words in found.items() if "agent" in words and "two" in words)
         os.kill(agent, signal.SIGKILL)
         running.wait_for("host two is lost", deadline_s=60)

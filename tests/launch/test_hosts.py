@@ -1,0 +1,95 @@
+"""Roles on hosts, with agents of this machine in the place of those behind ssh or Ray."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from drlnet.errors import RoleFailed
+from drlnet.launch.hosts import Far, Hosts
+from drlnet.launch.process import DRLNET, Process
+from drlnet.launch.signals import Stop
+from drlnet.launch.supervisor import Ended, Event, Said, Supervisor
+
+pytestmark = pytest.mark.slow
+
+DEADLINE_S = 60.0
+
+
+@contextmanager
+def hosts(
+    folder: Path, notes: list[str], **takes: Sequence[str]
+) -> Iterator[tuple[Hosts, dict[str, Process]]]:
+    """Two hosts, one and two; takes: kinds of roles by the host's name."""
+    started: dict[str, Process] = {}
+
+    def links(group: Supervisor) -> list[Process]:
+        for name in ("two", "one"):
+            kinds = [word for kind in takes.get(name, ()) for word in ("--takes", kind)]
+            args = ["agent", name, "--address", "127.0.0.1", *kinds]
+            started[name] = group.start(f"host-{name}", args, program=DRLNET, told=True)
+        return [*started.values()]
+
+    with Stop() as stop, Hosts(stop, links, ["one", "two"], folder, notes.append) as group:
+        yield group, started
+
+
+def until(group: Hosts, found: Callable[[Event | None], bool]) -> Event | None:
+    for _ in range(int(DEADLINE_S * 10)):
+        for event in [*group.wait(0.1), None]:
+            if found(event):
+                return event
+    raise AssertionError("it did not happen")
+
+
+def test_what_a_role_says_and_how_it_ends_come_from_its_host(tmp_path: Path) -> None:
+    with hosts(tmp_path, []) as (group, _):
+        server = group.start("server", ["serve", "--listen", "udp://{host}:0", "--json"])
+        ready = group.wait_for_line(server, "ready", DEADLINE_S)
+        assert ready["addresses"][0].startswith("udp://127.0.0.1:")
+        assert server.host is not None and server.host.name == "one"  # the first that was named
+        actor = group.start("actor-0", ["version", "--json"])
+        assert actor.host is not None and actor.host.name == "two"  # where less runs
+        said = until(group, lambda event: isinstance(event, Said) and event.process is actor)
+        assert isinstance(said, Said) and "version" in said.values
+        ended = until(group, lambda event: isinstance(event, Ended))
+        assert isinstance(ended, Ended) and (ended.process, ended.returncode) == (actor, 0)
+        assert "drlnet " in (tmp_path / "actor-0.log").read_text()
+        wrong = group.start("actor-1", ["serve", "--listen", "nonsense", "--json"])
+        until(group, lambda event: isinstance(event, Ended) and event.process is wrong)
+        assert "nonsense" in wrong.failure().cause and wrong.failure().remedy
+        group.end([server])
+        assert server.returncode == 0 and server.stopping
+
+
+def test_a_lost_host_loses_its_roles_and_may_come_back(tmp_path: Path) -> None:
+    notes: list[str] = []
+    with hosts(tmp_path, notes) as (group, links):
+        server = group.start("server", ["serve", "--listen", "udp://{host}:0", "--json"])
+        group.wait_for_line(server, "ready", DEADLINE_S)
+        os.kill(links["one"].pid, signal.SIGKILL)
+        ended = until(group, lambda event: isinstance(event, Ended))
+        assert isinstance(ended, Ended) and ended.process is server
+        assert server.lost and server.ending == "was lost with one"
+        assert isinstance(server.failure(), RoleFailed)
+        again = group.start("server", ["serve", "--listen", "udp://{host}:0", "--json"])
+        assert again.host is not None and again.host.name == "two"
+        group.wait_for_line(again, "ready", DEADLINE_S)
+        # The connection is tried again, and the host takes roles once more.
+        until(group, lambda _: len([note for note in notes if "host one is there" in note]) == 2)
+        third = group.start("learner", ["version", "--json"])
+        assert third.host is not None and third.host.name == "one"
+    assert any("host one is lost" in note for note in notes)
+
+
+def test_a_role_that_no_host_takes_waits_and_ends_with_the_rest(tmp_path: Path) -> None:
+    notes: list[str] = []
+    with hosts(tmp_path, notes, one=["server"], two=["server"]) as (group, _):
+        actor: Far = group.start("actor-0", ["version", "--json"])
+        assert actor.host is None and "actor-0 waits for a host" in notes
+    assert actor.returncode == 0 and actor.ending == "was never started"
