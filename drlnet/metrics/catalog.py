@@ -177,6 +177,7 @@ CATALOG: tuple[Metric, ...] = (
         ("timeouts", "counter", "calls", "lost 20 ms or more: nothing told sooner what was lost"),
         ("reconnects", "counter", "sessions", "opened anew"),
         ("dropped_frames", "counter", "frames", "that made no sense to the client"),
+        ("altered_frames", "counter", "frames", "whose checksum told that they were; dropped"),
         ("duplicate_frames", "counter", "frames", "of replies that it had already"),
         ("frame_bytes", "gauge", "bytes", "largest packet on this path"),
         ("smoothed_round_trip_us", "gauge", "us", "its estimate, for retransmission"),

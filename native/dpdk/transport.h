@@ -56,6 +56,7 @@ class DpdkTransport final : public Transport {
   WaitPoint arm() override;
   size_t mtu(const Endpoint& to) override;
   bool reliable() const override { return false; }
+  bool may_alter_bytes() const override { return !address_.starts_with(kLocal); }
   bool takes_joined_frames() const override { return false; }
   bool bursts_are_cheap() const override { return !asks_neighbours_; }  // on shared memory
   size_t receive_capacity_bytes() const override;
@@ -63,7 +64,6 @@ class DpdkTransport final : public Transport {
   std::string describe(const Endpoint& endpoint) const override;
   // Shared memory is another thing than a NIC: "dpdk:local", or "dpdk".
   std::string_view kind() const override {
-    constexpr std::string_view kLocal = "dpdk:local";
     return address_.starts_with(kLocal) ? kLocal : kLocal.substr(0, 4);
   }
   std::string trouble() const override { return keeper_->trouble(); }
@@ -71,6 +71,7 @@ class DpdkTransport final : public Transport {
 
  private:
   static constexpr size_t kFrames = 64;
+  static constexpr std::string_view kLocal = "dpdk:local";
 
   void receive_all();
   bool provide(size_t index);

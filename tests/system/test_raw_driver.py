@@ -94,7 +94,7 @@ def session_frame(
     kind: int, connection: int, request: int, offset: int, message: int, payload: bytes
 ) -> bytes:
     """A frame of lane 0 that belongs to a ping of `message` bytes (PROTOCOL.md)."""
-    head = struct.pack("<HBBIQ16xBBHHH", 0x4C44, 1, kind, connection, 1, 0, 0, 0, FRAME_BYTES, 0)
+    head = struct.pack("<HBBIQ16xBBHHH", 0x4C44, 2, kind, connection, 1, 0, 0, 0, FRAME_BYTES, 0)
     return head + struct.pack("<QIIII", request, message, offset, len(payload), 8192) + payload
 
 

@@ -3,13 +3,17 @@
 // flush(), no longer. Threading: one thread.
 #pragma once
 
+#include <algorithm>
+
+#include "session/seal.h"
 #include "transport/transport.h"
 
 namespace drlnet {
 
 class Outbox {
  public:
-  explicit Outbox(Transport& transport) : transport_(&transport) {}
+  explicit Outbox(Transport& transport)
+      : transport_(&transport), seals_(transport.may_alter_bytes()) {}
 
   // The next empty frame, or nullptr while the device takes no more.
   TxFrame* next(const Endpoint& to, bool apart) {
@@ -40,7 +44,9 @@ class Outbox {
   // Sends what is filled. True when nothing is left over.
   bool flush() {
     if (sent_ == filled_) return true;
-    sent_ += transport_->send_burst(frames_.subspan(sent_, filled_ - sent_));
+    const auto burst = frames_.subspan(sent_, filled_ - sent_);
+    if (seals_) std::ranges::for_each(burst, seal);
+    sent_ += transport_->send_burst(burst);
     for (TxFrame& left : frames_.subspan(sent_, filled_ - sent_)) {
       left.loans.copy_out();
       left.loans.clear();
@@ -58,6 +64,7 @@ class Outbox {
  private:
   static constexpr size_t kBurst = 64;
   Transport* transport_;
+  bool seals_;
   std::span<TxFrame> frames_;
   size_t sent_ = 0, filled_ = 0;
 };

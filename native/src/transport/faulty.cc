@@ -14,16 +14,17 @@ constexpr size_t kBurstFrames = 64;
 }  // namespace
 
 void FaultyLine::offer(const Endpoint& peer, std::span<const std::byte> data) {
-  // All four are drawn for every frame, so that one probability does not shift another's schedule.
+  // All are drawn for every frame, so that one probability does not shift another's schedule.
   const bool drop = random_.uniform() < plan_.drop;
   const bool duplicate = random_.uniform() < plan_.duplicate;
   const bool reorder = random_.uniform() < plan_.reorder;
+  const bool alter = plan_.alter > 0 && random_.uniform() < plan_.alter;
   if (drop) {
     ++counts_.dropped;
     return;
   }
-  const Held frame{
-      peer, {data.begin(), data.end()}, plan_.delay_ns == 0 ? 0 : now_ns() + plan_.delay_ns};
+  Held frame{peer, {data.begin(), data.end()}, plan_.delay_ns == 0 ? 0 : now_ns() + plan_.delay_ns};
+  if (alter) this->alter(frame.data);
   if (duplicate) {
     ++counts_.duplicated;
     line_.push_back(frame);
@@ -37,6 +38,16 @@ void FaultyLine::offer(const Endpoint& peer, std::span<const std::byte> data) {
   std::ranges::move(overtaken_, std::back_inserter(line_));
   overtaken_.clear();
   overtaken_before_poll_ = 0;
+}
+
+void FaultyLine::alter(std::vector<std::byte>& data) {
+  ++counts_.altered;
+  if (random_.below(4) == 0) {  // in whole words, as all lengths are
+    data.resize(random_.below(data.size() / 8) * 8);
+    return;
+  }
+  const uint64_t bit = random_.below(8 * data.size());
+  data[bit / 8] ^= std::byte{1} << bit % 8;
 }
 
 void FaultyLine::poll() {

@@ -1,7 +1,7 @@
 // A transport that behaves like a bad network, for tests: it wraps any other one and drops,
-// doubles, reorders and delays frames by a seeded schedule. The schedule depends only on the seed
-// and on the frames' order, so that over the in-memory transport a failure can be repeated from its
-// seed.
+// doubles, reorders, delays and alters frames by a seeded schedule. The schedule depends only on
+// the seed and on the frames' order, so that over the in-memory transport a failure can be repeated
+// from its seed.
 #pragma once
 
 #include <deque>
@@ -17,10 +17,11 @@ struct FaultPlan {
   double reorder = 0.0;   // falls behind the next frame, or the next poll of the line
   uint64_t delay_ns = 0;  // of every frame
   uint64_t seed = 1;
+  double alter = 0.0;  // a bit is flipped, or some bytes are cut off
 };
 
 struct FaultCounts {
-  uint64_t passed = 0, dropped = 0, duplicated = 0, reordered = 0;
+  uint64_t passed = 0, dropped = 0, duplicated = 0, reordered = 0, altered = 0;
 };
 
 // One direction. Frames go in by offer() and come out by ready() and pop().
@@ -43,6 +44,8 @@ class FaultyLine {
   const FaultCounts& counts() const { return counts_; }
 
  private:
+  void alter(std::vector<std::byte>& data);
+
   FaultPlan plan_;
   Random random_;
   std::deque<Held> line_, overtaken_;

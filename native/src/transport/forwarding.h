@@ -16,6 +16,7 @@ class ForwardingTransport : public Transport {
   WaitPoint arm() override { return inner_->arm(); }
   size_t mtu(const Endpoint& to) override { return inner_->mtu(to); }
   bool reliable() const override { return inner_->reliable(); }
+  bool may_alter_bytes() const override { return inner_->may_alter_bytes(); }
   bool takes_joined_frames() const override { return inner_->takes_joined_frames(); }
   bool bursts_are_cheap() const override { return inner_->bursts_are_cheap(); }
   size_t receive_capacity_bytes() const override { return inner_->receive_capacity_bytes(); }

@@ -170,6 +170,7 @@ class MemoryTransport final : public Transport {
 
   size_t mtu(const Endpoint&) override { return kJumboFrameBytes; }
   bool reliable() const override { return !hub_->overflowed.load(std::memory_order_relaxed); }
+  bool may_alter_bytes() const override { return false; }
   size_t receive_capacity_bytes() const override { return kQueueFrames * kMinFrameCharge; }
   std::string local_address() const override { return "memory:" + hub_->name; }
   std::string describe(const Endpoint& endpoint) const override {

@@ -118,6 +118,9 @@ class Transport {
   virtual size_t mtu(const Endpoint& to) = 0;
   // Frames are neither lost nor reordered (in-memory).
   virtual bool reliable() const = 0;
+  // A frame may come otherwise than it was sent: over a network, whose checksums are weak. Not
+  // within the memory of one machine.
+  virtual bool may_alter_bytes() const { return true; }
   // Frames that a sender's kernel has joined (segmentation offload) reach us one by one, whatever
   // the link between does. False: peers are told to send them apart.
   virtual bool takes_joined_frames() const { return true; }

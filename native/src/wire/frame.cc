@@ -13,7 +13,7 @@ const char* operation_name(Operation operation) {
 
 const char* drop_name(Drop drop) {
   constexpr const char* kNames[kDrops] = {"short_frame", "magic", "version", "kind", "length",
-                                          "session",     "lane",  "request", "late"};
+                                          "session",     "lane",  "request", "late", "checksum"};
   return kNames[static_cast<size_t>(drop)];
 }
 

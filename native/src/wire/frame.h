@@ -16,7 +16,7 @@ namespace drlnet {
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian, as are we");
 
 constexpr uint16_t kMagic = 0x4C44;  // "DL"
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
 
 enum class FrameKind : uint8_t {
   hello = 1,     // client: open a session; padded to a frame size that is being probed
@@ -67,7 +67,7 @@ struct FrameHeader {
   FrameKind kind{};
   uint32_t connection = 0;     // the server's number for the session, 0 in hello
   uint64_t packet_number = 0;  // per session and direction, grows: the nonce of encryption to come
-  uint8_t tag[16] = {};        // authentication of the frame, zero while there are no keys
+  uint8_t tag[16] = {};        // a checksum of the frame (session/seal.h), and zeros
   // The message that this frame is a part of.
   Lane lane{};
   Operation operation{};
@@ -104,9 +104,10 @@ enum class Drop : uint8_t {
   session,
   lane,
   request,
-  late
+  late,
+  checksum
 };
-constexpr size_t kDrops = 9;
+constexpr size_t kDrops = 10;
 const char* drop_name(Drop drop);
 
 // Checks everything that can be checked without a session. Never throws, never allocates.

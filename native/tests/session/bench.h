@@ -113,11 +113,15 @@ struct Bench {
   std::string address;
   FaultPlan faults;
 
-  explicit Bench(const std::string& listen_on, double fault, uint64_t seed) {
+  explicit Bench(const std::string& listen_on, double fault, uint64_t seed, double alter = 0) {
     handler.sessions = &sessions;
     faults = {fault, fault, fault, 0, seed};
     auto transport = listen(listen_on);
     address = transport->local_address();
+    if (alter > 0) {  // at this end: the client may then receive in place
+      const FaultPlan plan{.seed = seed, .alter = alter}, back{.seed = seed + 1, .alter = alter};
+      transport = std::make_unique<FaultyTransport>(std::move(transport), plan, back);
+    }
     sessions.add_listener(std::move(transport));
     add_client();
   }

@@ -76,6 +76,26 @@ TEST_CASE("nothing is lost and nothing applied twice at 5% drop, duplicate and r
   }
 }
 
+TEST_CASE("what the link alters is not believed, wherever it is received") {
+  for (const uint64_t seed : {31, 32, 33}) {
+    CAPTURE(seed);
+    Bench bench("udp://127.0.0.1:0", 0, seed * 100, 0.05);
+    exercise(bench, 25, seed);
+    Metrics server, client;
+    bench.sessions.read_metrics(server, 0);
+    bench.clients[0]->read_metrics(client, 0);
+    const auto reading = [](const Metrics& metrics, std::string_view wanted) {
+      for (const auto& [name, value] : metrics.list()) {
+        if (name == wanted) return std::get<uint64_t>(value);
+      }
+      return uint64_t{0};
+    };
+    CHECK(reading(server, "server.drops.checksum") > 0);
+    CHECK(reading(client, "altered_frames") > 0);
+    CHECK(bench.clients[0]->state() == Connection::State::open);
+  }
+}
+
 TEST_CASE("a waiting append is pending, blocks its lane alone, and runs later") {
   Bench bench("memory:", 0, 1);
   bench.open();

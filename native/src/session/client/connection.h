@@ -156,6 +156,7 @@ class Connection {
   Call& parked(CallId id);
   void say_hello(uint64_t now);
   void say_bye();
+  bool whole(const RxFrame& frame, std::span<const std::span<std::byte>> placed);
   void on_frame(const RxFrame& frame, uint64_t now);
   void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
   void on_ack(Call& call, std::span<const std::byte> payload, uint64_t now);
@@ -215,6 +216,7 @@ class Connection {
   uint64_t client_, nonce_ = 0, boot_ = 0;
   uint32_t shard_ = 0, shards_ = 0;
   uint32_t connection_ = 0;
+  bool checked_;  // frames bear checksums
   uint64_t packet_number_ = 0;
   size_t frame_bytes_ = kMinFrameBytes;
   bool frames_apart_ = false;  // the server takes no joined frames
@@ -248,7 +250,7 @@ class Connection {
   uint64_t window_waits_ = 0, window_wait_ns_ = 0;
   Traffic traffic_;
   uint64_t retransmissions_ = 0, repulls_ = 0, timeouts_ = 0, probes_ = 0, reconnects_ = 0,
-           drops_ = 0, duplicates_ = 0;
+           drops_ = 0, altered_ = 0, duplicates_ = 0;
   // By operation, of those that were called: each takes 23 KB.
   std::array<std::unique_ptr<Histogram>, kOperations> latency_;
 };

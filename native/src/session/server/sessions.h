@@ -126,6 +126,7 @@ class Sessions {
   Random random_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<Outbox> outboxes_;
+  std::vector<bool> checked_;       // per listener: frames bear checksums
   std::vector<uint32_t> peers_on_;  // per listener
   std::vector<uint32_t> credits_;   // of each of its peers
   std::vector<std::unique_ptr<ListenerLog>> logs_;
