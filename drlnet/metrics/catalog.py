@@ -95,6 +95,7 @@ CATALOG: tuple[Metric, ...] = (
         ("publishers_replaced", "counter", "clients", "by one that took over"),
         ("waiting_requests", "gauge", "requests", "that wait for the limiter now"),
         ("expired_pulls", "counter", "pulls", "for rows that were overwritten before they came"),
+        ("half_open_ended", "counter", "sessions", "that had sent a hello alone, for newer ones"),
         ("drops.<reason>", "counter", "frames", "dropped, by what was wrong with them"),
         *_TIMES,
     ),

@@ -96,6 +96,49 @@ TEST_CASE("what the link alters is not believed, wherever it is received") {
   }
 }
 
+TEST_CASE("hellos without end leave a bounded number of sessions, and others' alone") {
+  Bench bench("udp://127.0.0.1:0", 0, 1);
+  bench.open();
+  Connection& honest = *bench.clients[0];
+  std::vector<std::byte> into(5000);
+  const auto asks = [&](uint64_t id) {
+    const CallId call = order(honest, id, into);
+    bench.run_until([&] { return honest.done(call); });
+    check_pattern(id, into);
+    honest.release(call);
+  };
+  asks(1);
+  for (size_t i = 0; i < Sessions::kMaxHalfOpen + 300; ++i) {
+    Connection stranger(connect(bench.address), "stranger");
+    stranger.progress();  // says hello, from a port of its own
+    bench.sessions.poll();
+  }
+  asks(2);
+  const auto reading = [&](std::string_view wanted) {
+    Metrics metrics;
+    bench.sessions.read_metrics(metrics, 0);
+    honest.read_metrics(metrics, 0);
+    for (const auto& [name, value] : metrics.list()) {
+      if (name == wanted) return std::get<uint64_t>(value);
+    }
+    return uint64_t{0};
+  };
+  CHECK(reading("reconnects") == 0);
+  CHECK(reading("server.clients") == Sessions::kMaxHalfOpen + 1);
+  CHECK(reading("server.half_open_ended") >= 300);
+  // One whose session was ended before its first request says hello anew.
+  Connection& late = bench.add_client();
+  bench.open();
+  for (size_t i = 0; i < Sessions::kMaxHalfOpen; ++i) {
+    Connection stranger(connect(bench.address), "stranger");
+    stranger.progress();
+    bench.sessions.poll();
+  }
+  const CallId call = order(late, 3, into);
+  bench.run_until([&] { return late.done(call); });
+  check_pattern(3, into);
+}
+
 TEST_CASE("a waiting append is pending, blocks its lane alone, and runs later") {
   Bench bench("memory:", 0, 1);
   bench.open();

@@ -33,7 +33,10 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
                   "the server has " + std::to_string(kMaxPeers) + " clients, its maximum",
                   "end some of them, or start another server");
   }
-  if (!peers_[index]) admit(index, listener, hello, frame.from);
+  if (!peers_[index]) {
+    make_room();
+    admit(index, listener, hello, frame.from);
+  }
   Peer& peer = *peers_[index];
   peer.last_heard_ns = now;
   Welcome welcome;
@@ -62,6 +65,21 @@ size_t Sessions::place_for(const Hello& hello, const Endpoint& from) {
   return static_cast<size_t>(std::ranges::find_if(peers_, free) - peers_.begin());
 }
 
+// Any address may say hello, in any number: what they leave behind is bounded. A client that loses
+// its session so says hello anew with its next request.
+void Sessions::make_room() {
+  const auto proved = [&](uint32_t connection) {
+    const Peer* peer = find(connection);
+    return peer == nullptr || peer->proved;
+  };
+  while (!half_open_.empty() && proved(half_open_.front())) half_open_.pop_front();
+  if (half_open_.size() >= kMaxHalfOpen) std::erase_if(half_open_, proved);
+  if (half_open_.size() < kMaxHalfOpen) return;
+  end(index_of(half_open_.front()));
+  half_open_.pop_front();
+  ++half_open_ended_;
+}
+
 void Sessions::admit(size_t index, uint16_t listener, const Hello& hello, const Endpoint& from) {
   auto peer = std::make_unique<Peer>(hello);
   const auto random_bits = static_cast<uint32_t>(random_.bits()) << kIndexBits;
@@ -73,6 +91,7 @@ void Sessions::admit(size_t index, uint16_t listener, const Hello& hello, const 
   peer->name = distinct(peer->name);
   ++peers_on_[listener];
   share_credit(listener);
+  half_open_.push_back(peer->connection);
   indices_[hello.client] = index;
   peers_[index] = std::move(peer);
 }

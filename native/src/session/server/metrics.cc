@@ -43,6 +43,7 @@ void Sessions::read_metrics(Metrics& metrics, uint64_t now) const {
   const double busy_now = busy_since_ns_ != 0 ? seconds(busy_since_ns_, now) : 0;
   metrics.set("server.busy_s", static_cast<double>(busy_ns_) / 1e9 + busy_now);
   metrics.set("server.expired_pulls", expired_pulls_);
+  metrics.set("server.half_open_ended", half_open_ended_);
   metrics.set("server.waiting_requests", waiting_);
   uint64_t count = 0;
   for (const auto& peer : peers_) {

@@ -114,6 +114,7 @@ struct Peer {
   uint64_t client = 0, nonce = 0;
   std::string name;  // as people see it: "learner~2" where another "learner" is there already
   uint64_t last_heard_ns = 0;
+  bool proved = false;  // its frames name the session: what we send to its address arrives
   uint64_t packet_number = 0;
   std::array<LaneState, kLanes> lanes;
   std::unique_ptr<std::byte[]> bodies;  // of all slots; pages are touched when first used

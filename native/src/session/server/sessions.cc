@@ -108,6 +108,7 @@ void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
     return;
   }
   peer->last_heard_ns = now;
+  peer->proved = true;
   peer->traffic.received(frame.data.size());
   switch (header.kind) {
     case FrameKind::request:

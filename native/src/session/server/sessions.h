@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +42,8 @@ struct ListenerLog {
 class Sessions {
  public:
   static constexpr size_t kMaxPeers = 16'384;
+  // Of them, those that have said hello and nothing else: the oldest one makes room for another.
+  static constexpr size_t kMaxHalfOpen = 1024;
   static constexpr uint64_t kSilenceNs = 60'000'000'000;  // after which a session is over
   // The longest frame, or as many others as one message over UDP takes: what a round costs beside
   // the copying is shared by more bytes. More would hold up another client's ping for longer.
@@ -87,6 +90,7 @@ class Sessions {
   void on_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& header,
                 uint64_t now_ns);
   size_t place_for(const Hello& hello, const Endpoint& from);
+  void make_room();
   void admit(size_t index, uint16_t listener, const Hello& hello, const Endpoint& from);
   void on_request(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload,
                   uint64_t now_ns);
@@ -153,6 +157,8 @@ class Sessions {
   } last_ran_;
   std::array<uint64_t, kDrops> drops_{};
   uint64_t expired_pulls_ = 0;
+  std::deque<uint32_t> half_open_;  // sessions in the order of their hellos; some have proved since
+  uint64_t half_open_ended_ = 0;
 };
 
 }  // namespace drlnet
