@@ -21,7 +21,7 @@ struct Filled {
     frame.length = static_cast<uint32_t>(bytes);
     memory = lent;
     if (!lends) return;
-    for (const auto [from, end] : {std::pair{64, 700}, {700, 1300}, {1400, 2000}}) {
+    for (const auto& [from, end] : {std::pair{64, 700}, {700, 1300}, {1400, 2000}}) {
       std::memset(&memory[from], 0, end - from);
       frame.loans.put(&memory[from], &lent[from], end - from);
     }
