@@ -9,7 +9,7 @@
 
 namespace drlnet {
 
-// Of a frame that is filled, what it was lent included.
+// Sets that of a frame that is filled, what it was lent included.
 void seal(const TxFrame& frame);
 // Whether it came as it was sealed. placed: where the bytes behind `frame` lie, if some lie
 // elsewhere.

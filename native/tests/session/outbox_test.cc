@@ -36,7 +36,7 @@ class NarrowTransport final : public Transport {
   WaitPoint arm() override { return {}; }
   size_t mtu(const Endpoint&) override { return kJumboFrameBytes; }
   bool reliable() const override { return true; }
-  bool may_alter_bytes() const override { return false; }  // what it sends are no frames
+  bool may_alter_bytes() const override { return false; }  // it sends other bytes than frames
   size_t receive_capacity_bytes() const override { return 1 << 20; }
   std::string local_address() const override { return "narrow:"; }
   std::string describe(const Endpoint&) const override { return "narrow:"; }

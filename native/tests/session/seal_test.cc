@@ -26,7 +26,7 @@ struct Filled {
       frame.loans.put(&memory[from], &lent[from], end - from);
     }
   }
-  // As a device would send it.
+  // What a device would send.
   const std::vector<std::byte>& sent() {
     seal(frame);
     frame.loans.copy_out();

@@ -42,7 +42,7 @@ struct ListenerLog {
 class Sessions {
  public:
   static constexpr size_t kMaxPeers = 16'384;
-  // Of them, those that have said hello and nothing else: the oldest one makes room for another.
+  // How many may have said hello and nothing else: the oldest one makes room for another.
   static constexpr size_t kMaxHalfOpen = 1024;
   static constexpr uint64_t kSilenceNs = 60'000'000'000;  // after which a session is over
   // The longest frame, or as many others as one message over UDP takes: what a round costs beside
