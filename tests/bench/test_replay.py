@@ -27,7 +27,7 @@ from drlnet.bench.processes import Stopped, Worker, WorkerFailed
 from drlnet.bench.records import Record, Round, key_of
 from drlnet.bench.replay.learner import ALONE, BESIDE, CYCLE, PREFETCHED
 from drlnet.bench.replay.memory import BY, Block, blocks_of, first_of
-from drlnet.bench.replay.ours import Ours
+from drlnet.bench.replay.ours import Mirrored, Ours
 from drlnet.bench.replay.suite import (
     OPS,
     SUITE,
@@ -88,9 +88,10 @@ def test_ours_and_an_in_process_memory_do_the_same_work() -> None:
     assert floors == {"memcpy (floor)", "bare udp block (floor)"}
 
 
+@pytest.mark.parametrize("kind", [Ours, Mirrored])
 @pytest.mark.parametrize("shape", [VECTORS, FRAMES, WHOLE], ids=lambda shape: shape.name)
-def test_our_rows_are_the_transitions_that_were_inserted(shape: Shape) -> None:
-    memory = Ours("udp://127.0.0.1:0", "block", shape)
+def test_our_rows_are_the_transitions_that_were_inserted(shape: Shape, kind: type[Ours]) -> None:
+    memory = kind("udp://127.0.0.1:0", "block", shape)
     try:
         given = list(blocks(shape, 8))
         for block in given:

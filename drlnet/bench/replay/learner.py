@@ -185,11 +185,13 @@ def bare(poll: str) -> str:
     return f"bare udp {poll} (floor)"
 
 
-def measure_floors(shape: Shape, effort: Effort, polls: Sequence[str]) -> Iterator[Floor]:
+def measure_floors(
+    shape: Shape, effort: Effort, polls: Sequence[str], *, mirrors: bool
+) -> Iterator[Floor]:
     """A batch's bytes by memcpy and bare UDP, and an insertion's by memcpy.
 
     Copies are of an item's bytes in one piece from random places of as much memory as the table
-    has; a bare transfer sends one buffer.
+    has; a bare transfer sends one buffer. mirrors: and a gather out of a mirror.
     """
     cores = Cores.usable()
     reply_bytes = shape.reply_bytes(BATCH)
@@ -199,8 +201,9 @@ def measure_floors(shape: Shape, effort: Effort, polls: Sequence[str]) -> Iterat
         batches = partial(copies, item_bytes, items, BATCH)
         yield COPY, SAMPLE, effort.latencies_us(batches), reply_bytes
         rows = partial(copies, row_bytes, items, BY)
-        gathered = partial(gathers, shape.spec("floor"), BATCH)
-        yield GATHER, SAMPLE, effort.latencies_us(gathered), reply_bytes
+        if mirrors:
+            gathered = partial(gathers, shape.spec("floor"), BATCH)
+            yield GATHER, SAMPLE, effort.latencies_us(gathered), reply_bytes
         yield COPY, INSERT, effort.latencies_us(rows), BY * row_bytes
         for poll in polls:
             transfers = partial(udp_transfers, cores.server, poll, reply_bytes)

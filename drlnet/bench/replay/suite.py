@@ -251,7 +251,9 @@ class _OneWork:
         for form, shape in self.work.forms.items():
             links = [s.link for s in subjects if s.link is not None and s.shape == shape]
             polls = sorted({link.poll for link in links if link.name.startswith("udp")})
-            floors = measure_floors(shape, self.course.effort, polls) if links else ()
+            mirrors = any(s.shape == shape and s.name.endswith(MIRRORED) for s in subjects)
+            measured = measure_floors(shape, self.course.effort, polls, mirrors=mirrors)
+            floors = measured if links else ()
             for name, op, latencies, size in floors:
                 self.results.keep(
                     named(name, form), op, self.work.name, latencies, operation_bytes=size
