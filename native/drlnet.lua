@@ -63,11 +63,11 @@ end
 -- The header: offset, bytes, name, the names of its values.
 local HEADER = {
   {0, 2, "magic"}, {2, 1, "version"}, {3, 1, "kind", KINDS}, {4, 4, "connection"}, {8, 8, "packet_number"},
-  {16, 16, "tag"}, {32, 1, "lane", LANES}, {33, 1, "operation", OPERATIONS}, {34, 2, "status", STATUSES},
+  {16, 4, "checksum"}, {20, 12, "tag"}, {32, 1, "lane", LANES}, {33, 1, "operation", OPERATIONS}, {34, 2, "status", STATUSES},
   {36, 2, "frame_bytes"}, {40, 8, "request"}, {48, 4, "total_bytes"}, {52, 4, "offset"}, {56, 4, "length"},
   {60, 4, "credit"},
 }
-local NUMBERS = {[1] = ProtoField.uint8, [2] = ProtoField.uint16, [4] = ProtoField.uint32, [8] = ProtoField.uint64, [16] = ProtoField.bytes}
+local NUMBERS = {[1] = ProtoField.uint8, [2] = ProtoField.uint16, [4] = ProtoField.uint32, [8] = ProtoField.uint64, [12] = ProtoField.bytes}
 for _, row in ipairs(HEADER) do
   if row[4] then declare(row[3], NUMBERS[row[2]], base.DEC, row[4]) else declare(row[3], NUMBERS[row[2]]) end
 end

@@ -209,9 +209,12 @@ def test_tshark_reads_a_session(tmp_path: Path) -> None:
         file, "drlnet.kind", "drlnet.operation", "drlnet.name", "drlnet.table", "drlnet.batch",
         "drlnet.item_count", "drlnet.count", "drlnet.body_version", "drlnet.cause", "drlnet.status",
         "drlnet.response_time", "drlnet.rows_stored", "_ws.malformed", "_ws.expert.message",
-        "_ws.col.Info",
+        "_ws.col.Info", "drlnet.checksum",
     )  # fmt: skip
     assert len(shown) == len(pcap.datagrams)
+    borne = [int.from_bytes(datagram[16:20], "little") for datagram in pcap.datagrams]
+    assert [int(row["drlnet.checksum"][0]) for row in shown] == borne
+    assert len({*borne}) > len(borne) // 2
     kinds, requests = names("KINDS"), names("OPERATIONS")
     seen: Counter[str] = Counter()
     for row in shown:

@@ -194,6 +194,7 @@ def flush():
 def publish():
     while True: client.publish(bytes(1 << 24))
 calls = [held, flush, lambda: table.sample(1, timeout=3600), lambda: next(stream), publish]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # though it was inherited as ignored
 for call in calls:
     try:
         print("in", flush=True)

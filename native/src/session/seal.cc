@@ -8,7 +8,7 @@
 namespace drlnet {
 namespace {
 
-constexpr size_t kAt = offsetof(FrameHeader, tag);
+constexpr size_t kAt = offsetof(FrameHeader, checksum);
 constexpr size_t kBehind = kAt + sizeof(uint32_t);
 
 }  // namespace

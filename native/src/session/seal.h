@@ -1,6 +1,6 @@
 // The checksum that frames bear over a link that may alter them (Transport::may_alter_bytes):
-// UDP's own is 16 bits of a sum, and absent where a device was to fill it in. It lies in the first
-// 4 bytes of the tag and is over all others of the frame. Threading: any thread.
+// UDP's own is 16 bits of a sum, and absent where a device was to fill it in. It is over all other
+// bytes of the frame. Threading: any thread.
 #pragma once
 
 #include <span>

@@ -67,7 +67,8 @@ struct FrameHeader {
   FrameKind kind{};
   uint32_t connection = 0;     // the server's number for the session, 0 in hello
   uint64_t packet_number = 0;  // per session and direction, grows: the nonce of encryption to come
-  uint8_t tag[16] = {};        // a checksum of the frame (session/seal.h), and zeros
+  uint32_t checksum = 0;       // of the frame (session/seal.h)
+  uint8_t tag[12] = {};        // zeros: with the checksum, the room of the authentication to come
   // The message that this frame is a part of.
   Lane lane{};
   Operation operation{};
@@ -83,7 +84,7 @@ struct FrameHeader {
   uint32_t credit = 0;
 };
 static_assert(sizeof(FrameHeader) == 64);
-static_assert(offsetof(FrameHeader, packet_number) == 8 && offsetof(FrameHeader, tag) == 16);
+static_assert(offsetof(FrameHeader, packet_number) == 8 && offsetof(FrameHeader, checksum) == 16);
 static_assert(offsetof(FrameHeader, lane) == 32 && offsetof(FrameHeader, request) == 40);
 static_assert(offsetof(FrameHeader, total_bytes) == 48 && offsetof(FrameHeader, credit) == 60);
 
@@ -128,8 +129,9 @@ inline void write_header(std::byte* frame, const FrameHeader& header) {
      ...);
   };
   put(header.magic, header.version, header.kind, header.connection, header.packet_number,
-      header.tag, header.lane, header.operation, header.status, header.frame_bytes, header.reserved,
-      header.request, header.total_bytes, header.offset, header.length, header.credit);
+      header.checksum, header.tag, header.lane, header.operation, header.status, header.frame_bytes,
+      header.reserved, header.request, header.total_bytes, header.offset, header.length,
+      header.credit);
 }
 
 // Bits of capabilities, of hello and welcome alike.
