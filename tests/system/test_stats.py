@@ -193,7 +193,8 @@ def _relay(front: socket.socket, back: socket.socket) -> None:
                 front.sendto(data, client)
             else:
                 client = sender
-                back.send(data[:2] + b"\xfe" + data[3:])  # PROTOCOL.md: the byte of the version
+                # PROTOCOL.md: the byte of the version, and no checksum, as in version 1
+                back.send(data[:2] + b"\xfe" + data[3:16] + bytes(4) + data[20:])
 
 
 def test_lines_for_a_pipe(address: str, tmp_path: Path) -> None:
