@@ -43,7 +43,7 @@ void FaultyLine::offer(const Endpoint& peer, std::span<const std::byte> data) {
 void FaultyLine::alter(std::vector<std::byte>& data) {
   ++counts_.altered;
   if (random_.below(4) == 0) {  // in whole words, as all lengths are
-    data.resize(random_.below(data.size() / 8) * 8);
+    data.resize((1 + random_.below(data.size() / 8 - 1)) * 8);  // a datagram is never empty
     return;
   }
   const uint64_t bit = random_.below(8 * data.size());

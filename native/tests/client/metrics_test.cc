@@ -6,6 +6,7 @@
 
 #include "client/bench.h"
 #include "readings.h"
+#include "session/seal.h"
 #include "transport/forwarding.h"
 
 namespace drlnet::test {
@@ -30,6 +31,7 @@ class LeavingTransport final : public ForwardingTransport {
       header.kind = FrameKind::bye;
       header.length = 0;
       write_header(frames[0].data, header);
+      seal(frames[0]);
       leaves_ = false;
     }
     return ForwardingTransport::send_burst(frames);

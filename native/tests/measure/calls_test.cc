@@ -57,7 +57,7 @@ TEST_CASE("a client's latencies agree within 1% with the raw ones of the very sa
   const double beside = pings->beside_ns();
   CHECK(beside >= 0);
   CHECK(raw.front() >= 2 * kDelayNs);
-  CHECK(raw.back() >= 20'000'000);  // one that was sent again
+  CHECK(raw.back() >= 2 * raw.front());  // one that was sent again
   for (const double q : {0.01, 0.5, 0.9, 0.95, 0.99}) {
     CAPTURE(q);
     // A call may be interrupted after its answer has come, which moves each one below by a rank: on

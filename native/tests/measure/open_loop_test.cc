@@ -78,7 +78,7 @@ TEST_CASE("lost frames are sent again, and their requests answered late") {
   load.ping(8);
   Run run(100);
   CHECK(run.of(load, 2000).answered == 100);
-  CHECK(std::ranges::max(run.latencies) >= 20'000'000);  // a timeout, at least
+  CHECK(std::ranges::max(run.latencies) >= 50'000);  // found lost by a later one's answer, at least
 }
 
 TEST_CASE("appends are stored once each, and samples come whole") {

@@ -77,6 +77,8 @@ TEST_CASE("nothing is lost and nothing applied twice at 5% drop, duplicate and r
 }
 
 TEST_CASE("what the link alters is not believed, wherever it is received") {
+  // Of a seed's few frames to the server none may be altered: all seeds' count.
+  uint64_t at_server = 0, at_client = 0;
   for (const uint64_t seed : {31, 32, 33}) {
     CAPTURE(seed);
     Bench bench("udp://127.0.0.1:0", 0, seed * 100, 0.05);
@@ -90,10 +92,12 @@ TEST_CASE("what the link alters is not believed, wherever it is received") {
       }
       return uint64_t{0};
     };
-    CHECK(reading(server, "server.drops.checksum") > 0);
-    CHECK(reading(client, "altered_frames") > 0);
+    at_server += reading(server, "server.drops.checksum");
+    at_client += reading(client, "altered_frames");
     CHECK(bench.clients[0]->state() == Connection::State::open);
   }
+  CHECK(at_server > 0);
+  CHECK(at_client > 0);
 }
 
 TEST_CASE("hellos without end leave a bounded number of sessions, and others' alone") {
