@@ -77,7 +77,7 @@ TEST_CASE("nothing is lost and nothing applied twice at 5% drop, duplicate and r
 }
 
 TEST_CASE("what the link alters is not believed, wherever it is received") {
-  // Of a seed's few frames to the server none may be altered: all seeds' count.
+  // A single seed may alter none of its few frames to the server, so all seeds count together.
   uint64_t at_server = 0, at_client = 0;
   for (const uint64_t seed : {31, 32, 33}) {
     CAPTURE(seed);
