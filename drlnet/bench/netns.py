@@ -26,6 +26,7 @@ from drlnet.launch.signals import Stop
 _TAG = "drl"  # of namespaces and interfaces
 _NAMED = Path("/run/netns")  # where ip(8) has namespaces by name
 _PORT = 7447
+MTU = 9000  # of pairs, where nothing else is asked for
 # The pair of bench transport.
 _CLIENT_IP, _SERVER_IP = "10.7.0.1", "10.7.0.2"
 BLOCK, BUSY = "udp on veth block", "udp on veth busy"
@@ -175,10 +176,10 @@ class _Link:
     host: str  # namespace, and its interface; the server's has a 0 behind it
     network: str  # "10.7.1"
 
-    def join(self, server: str) -> None:
+    def join(self, server: str, mtu: int) -> None:
         """Makes it between the two namespaces, which exist."""
         ends = ((self.host, self.host), (server, f"{self.host}0"))
-        veth(9000, *ends)
+        veth(mtu, *ends)
         for (namespace, interface), number in zip(ends, (_KERNEL, _SERVER_KERNEL), strict=True):
             address = f"{self.network}.{number}/24"
             ip("-n", namespace, "address", "add", address, "dev", interface)
@@ -219,17 +220,18 @@ class _Hosts(paper.Places):
 
 @contextmanager
 def through_server(
-    cores: Cores, stop: Stop | None = None
+    cores: Cores, stop: Stop | None = None, mtu: int = MTU
 ) -> Iterator[tuple[paper.Places, list[Subject]]]:
     """Where the roles run then, and what they talk over; all of it gone after the block.
 
-    The server's host forwards between the other two: in layout (a) the actors' way to the learner.
+    mtu: of the links. The server's host forwards between the other two: in layout (a) the actors'
+    way to the learner.
     stop, errors: as namespaces().
     """
     with namespaces("sal", stop) as (server, of_actors, of_learner):
         actors, learner = _Link(of_actors, "10.7.1"), _Link(of_learner, "10.7.2")
         for link in (actors, learner):
-            link.join(server)
+            link.join(server, mtu)
         forward = "echo 1 > /proc/sys/net/ipv4/ip_forward"
         ip("netns", "exec", server, "sh", "-c", forward)
         programs = (program_in(name) for name in (server, of_actors, of_learner))

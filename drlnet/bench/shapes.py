@@ -124,6 +124,7 @@ class Shape:
         return self.capacity * self.row_bytes
 
 
+VECTOR = Shape("Humanoid-shaped, 1-step", Column("float32", (348,)), 1, 1, 2**16)
 _FRAME = Column("uint8", (84, 84))
 SMALL_STEP = Shape("CartPole-shaped, 1-step", Column("float32", (4,)), 1, 1, 2**18)
 FRAMES = Shape("Atari-shaped, 1-step", _FRAME, 4, 1, 20_000)

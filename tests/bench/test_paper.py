@@ -16,13 +16,15 @@ import pytest
 from system.command import descendants
 
 import drlnet
-from drlnet.bench.engine import Course, Effort, Results
+from drlnet.bench.engine import Course, Effort
 from drlnet.bench.machine import Cores
 from drlnet.bench.netns import through_server
+from drlnet.bench.paper.links import loads_of
 from drlnet.bench.paper.roles import (
     BASE,
     BATCHES,
     CHUNK_S,
+    PLACES,
     SHAPES,
     SINCE_DUE,
     STORE,
@@ -41,6 +43,7 @@ from drlnet.bench.paper.suite import (
     COMPARISONS,
     OPS,
     Heard,
+    PaperResults,
     caption,
     comparison_of,
     during,
@@ -70,7 +73,12 @@ def phase(op: str, layout: Layout, us: list[float], batch: int = 32, start_s: fl
 def heard_of_all() -> Heard:
     heard = Heard()
     for place, (layout, us) in enumerate(
-        [(Layout.LEARNER, 1.0), (Layout.STORE, 40.0), (Layout.NETWORK, 20.0)]
+        [
+            (Layout.LEARNER, 1.0),
+            (Layout.STORE, 40.0),
+            (Layout.NETWORK, 20.0),
+            (Layout.MIRROR, 5.0),
+        ]
     ):
         heard.phases += [
             phase("batch", layout, [us, us], start_s=10 * place),
@@ -82,13 +90,13 @@ def heard_of_all() -> Heard:
         phase("fetch", Layout.MEMORY, [6.0], 0, 120),
     ]
     heard.appends = [
-        Appends(at + 0.1, at + 0.2, [7.0, 9.0], [8.0, 90.0]) for at in (0, 10, 20, 110, 130)
+        Appends(at + 0.1, at + 0.2, [7.0, 9.0], [8.0, 90.0]) for at in (0, 10, 20, 30, 110, 130)
     ]
     return heard
 
 
-def results_of_all() -> Results:
-    results = Results(cores=TWO)
+def results_of_all() -> PaperResults:
+    results = PaperResults(cores=TWO)
     for transport, slower in ((BLOCK, 10), (BUSY, 2), (Subject("dpdk:local busy", "", "busy"), 1)):
         heard = heard_of_all()
         heard.phases = [replace(p, us=[slower * us for us in p.us]) for p in heard.phases]
@@ -99,7 +107,7 @@ def results_of_all() -> Results:
 def test_the_base_case_and_one_factor_at_a_time() -> None:
     groups = groups_of([BLOCK, BUSY], quick=False)
     base = {(group.place, group.transport.name) for group in groups if group.workload == BASE}
-    places = {(place, t.name) for place in ("network", "learner") for t in (BLOCK, BUSY)}
+    places = {(place, t.name) for place in PLACES for t in (BLOCK, BUSY)}
     assert base == places
     for group in groups:
         if group.batches:
@@ -122,6 +130,10 @@ def test_layouts_take_turns_in_slices() -> None:
     assert [layout for _, layout, _ in plan[3::2]] == turns
     inside = operations(replace(group, place="learner"), 0, slices=1)
     assert [(op, layout) for op, layout, _ in inside] == [(op, Layout.LEARNER) for op in cells]
+    mirrored = operations(replace(group, place="mirror"), 0, slices=1)
+    assert [(op, layout) for op, layout, _ in mirrored] == [
+        (op, Layout.MIRROR) for op in ("store", *cells)
+    ]
 
 
 def test_an_actor_at_a_fixed_rate_does_not_sleep_past_a_chunk() -> None:
@@ -182,12 +194,15 @@ def test_what_is_lower_than_what() -> None:
     assert ("memory server, udp block", "memory server, udp busy") not in {
         (subject, than) for _, subject, _, than in found
     }
-    c, b, a = (
-        f"{layout.value}, udp busy" for layout in (Layout.NETWORK, Layout.STORE, Layout.LEARNER)
+    a, b, c, d = (
+        f"{layout.value}, udp busy"
+        for layout in (Layout.LEARNER, Layout.STORE, Layout.NETWORK, Layout.MIRROR)
     )
     assert found[2, c, "batch", b] == pytest.approx(0.5)
     assert found[3, c, "batch + update", a] == pytest.approx(-19)
     assert found[2, c, "store", b] == pytest.approx(0)
+    assert found[3, d, "batch + update", c] == pytest.approx(0.75)
+    assert found[2, d, "batch", b] == pytest.approx(0.875)
     stored = {r.op: (r.p50_us, r.rounds) for r in records if r.subject == c if r.op in OPS[1:3]}
     assert stored == {STORE: (pytest.approx(8), 1), SINCE_DUE: (pytest.approx(49), 1)}
 
@@ -205,6 +220,8 @@ def test_tables_fit_a_terminal_and_say_what_they_mean() -> None:
     assert any("udp busy: batch, 40 B step" in line for line in lines)
     line = next(line for line in lines if "(c) in-network" in line)
     assert line.split()[2:] == ["40.00", "40.00", "40.00-40.00", "-50%", "+1900%"]
+    line = next(line for line in lines if "(d) rows at learner" in line)
+    assert line.split()[4:] == ["10.00", "10.00", "10.00-10.00", "-88%", "-75%"]
     for comparison in COMPARISONS:
         lines = caption(comparison)
         assert "neither is a network" in lines
@@ -216,7 +233,7 @@ def test_a_panel_per_transport_and_a_colour_per_layout() -> None:
     svg = plot(records_of(results_of_all())).svg()
     words = [part.text for part in ElementTree.fromstring(svg).iter() if part.text]
     assert [words.count(word) for word in ("udp", "block", "dpdk:local")] == [2, 1, 1]
-    assert [words.count(layout.value) for layout in Layout] == [1, 1, 1, 1]
+    assert [words.count(layout.value) for layout in Layout] == [1] * len(Layout)
     row = "3. batch + update: 40 B step, 1 actor, at 500/s, batch 32"
     assert words.count(row) == 1, "named once, for all panels"
     assert plot([]).svg()  # of a run that was interrupted before
@@ -239,15 +256,15 @@ def stop() -> Iterator[Stop]:
 
 
 def test_one_round_measures_every_layout_and_leaves_nothing(stop: Stop) -> None:
-    groups = [Group(place, BLOCK, SMALL, (32,)) for place in ("network", "learner")]
+    groups = [Group(place, BLOCK, SMALL, (32,)) for place in PLACES]
     groups.append(Group("network", Subject("absent", "absent:1", "block"), SMALL, (32,)))
     notes: list[str] = []
     results = measure_paper(Course(stop, 1, TINY, notes.append), groups)
-    assert set(results.unavailable) == {groups[2].name}
+    assert set(results.unavailable) == {groups[-1].name}
     assert any("skipped" in note for note in notes)
     records = records_of(results)
     cells = {(comparison_of(r), r.op, r.subject) for r in records}
-    for layout in (Layout.LEARNER, Layout.STORE, Layout.NETWORK):
+    for layout in (Layout.LEARNER, Layout.STORE, Layout.NETWORK, Layout.MIRROR):
         subject = f"{layout.value}, udp block"
         assert {(2, "batch", subject), (3, "batch + update", subject)} <= cells
     memory = f"{Layout.MEMORY.value}, udp block"
@@ -255,8 +272,17 @@ def test_one_round_measures_every_layout_and_leaves_nothing(stop: Stop) -> None:
     assert any(op == "store" for _, op, _ in cells)
     (looks,) = results.distance.rounds  # fewer where other work had the cores
     assert {look.before for look in looks} <= {group.name for group in groups}
-    assert all(0 < record.p50_us < 5e6 for record in records)
+    assert not [record for record in records if not 0 < record.p50_us < 5e6]
     assert descendants(os.getpid()) == {}
+    loads = {load.subject[:3]: load for load in loads_of(results, SMALL)}
+    assert [*loads] == ["(b)", "(c)", "(d)"]
+    # 32 items of 40 B with keys, probabilities and lengths; or those with a row number each.
+    rows, numbers = 32 * (40 + 16), 32 * (4 + 16)
+    assert rows < loads["(c)"].reply_bytes < 1.5 * rows + 300
+    assert numbers < loads["(d)"].reply_bytes < 1.5 * numbers + 300
+    assert loads["(c)"].followed_bytes == 0 and loads["(d)"].followed_bytes > 40
+    assert [round(loads[name].round_trips) for name in ("(b)", "(c)", "(d)")] == [3, 2, 2]
+    assert all(40 < load.row_bytes < 400 and load.server_s > 0 for load in loads.values())
 
 
 def test_namespaces_take_root(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,18 +295,17 @@ def test_namespaces_take_root(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_roles_in_namespaces_meet_through_the_servers_host(stop: Stop) -> None:
     if os.geteuid() != 0:
         pytest.skip("network namespaces take root")
-    with through_server(Cores.usable()) as (places, subjects):
+    with through_server(Cores.usable(), stop, 1500) as (places, subjects):
+        links = ["ip", "-n", places.server[3], "link"]
+        shown = subprocess.run(links, capture_output=True, text=True, check=True).stdout
+        assert shown.count("mtu 1500") == 2
         # Asleep, not polled: roles that spin would only take turns beside the other tests.
         over = [subjects[0], *(replace(s, poll="block") for s in subjects[2:] if HAS_DPDK)]
-        groups = [
-            Group(place, subject, SMALL, (32,))
-            for place in ("network", "learner")
-            for subject in over
-        ]
+        groups = [Group(place, subject, SMALL, (32,)) for place in PLACES for subject in over]
         results = measure_paper(Course(stop, 1, TINY), groups, places)
     assert not results.unavailable
     subjects_seen = {r.subject for r in records_of(results) if comparison_of(r) == 3}
-    layouts = (Layout.LEARNER, Layout.STORE, Layout.NETWORK)
+    layouts = (Layout.LEARNER, Layout.STORE, Layout.NETWORK, Layout.MIRROR)
     assert subjects_seen == {f"{layout.value}, {one.name}" for one in over for layout in layouts}
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
     assert f"drl{os.getpid()}" not in listed.stdout

@@ -41,6 +41,9 @@ def test_roles_by_hand(tmp_path: Path) -> None:
             ended = finished(tmp_path, *paper, *learner)
             assert ended.popen.returncode == 0, ended.text()
             assert "(c) in-network: batch + update of 32: p50" in ended.out.decode()
+            mirrored = finished(tmp_path, *paper, *learner, "--set", "layouts=d")
+            assert mirrored.popen.returncode == 0, mirrored.text()
+            assert "(d) rows at learner: batch + update of 32: p50" in mirrored.out.decode()
             other = finished(tmp_path, *paper[:2], *learner)
             assert other.popen.returncode == TableMismatch.exit_code, other.text()
             assert "same size" in other.err.decode()
@@ -84,6 +87,7 @@ def test_a_server_of_several_shards_is_refused(tmp_path: Path, role: str) -> Non
     ("args", "cause"),
     [
         (["--netns", "--transports", "udp"], "--netns compares drivers of its own"),
+        (["--mtu", "1500"], "--mtu is of the veth pairs"),
         (["--quick", "--set", "size=cartpole"], "--set is of one role"),
         (["--role", "learner", "--quick"], "--quick is for all roles"),
         (["--role", "learner", "--set", "rate=many"], "rate = 'many': expected a number"),

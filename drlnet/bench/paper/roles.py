@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from drlnet import native
 from drlnet.bench import measure
 from drlnet.bench.engine import Effort, Timed
+from drlnet.bench.paper.counted import Counted, counted
 from drlnet.bench.processes import Lasting
 from drlnet.bench.shapes import Rows, bytes_of
 from drlnet.bench.transport.measuring import Filled
@@ -28,6 +29,7 @@ from drlnet.errors import ConfigError, TableMismatch
 from drlnet.roles.reach import TIMEOUT_S, awaited
 
 STORE, SINCE_DUE, FETCH, PING = "store", "store since due", "fetch", "ping"
+_LEARNER, _COUNTING = "learner", "counting"  # sessions of the learner's process
 TABLE = "experience"  # all roles have one: another size is refused by the server
 BATCH, CYCLE = "batch", "batch + update"
 CHUNK_S = 0.01  # of appends that are kept together: slices of 0.04 s and more hold several
@@ -43,6 +45,7 @@ class Layout(str, Enum):
     LEARNER = "(a) in the learner"
     STORE = "(b) plain store"
     NETWORK = "(c) in-network"
+    MIRROR = "(d) rows at learner"  # in-network, too, but for the rows: the learner mirrors them
     MEMORY = "memory server"  # comparison 1: no sampling at all
 
 
@@ -91,12 +94,19 @@ def variations(*, quick: bool) -> list[Workload]:
 Op = tuple[str, Layout, int]  # operation, layout, batch
 
 
+PLACES = {
+    "network": (Layout.NETWORK, Layout.STORE),
+    "mirror": (Layout.MIRROR,),  # alone: rows that come meanwhile would take time from the others
+    "learner": (Layout.LEARNER,),
+}
+
+
 @dataclass(frozen=True)
 class Group:
     """One set of processes.
 
-    place: "network", where (b) and (c) are measured on one server; "learner", where (a) is. poll of
-    the transport: of server, learner and actors.
+    place: of PLACES: which layouts are measured on one server. poll of the transport: of server,
+    learner and actors.
     """
 
     place: str
@@ -106,7 +116,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        where = "(b), (c)" if self.place == "network" else "(a)"
+        where = ", ".join(layout.value.split()[0] for layout in sorted(PLACES[self.place]))
         where = where if self.batches else "memory server"
         return f"{where}, {self.transport.name}, {self.workload.words}"
 
@@ -128,9 +138,10 @@ def operations(group: Group, turn: int, *, slices: int) -> Iterator[Op]:
 
     turn: the layouts at one server change by it. slices: of the cells of batches, which take turns.
     """
-    layouts = [Layout.LEARNER]
+    layouts = PLACES[group.place]
+    if group.place == "mirror":
+        yield STORE, Layout.MIRROR, 0  # what rows alone cost
     if group.place == "network":
-        layouts = [Layout.NETWORK, Layout.STORE]
         fetches = [FETCH] if group.workload.rate else []
         yield from ((op, Layout.MEMORY, 0) for op in (PING, *fetches, STORE))
     for number in range(turn, turn + slices):
@@ -154,7 +165,7 @@ def groups_of(transports: Sequence[Subject], *, quick: bool) -> list[Group]:
         # Where round trips dominate, the small batch is what shows it.
         both = workload in {BASE, replace(BASE, shape="cartpole")}
         for transport in transports:
-            for place in ("network", "learner"):
+            for place in PLACES:
                 base = workload == BASE and not (quick and place == "learner")
                 if base or transport in bases:
                     batches = BATCHES if both else BATCHES[:1]
@@ -166,7 +177,8 @@ def groups_of(transports: Sequence[Subject], *, quick: bool) -> list[Group]:
 class Phase:
     """One operation of the learner, one slice of it; times by the monotonic clock of the machine.
 
-    us: none where the learner rests, and the actors are what is measured.
+    us: none where the learner rests, and the actors are what is measured. counted: what passed the
+    server meanwhile; nothing in (a).
     """
 
     op: str
@@ -175,6 +187,7 @@ class Phase:
     start_s: float
     end_s: float
     us: list[float]
+    counted: Counted = field(default_factory=Counted)
 
 
 @dataclass(frozen=True)
@@ -230,6 +243,8 @@ class Learner:
         self.replays: dict[Layout, measure.Replay] = {}
         self._others: dict[str, Timed] = {}
         self._buffers: dict[int, Buffer] = {}
+        self._counting: measure.Session | None = None
+        self._reading = Counted()  # what it costs to read the counters
 
     def serve(self, listen: str, core: int | None) -> str:
         """Layout (a): holds the replay itself, its server on a thread on `core`. The address."""
@@ -238,21 +253,36 @@ class Learner:
         self.replays = {Layout.LEARNER: replay}
         return replay.address
 
-    def open(self, address: str, fetches: bool) -> None:
-        """Layouts (b) and (c) at one server, whose table serves both, and is filled.
+    def open(self, address: str, place: str, fetches: bool) -> None:
+        """The layouts of that place at one server, whose table serves all, and is filled.
 
         fetches: actors leave items in the table for long enough that single ones can be fetched.
         """
-        session, table = _reached(address, "learner", self._poll, self.spec, self._note)
+        session, table = _reached(address, _LEARNER, self._poll, self.spec, self._note)
+        self._counting, _ = _reached(address, _COUNTING, self._poll, self.spec, self._note)
         filled = Filled(session, self.spec, self._shape.capacity)
-        self.replays = {
-            Layout.NETWORK: measure.InNetworkReplay(session, table, self.spec),
-            Layout.STORE: measure.StoreReplay(session, table, self.spec),
-        }
-        self._others = {PING: partial(session.pings, 64)}
-        if fetches:
-            keys = filled.sampled_keys(_FETCHED_KEYS)
-            self._others[FETCH] = partial(session.reads, table, keys, filled.buffer(1))
+        if place == "mirror":
+            mirror = measure.MirroredReplay(session, _LEARNER, self._poll, self.spec)
+            # Once nearly all rows are here that were there: it waits for the youngest one drawn.
+            mirror.sample(BATCHES[0], self.buffer(BATCHES[0]))
+            self.replays = {Layout.MIRROR: mirror}
+        else:
+            self.replays = {
+                Layout.NETWORK: measure.InNetworkReplay(session, table, self.spec),
+                Layout.STORE: measure.StoreReplay(session, table, self.spec),
+            }
+            self._others = {PING: partial(session.pings, 64)}
+            if fetches:
+                keys = filled.sampled_keys(_FETCHED_KEYS)
+                self._others[FETCH] = partial(session.reads, table, keys, filled.buffer(1))
+        before = self.counted()
+        self._reading = self.counted() - before
+
+    def counted(self) -> Counted:
+        """The server's counters now."""
+        if self._counting is None:
+            return Counted()
+        return counted(self._counting.counters(), _LEARNER, _COUNTING, TABLE)
 
     def buffer(self, batch: int) -> Buffer:
         """Memory for a batch, whose pages are there already."""
@@ -262,14 +292,24 @@ class Learner:
 
     def measure(self, op: str, layout: Layout, batch: int, effort: Effort) -> Phase:
         """One phase."""
-        start_s = time.monotonic()
-        timed = self._others.get(op)
+        timed, calls, before = self._others.get(op), 0, self.counted()
         if timed is None:
             replay = self.replays[layout]
-            loop = replay.samples if op == BATCH else replay.cycles
-            timed = partial(loop, batch, self.buffer(batch))
-        latencies = effort.latencies_us(timed)
-        return Phase(op, layout, batch, start_s, time.monotonic(), thinned(latencies))
+            batches = replay.samples if op == BATCH else replay.cycles
+            timed = partial(batches, batch, self.buffer(batch))
+        loop = timed
+
+        def counting(latencies_ns: NDArray[np.uint64], budget_s: float) -> int:
+            nonlocal calls
+            made = loop(latencies_ns, budget_s)
+            calls += made
+            return made
+
+        start_s = time.monotonic()
+        latencies = effort.latencies_us(counting)
+        end_s = time.monotonic()
+        passed = self.counted() - before - self._reading + Counted(calls=calls)
+        return Phase(op, layout, batch, start_s, end_s, thinned(latencies), passed)
 
 
 class Actor(Lasting):

@@ -16,6 +16,7 @@ from typing import TextIO
 from drlnet.bench import show as tables
 from drlnet.bench.engine import Course, Effort, Results
 from drlnet.bench.machine import Cores
+from drlnet.bench.paper.counted import Counted
 from drlnet.bench.paper.roles import (
     BASE,
     BATCH,
@@ -93,9 +94,10 @@ def run_group(course: Course, group: Group, places: Places, heard: Heard, *, tur
         part = replace(effort, budget_s=effort.budget_s / slices)
         for op, layout, batch in operations(group, turn, slices=slices):
             if op == STORE:  # the learner rests: the actors are measured
-                start_s = time.monotonic()
+                before, start_s = learner.call("counted"), time.monotonic()
                 stop.wait(effort.budget_s)
-                heard.phases.append(Phase(op, layout, batch, start_s, time.monotonic(), []))
+                end_s, passed = time.monotonic(), learner.call("counted") - before
+                heard.phases.append(Phase(op, layout, batch, start_s, end_s, [], passed))
             else:
                 phase = learner.measure(op, layout, batch, part if batch else effort)
                 heard.phases.append(phase)
@@ -117,12 +119,13 @@ def _connected(stop: Stop, group: Group, places: Places) -> Iterator[tuple[Worke
             )
             for index in range(workload.actors)
         ]
-        if group.place == "network":
+        if group.place != "learner":
             listen = places.listens(group)
             _, (address, *_) = servers.enter_context(
                 served(stop, listen, poll, core=cores.server, program=places.server, insecure=True)
             )
-            learner.call("open", places.reached(group, address, None), workload.rate > 0)
+            reached = places.reached(group, address, None)
+            learner.call("open", reached, group.place, workload.rate > 0)
         else:
             address = learner.call("serve", places.listens(group)[0], cores.server)
         for index, actor in enumerate(actors):
@@ -131,15 +134,24 @@ def _connected(stop: Stop, group: Group, places: Places) -> Iterator[tuple[Worke
         yield learner, actors
 
 
-def keep(results: Results, group: Group, heard: Heard) -> None:
+@dataclass
+class PaperResults(Results):
+    """The same, with what passed the servers meanwhile, over all rounds."""
+
+    passed: dict[Key, Counted] = field(default_factory=dict)
+
+
+def keep(results: PaperResults, group: Group, heard: Heard) -> None:
     """The group's round, as far as it went. A subject is a layout over a transport."""
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     polling: dict[tuple[str, str, str], int] = {}
     for phase in heard.phases:
         workload = group.workload.with_batch(phase.batch)
         subject = f"{phase.layout.value}, {group.transport.name}"
+        key = subject, phase.op, workload
+        results.passed[key] = results.passed.get(key, Counted()) + phase.counted
         latencies = {phase.op: phase.us}
-        if phase.op in {STORE, BATCH}:
+        if phase.op == BATCH or phase.layout == Layout.MEMORY:
             begun = during(heard.appends, phase)
             latencies[STORE] = [us for one in begun for us in one.us]
             latencies[SINCE_DUE] = [us for one in begun for us in one.since_due_us]
@@ -165,13 +177,15 @@ def during(appends: Sequence[Appends], phase: Phase) -> list[Appends]:
     return [one for one in appends if phase.start_s <= one.start_s <= phase.end_s]
 
 
-def measure_paper(course: Course, groups: Sequence[Group], places: Places | None = None) -> Results:
+def measure_paper(
+    course: Course, groups: Sequence[Group], places: Places | None = None
+) -> PaperResults:
     """Measures all groups, a round at a time.
 
     When stopped, what was measured until then is returned, marked as interrupted.
     """
     places = places or Places()
-    results = Results(cores=places.cores)
+    results = PaperResults(cores=places.cores)
 
     def turn(group: Group) -> None:
         heard = Heard()
@@ -225,9 +239,15 @@ def comparison_of(record: Record) -> int:
     return 0 if record.op == PING else 1
 
 
+_AGAINST = {
+    Layout.NETWORK.value: (Layout.STORE, Layout.LEARNER),
+    Layout.MIRROR.value: (Layout.STORE, Layout.NETWORK),
+}
+
+
 def reductions(records: Sequence[Record], block: str, busy: str) -> list[Reduction]:
     """Comparison 1: every transport against kernel UDP, asleep and polled. 2 and 3: (c) against
-    (b) and (a) over the same transport."""
+    (b) and (a) over the same transport, (d) against (b) and (c)."""
     measured = {key_of(record): record for record in records}
     found = []
     for record in records:
@@ -236,8 +256,8 @@ def reductions(records: Sequence[Record], block: str, busy: str) -> list[Reducti
         baselines: list[str] = []
         if number == 1 and transport != block:
             baselines = [f"{layout}, {name}" for name in (block, busy) if name != transport]
-        elif layout == Layout.NETWORK.value:
-            baselines = [f"{one.value}, {transport}" for one in (Layout.STORE, Layout.LEARNER)]
+        elif layout in _AGAINST:
+            baselines = [f"{one.value}, {transport}" for one in _AGAINST[layout]]
         for than in baselines:
             baseline = measured.get((than, record.op, record.workload))
             share = lower_than(record.of_rounds(), baseline.of_rounds()) if baseline else None
@@ -312,9 +332,11 @@ def caption(comparison: Comparison, *, network: bool = False) -> str:
     }[comparison.number]
     if comparison.number > 1:
         what = (
-            '"Than (b)" and "than (a)": (c) relative to that layout over the same transport. (a) '
-            "is the learner's own memory, beside a server thread on another core; (b) reads new "
-            f"priorities, draws for itself, reads items, writes back; (c) asks (b)'s server. {what}"
+            '"Than (b)", "than (a)", "than (c)": relative to that layout over the same transport. '
+            "(a) is the learner's own memory, beside a server thread on another core; (b) reads "
+            "new priorities, draws for itself, reads items, writes back; (c) asks (b)'s server; "
+            "(d) asks one for keys, and has the rows already, each of which came once. "
+            f"{what}"
         )
     link = (
         "All links are pairs of interfaces through the server's host."

@@ -38,7 +38,7 @@ from drlnet.bench.replay.learner import (
 )
 from drlnet.bench.replay.memory import BY, Memory
 from drlnet.bench.replay.ours import DEPTH, Mirrored, Ours
-from drlnet.bench.shapes import FRAMES, FRAMES_3, SMALL_STEP, WHOLE, Shape
+from drlnet.bench.shapes import FRAMES, FRAMES_3, SMALL_STEP, VECTOR, WHOLE, Shape
 from drlnet.bench.transport.suite import Subject as Link
 from drlnet.bench.transport.suite import subjects_of as links_of
 
@@ -81,8 +81,10 @@ class Work:
 
 WORKS = {
     "small": Work("small", {"": SMALL_STEP}, 1.25e6),
+    "vector": Work("vector", {"": VECTOR}, 2.5e5),
     "atari": Work("atari", {"frames": FRAMES, "frames, 3-step": FRAMES_3, "rows": WHOLE}, 75e3),
 }
+USUAL_WORKS = ("small", "atari")
 TRANSPORTS = ("dpdk:local", "udp")
 MIRRORED = "rows at the learner"
 

@@ -31,13 +31,14 @@ ROUNDS = "alternated rounds"
 class Found:
     """What a benchmark measured: its records, the tables that show them, and a picture.
 
-    name: of the files in the folder of --out.
+    name: of the files in the folder of --out. more: pictures of names of their own.
     """
 
     records: Records[Any]
     show: Callable[[TextIO], object] = lambda file: None
     name: str = ""
     picture: Figure | None = None
+    more: Mapping[str, Figure] = field(default_factory=dict)
 
 
 Measure = Callable[["Stop"], Found]
@@ -170,6 +171,7 @@ def _run(output: Output, out: Path | None, to_file: bool, measure: Measure) -> N
             path = out / found.name
             files = {path.with_suffix(".json"): found.records.write,
                      path.with_suffix(".svg"): found.picture.save}  # fmt: skip
+            files |= {out / f"{name}.svg": one.save for name, one in found.more.items()}
         elif out is not None:
             files = {out: found.records.write}
         with written(output, found.records, files):

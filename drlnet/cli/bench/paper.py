@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, fields
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import typer
 
@@ -23,10 +23,11 @@ from drlnet.cli.options import DEFAULT_ADDRESS, require_dpdk
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
-    from drlnet.bench.engine import Results
+    from drlnet.bench.paper.suite import PaperResults
     from drlnet.bench.transport.suite import Subject
     from drlnet.launch.signals import Stop
 
+_NAME = "paper"
 _ROLES = "Several machines, one role each"
 
 
@@ -36,8 +37,9 @@ class Paper(OverTransports):
 
     1. Kernel bypass: store and fetch over DPDK against kernel sockets. 2.
     In-network replay: the replay memory (a) in the learner, (b) as a plain store,
-    (c) as the server that samples by itself. 3. Prioritized sampling: a batch and
-    its update in (a), (b), (c). One base case, then one factor at a time. Measure
+    (c) as the server that samples by itself, (d) with the rows at the learner, to
+    which each travels once. 3. Prioritized sampling: a batch and its update in
+    all four. One base case, then one factor at a time. Measure
     on an idle machine with two cores or more.
 
     [bold]Examples[/bold]
@@ -54,6 +56,9 @@ class Paper(OverTransports):
     """
 
     quick: bool = option(False, "fewer workloads, shorter: under two minutes")
+    mtu: int | None = option(
+        None, "of the veth pairs of --netns [dim](default 9000)[/dim]", min=1280, max=9000
+    )
     rounds: int | None = option(None, f"{ROUNDS} [dim](default 4, quick 2)[/dim]", min=1)
     role: Literal["actor", "learner"] | None = option(
         None, "play one role beside a `drlnet serve`", rich_help_panel=_ROLES
@@ -68,7 +73,7 @@ class Paper(OverTransports):
     sets: list[str] | None = option(
         None,
         "size (cartpole, frame, transition), rate (appends per second of an actor; 0: as fast as "
-        "it can), poll, layouts (a, bc), seconds",
+        "it can), poll, layouts (a, bc, d), seconds",
         flag="--set", metavar="KEY=VALUE", rich_help_panel=_ROLES,
     )  # fmt: skip
 
@@ -76,6 +81,7 @@ class Paper(OverTransports):
         from drlnet.bench.engine import Course
         from drlnet.bench.paper.roles import groups_of
         from drlnet.bench.paper.suite import FULL, QUICK, Places, measure_paper
+        from drlnet.errors import ConfigError
         from drlnet.launch.signals import Stop
 
         _require_fitting(self)
@@ -88,6 +94,8 @@ class Paper(OverTransports):
                     raise typer.Exit(stop.exit_code)
             return None
         local = self.subjects()
+        if self.mtu is not None and not self.netns:
+            raise ConfigError("--mtu is of the veth pairs, which --netns makes", "add --netns")
         if self.quick and self.transports is None:
             local = local[:3]
 
@@ -95,15 +103,22 @@ class Paper(OverTransports):
             subjects, places = local, Places()
             with ExitStack() as stack:
                 if self.netns:
-                    from drlnet.bench.netns import through_server
+                    from drlnet.bench.netns import MTU, through_server
 
-                    places, subjects = stack.enter_context(through_server(places.cores, stop))
+                    network = through_server(places.cores, stop, self.mtu or MTU)
+                    places, subjects = stack.enter_context(network)
                 rounds, effort = (2, QUICK) if self.quick else (4, FULL)
                 course = Course(stop, self.rounds or rounds, effort, output.note)
                 results = measure_paper(course, groups_of(subjects, quick=self.quick), places)
-            return _found(results, subjects, self.netns)
+            return _found(results, subjects, self._name)
 
         return measure
+
+    @property
+    def _name(self) -> str:
+        """The one of the files."""
+        mtu = "" if self.mtu is None else f"-{self.mtu}"
+        return f"{_NAME}-netns{mtu}" if self.netns else _NAME
 
 
 @dataclass(frozen=True)
@@ -113,7 +128,7 @@ class Role:
     size: Literal["cartpole", "frame", "transition"] = "frame"
     rate: float = 250.0
     poll: Literal["busy", "adaptive", "block"] = "block"
-    layouts: Literal["a", "bc"] = "bc"
+    layouts: Literal["a", "bc", "d"] = "bc"
     seconds: float = 2.0
 
 
@@ -137,24 +152,32 @@ def _require_fitting(asked: Paper) -> None:
             )
 
 
-def _found(results: Results, subjects: list[Subject], netns: bool) -> Found:
+def _found(results: PaperResults, subjects: list[Subject], name: str) -> Found:
+    from drlnet.bench.paper import links
     from drlnet.bench.paper.suite import COMPARISONS, plot, records_of, reductions, show
     from drlnet.bench.records import Records
 
     records = records_of(results)
     block, busy = (subject.name for subject in subjects[:2])
-    found = reductions(records, block, busy)
+    found, loads = reductions(records, block, busy), links.loads_of(results)
+
+    def tell(file: TextIO) -> None:
+        show(records, found, file=file, network=name != _NAME)
+        links.show(loads, file=file)
+
     more = {
         "comparisons": COMPARISONS,
         "reductions": found,
+        "over_links": [load.to_dict() for load in loads],
         "incomplete": results.unavailable,
         "interrupted": results.interrupted,
     }
     return Found(
         Records(records, more, results.distance),
-        lambda file: show(records, found, file=file, network=netns),
-        "paper-netns" if netns else "paper",
+        tell,
+        name,
         plot(records),
+        {f"{name}-links": links.plot(loads)} if loads else {},
     )
 
 
@@ -190,7 +213,7 @@ def _learn(output: Output, asked: Paper, role: Role, stop: Stop) -> None:
     from drlnet.bench.transport.suite import Subject
     from drlnet.config.checks import require_loopback
 
-    place = "learner" if role.layouts == "a" else "network"
+    place = {"a": "learner", "bc": "network", "d": "mirror"}[role.layouts]
     if place == "learner" and not asked.insecure:
         require_loopback(asked.server)
     learner = Learner(role.poll, role.size, output.note)
@@ -202,7 +225,7 @@ def _learn(output: Output, asked: Paper, role: Role, stop: Stop) -> None:
         if place == "learner":
             output.note(f"ready: listening on {learner.serve(asked.server, None)}")
         else:
-            learner.open(asked.server, role.rate > 0)
+            learner.open(asked.server, place, role.rate > 0)
         for op, layout, batch in operations(group, 0, slices=1):
             if op == STORE:
                 continue

@@ -35,7 +35,7 @@ class Replay(Suite):
         "[dim](default all that can be had; none)[/dim]",
         may_be_none=True,
     )
-    works: Names = names("small, atari [dim](default both)[/dim]")
+    works: Names = names("small, vector, atari [dim](default small,atari)[/dim]")
     transports: Names = names("of ours [dim](default dpdk:local,udp; none)[/dim]", may_be_none=True)
     clients: str = option("0,1,2", "that insert beside the learner", metavar="N,...")
 
@@ -49,7 +49,7 @@ class Replay(Suite):
         clients = _numbers_in(self.clients)
         works = [
             (suite.WORKS[name], suite.subjects_of(suite.WORKS[name], self.transports, self.against))
-            for name in chosen("work", self.works, list(suite.WORKS))
+            for name in chosen("work", self.works or suite.USUAL_WORKS, list(suite.WORKS))
         ]
         if not any(subjects for _, subjects in works):
             raise ConfigError("there is nothing to measure", "name transports, peers, or both")

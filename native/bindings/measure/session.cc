@@ -22,6 +22,22 @@ struct Appender {
   Schedule schedule;
 };
 
+// What the server has counted: its numbers, and how many a histogram holds.
+std::map<std::string, double> counters_of(Session& session) {
+  const Metrics metrics = session.stats();
+  std::map<std::string, double> counters;
+  for (const auto& [name, value] : metrics.list()) {
+    if (const auto* count = std::get_if<uint64_t>(&value)) {
+      counters[name] = static_cast<double>(*count);
+    } else if (const auto* number = std::get_if<double>(&value)) {
+      counters[name] = *number;
+    } else if (const auto* histogram = std::get_if<HistogramReading>(&value)) {
+      counters[name] = static_cast<double>(histogram->count);
+    }
+  }
+  return counters;
+}
+
 size_t stream_samples(Session& session, uint32_t table, uint32_t batch,
                       const std::vector<Array<uint8_t>>& buffers, const Latencies& latencies,
                       double budget_s) {
@@ -66,6 +82,7 @@ void bind_session(nb::module_& module) {
            [](Session& session, const nb::bytes& params) {
              return session.publish({static_cast<const std::byte*>(params.data()), params.size()});
            })
+      .def("counters", &counters_of)
       .def("pings",
            [](Session& session, size_t bytes, const Latencies& latencies, double budget_s) {
              return timed(latencies, budget_s,
