@@ -57,6 +57,8 @@ class TableSpec:
 
 class Server:
     addresses: list[str]
+    state_notes: list[str]
+    state_trouble: str
     def __init__(
         self,
         listen: Sequence[str],
@@ -77,6 +79,9 @@ class Server:
         sampler_options: Mapping[str, float] = ...,
         version: str = "",
         index_only: bool = False,
+        state: str = "",
+        durability_s: float = 1.0,
+        read_state_only: bool = False,
     ) -> list[Server]: ...
     def run(self) -> None: ...
     def stop(self) -> None: ...

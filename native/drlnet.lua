@@ -15,7 +15,8 @@ local STATUSES = {
   "stream_gap", "unknown_lease", "bad_priority", "server_full", "session_lost", "bad_request", "another_publisher",
   "table_dropped",
 }
-local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions", "rows"}
+local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions",
+  "rows", "disk"}
 
 -- How messages begin, by operation.
 local REQUESTS = {
@@ -38,7 +39,7 @@ local REQUESTS = {
 }
 local REPLIES = {
   open_table = "table u32, shard u32",
-  append = "rows_stored u32, rows_ignored u32, items_created u32, items_ignored u32, expected_step u64, ordinal u32, items_refused u32",
+  append = "rows_stored u32, rows_ignored u32, items_created u32, items_ignored u32, expected_step u64, ordinal u32, items_refused u32, record u64, written u64",
   update_priorities = "applied u64, stale u64",
   publish = "version u64",
   fetch = "version u64, total_bytes u64",
@@ -52,7 +53,7 @@ REPLIES.sample = "batch u32, 0 u32, item_count u64, head u64, env_steps u64, ite
 REPLIES.read_items = REPLIES.sample
 local OPENINGS = {  -- of a session
   hello = "client u64, capabilities u64, nonce u64",
-  welcome = "boot u64, capabilities u64, nonce u64, shard u32, shards u32",
+  welcome = "lineage u64, capabilities u64, nonce u64, shard u32, shards u32, incarnation u64",
 }
 
 local drlnet = Proto("drlnet", "drlnet replay protocol")

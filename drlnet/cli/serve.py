@@ -23,6 +23,8 @@ RunOption = Annotated[Path | None, typer.Option("--run", hidden=True, help="the 
     "server.sampler",
     "server.index_only",
     "server.metrics",
+    "server.state",
+    "server.durability",
     "server.insecure",
 )
 def serve(
@@ -60,6 +62,8 @@ def serve(
 
     drlnet serve --metrics 127.0.0.1:9464     [dim]# for Prometheus[/dim]
 
+    drlnet serve --state replay-1             [dim]# goes on after a crash[/dim]
+
     drlnet serve --listen udp://0.0.0.0:7447 --insecure
     """
     from drlnet.config import load_server
@@ -93,4 +97,4 @@ def serve(
             output.note(f"ready: listening on {', '.join(addresses)}{shared}{where}")
 
     with Stop() as stop, ExitStack() as stack:
-        serve_role(settings, ready, stop)
+        serve_role(settings, ready, stop, output.note)

@@ -213,6 +213,16 @@ class ServerConfig:
     metrics: str | None = setting(
         None, "HOST:PORT where Prometheus reads the metrics, at /metrics; port 0 picks a free one"
     )
+    state: str | None = setting(
+        None,
+        "folder that keeps the server's state: replay, priorities, params, streams; none: nowhere",
+    )
+    durability: float = setting(
+        1.0,
+        "seconds after which what was acknowledged is on disk, with server.state; 0: before it is "
+        "acknowledged",
+        low=0,
+    )
     transport: str = setting("udp", f"what the processes of `drlnet run` talk over: {TRANSPORTS}")
 
 

@@ -12,15 +12,19 @@ from drlnet.config import ServerConfig
 from drlnet.config.endpoint import Endpoint
 from drlnet.roles.stop import Stop
 
+_LOOK_INTERVAL_S = 1.0
+
 OnReady = Callable[[list[str], str | None], None]
 
 
-def serve(config: ServerConfig, on_ready: OnReady, stop: Stop) -> None:
+def serve(config: ServerConfig, on_ready: OnReady, stop: Stop, note: Callable[[str], None]) -> None:
     """Serves until `stop` is set. on_ready gets the addresses (the first shard's), their ports
-    resolved, and the URL of the metrics where they are served.
+    resolved, and the URL of the metrics where they are served. note gets lines for people: what of
+    the state is damaged, what its disk refuses.
 
     Does not import torch: it is start-up time and memory for nothing.
-    Errors: TransportError for an address that cannot be listened on; what ends the loop itself.
+    Errors: TransportError for an address that cannot be listened on; ConfigError for a state that
+    cannot be read or written; what ends the loop itself.
     """
     servers = native.Server.shards(
         list(config.listen),
@@ -30,7 +34,12 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop) -> None:
         sampler_options=config.sampler_options,
         version=__version__,
         index_only=config.index_only,
+        state=config.state or "",
+        durability_s=config.durability,
     )
+    for server in servers:
+        for line in server.state_notes:
+            note(f"warning: the state is damaged: {line}")
     failures: list[BaseException] = []
 
     def loop(server: native.Server) -> None:
@@ -50,7 +59,7 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop) -> None:
     try:
         with _metrics(config, servers) as url:
             on_ready(list(servers[0].addresses), url)
-            stop.wait()
+            _wait(servers, stop, note)
     finally:
         for server in servers:
             server.stop()
@@ -58,6 +67,21 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop) -> None:
             thread.join()
     if failures:
         raise failures[0]
+
+
+def _wait(servers: list[native.Server], stop: Stop, note: Callable[[str], None]) -> None:
+    """Until `stop` is set; tells when a disk begins to refuse the state, and when it takes it."""
+    told = ""
+    while not stop.wait(_LOOK_INTERVAL_S):
+        trouble = next((text for text in (one.state_trouble for one in servers) if text), "")
+        if trouble != told:
+            cause, _, remedy = trouble.partition("\n")
+            note(
+                f"warning: appends wait: {cause}\n  try: {remedy}"
+                if trouble
+                else "the disk takes it"
+            )
+        told = trouble
 
 
 @contextmanager

@@ -70,23 +70,28 @@ void bind_server(nb::module_& module) {
           [](const std::vector<std::string>& listen, uint32_t count, const std::string& poll,
              uint64_t memory_bytes, const std::string& sampler,
              const std::map<std::string, double>& sampler_options, const std::string& version,
-             bool index_only) {
-            nb::list servers;
-            for (auto& server : make_shards({listen,
-                                             poll_of(poll),
-                                             memory_bytes,
-                                             {sampler, sampler_options},
-                                             version,
-                                             index_only},
-                                            count)) {
-              servers.append(nb::cast(std::move(server)));
+             bool index_only, const std::string& state, double durability_s, bool read_state_only) {
+            ServerOptions options{listen,  poll_of(poll), memory_bytes, {sampler, sampler_options},
+                                  version, index_only};
+            options.state_folder = state;
+            options.read_state_only = read_state_only;
+            options.durability_ns = static_cast<uint64_t>(durability_s * 1e9);
+            std::vector<std::unique_ptr<Server>> made;
+            {
+              nb::gil_scoped_release release;  // a state may take long to read
+              made = make_shards(options, count);
             }
+            nb::list servers;
+            for (auto& server : made) servers.append(nb::cast(std::move(server)));
             return servers;
           },
           nb::arg("listen"), nb::arg("count"), nb::arg("poll") = "adaptive",
           nb::arg("memory_bytes") = 0, nb::arg("sampler") = "",
           nb::arg("sampler_options") = std::map<std::string, double>(), nb::arg("version") = "",
-          nb::arg("index_only") = false)
+          nb::arg("index_only") = false, nb::arg("state") = "", nb::arg("durability_s") = 1.0,
+          nb::arg("read_state_only") = false)
+      .def_prop_ro("state_notes", &Server::state_notes)
+      .def_prop_ro("state_trouble", &Server::state_trouble)
       .def_prop_ro("addresses", &Server::addresses)
       .def("run",
            [](Server& server) {

@@ -29,7 +29,7 @@ void welcome(Transport& server, Connection& client, Endpoint& client_endpoint) {
     Hello hello;
     std::memcpy(&hello, frame_payload(frame.data).data(), sizeof hello);
     Welcome answer;
-    answer.boot = 1;
+    answer.lineage = 1;
     answer.nonce = hello.nonce;
     FrameHeader header;
     header.kind = FrameKind::welcome;

@@ -23,6 +23,10 @@ class Random {
     for (auto& word : state_) word = splitmix64(seed += kSplitMixStep);
   }
 
+  // Goes on where another one stood.
+  explicit Random(const std::array<uint64_t, 4>& state) : state_(state) {}
+  const std::array<uint64_t, 4>& state() const { return state_; }
+
   uint64_t bits() {
     const uint64_t result = std::rotl(state_[0] + state_[3], 23) + state_[0];
     const uint64_t t = state_[1] << 17;

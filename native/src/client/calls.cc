@@ -270,8 +270,7 @@ bool Client::new_priorities(uint32_t table, PriorityChanges& changes) {
 uint64_t Client::publish(std::span<const std::byte> params) {
   constexpr size_t kChunk = kMaxRequestBytes - sizeof(PublishHeader);
   uint64_t version = 0;
-  size_t at = 0;
-  do {
+  const auto send = [&](size_t at) {
     const size_t n = std::min(kChunk, params.size() - at);
     call(
         Operation::publish,
@@ -281,9 +280,21 @@ uint64_t Client::publish(std::span<const std::byte> params) {
           writer.raw(params.subspan(at, n));
         },
         [&](auto reply) { version = read<PublishReply>(reply).version; });
-    at += n;
-  } while (at < params.size());
-  return version;
+    return at + n;
+  };
+  for (;;) {
+    const uint64_t began = restarts();
+    try {
+      size_t at = 0;
+      do {
+        at = send(at);
+      } while (at < params.size());
+      return version;
+    } catch (const Error& error) {
+      // A server that was started again has none of the chunks.
+      if (error.status() != Status::bad_request || restarts() == began) throw;
+    }
+  }
 }
 
 uint64_t Client::fetch(uint64_t newer_than, std::vector<std::byte>& bytes) {

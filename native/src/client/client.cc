@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "base/world.h"
-#include "spec/wait.h"
 
 namespace drlnet {
 namespace {
@@ -27,8 +26,6 @@ void note_stop(uint64_t looked, uint64_t now) {
   stopped_ns += now - began;
   stops_end_ns = now;
 }
-// Each would have been answered, however long the request is held; fewer may be a stall.
-constexpr uint32_t kUnansweredAsks = 6;
 constexpr int kGlances = 16;  // of a spinning loop between two readings of the clock
 
 std::string seconds(uint64_t ns) {
@@ -221,48 +218,6 @@ void Client::wake_watcher() {
   woken_ = true;
 }
 
-bool Client::held(const Call& call) {
-  const auto reason = static_cast<Wait>(call.wait);
-  return call.state == Call::State::pending && call.attempts < kUnansweredAsks &&
-         reason != Wait::min_size;
-}
-
-std::string Client::explain(const Call& call) const {
-  const std::string operation = operation_name(call.operation);
-  const bool held = call.state == Call::State::pending || call.state == Call::State::accepted;
-  if (held && call.attempts >= kUnansweredAsks) {
-    return operation + ": the network: the server fell silent while it held the request";
-  }
-  switch (call.state) {
-    case Call::State::pending:
-      switch (static_cast<Wait>(call.wait)) {
-        case Wait::min_size:
-          return operation + ": the limiter: the table has fewer items than min_size";
-        case Wait::samples_limit:
-          return operation +
-                 ": the limiter: draws are ahead of insertions (samples_per_insert, "
-                 "max_times_sampled)";
-        case Wait::inserts_limit:
-          return operation +
-                 ": the limiter: insertions are ahead of draws (samples_per_insert, "
-                 "max_times_sampled)";
-        case Wait::answer:
-          return operation + ": the inference role, which has not answered";
-        case Wait::rows:
-          return operation + ": rows, which no client appends";
-        case Wait::questions:
-          return operation + ": questions, which no actor asks";
-        default:
-          return operation + ": the server holds the request";
-      }
-    case Call::State::accepted:
-      return operation + ": the server: it has the request and has not answered";
-    default:
-      return operation + ": the network: " +
-             (call.heard_ns ? "the server fell silent in mid-reply" : "no answer from the server");
-  }
-}
-
 CallId Client::start(Operation operation, Deadline deadline, Fill fill,
                      const Destination& destination) {
   Lock lock = take_lock();
@@ -330,7 +285,13 @@ void Client::collect(CallId id, Deadline deadline, Visit visit) {
   collect(lock, id, deadline, visit);
 }
 
-void Client::collect(Lock& lock, CallId id, Deadline deadline, Visit visit) {
+void Client::collect(CallId id, Deadline deadline, Visit visit, std::vector<std::byte>& body) {
+  Lock lock = take_lock();
+  collect(lock, id, deadline, visit, &body);
+}
+
+void Client::collect(Lock& lock, CallId id, Deadline deadline, Visit visit,
+                     std::vector<std::byte>* body) {
   try {
     wait(lock, id, deadline);
   } catch (...) {
@@ -343,7 +304,8 @@ void Client::collect(Lock& lock, CallId id, Deadline deadline, Visit visit) {
     CallId id;
     ~Release() { connection.release(id); }
   } release{connection_, id};
-  const Call& call = connection_.call(id);
+  Call& call = connection_.call(id);
+  if (body != nullptr) body->swap(call.body);
   visit(call.status, call.result());
 }
 

@@ -127,7 +127,12 @@ class Client {
   void set_timeout(uint64_t timeout_ns) { timeout_ns_ = timeout_ns; }
   const std::string& address() const { return options_.address; }
   // What the server's first answer said of it. A server that is alone is the first of one shard.
-  uint64_t boot() const { return connection_.boot(); }
+  uint64_t lineage() const { return connection_.lineage(); }
+  // See Connection. Takes the lock.
+  uint64_t restarts() {
+    const Lock lock = take_lock();
+    return connection_.restarts();
+  }
   uint32_t shard() const { return connection_.shard(); }
   uint32_t shards() const { return connection_.shards(); }
 
@@ -144,6 +149,8 @@ class Client {
   bool wait(CallId id, Deadline deadline, uint64_t patience_ns);
   // Waits, and throws the server's error if it refused; else visits the reply, then frees the call.
   void collect(CallId id, Deadline deadline, Visit visit);
+  // The same; the request's body is the caller's to keep.
+  void collect(CallId id, Deadline deadline, Visit visit, std::vector<std::byte>& body);
   void abandon(CallId id);
   // A thread that keeps the session moving between calls: prefetched replies of that many bytes
   // arrive meanwhile. Those that come whole unasked lie ready until the next call; to wake up for
@@ -168,7 +175,8 @@ class Client {
   CallId start(Lock& lock, uint64_t now, Operation operation, Deadline deadline, Fill fill,
                const Destination& destination);
   void wait(Lock& lock, CallId id, Deadline deadline);
-  void collect(Lock& lock, CallId id, Deadline deadline, Visit visit);
+  void collect(Lock& lock, CallId id, Deadline deadline, Visit visit,
+               std::vector<std::byte>* body = nullptr);
   void call(Operation operation, Fill fill, FunctionRef<void(std::span<const std::byte>)> visit);
   std::string explain(const Call& call) const;
   static bool held(const Call& call);

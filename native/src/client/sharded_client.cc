@@ -21,7 +21,7 @@ ShardedClient::ShardedClient(const ClientOptions& options, const std::function<v
     ClientOptions other = options;
     other.address = shard_address(options.address, shard);
     const auto& session = sessions_.emplace_back(std::make_unique<Client>(other, interrupt));
-    if (session->shard() != shard || session->boot() != first().boot()) {
+    if (session->shard() != shard || session->lineage() != first().lineage()) {
       throw Error(Status::transport,
                   other.address + " is not shard " + std::to_string(shard) + " of the server at " +
                       options.address,

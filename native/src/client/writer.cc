@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/world.h"
@@ -11,7 +12,11 @@ namespace drlnet {
 
 StreamWriter::StreamWriter(Client& client, uint32_t table, const TableSpec& spec,
                            std::vector<Lease> leases, WriterOptions options)
-    : client_(client), table_(table), leases_(std::move(leases)), options_(options) {
+    : client_(client),
+      table_(table),
+      leases_(std::move(leases)),
+      options_(options),
+      restarts_(client.restarts()) {
   for (const ColumnSpec& column : spec.columns) {
     column_bytes_.push_back(static_cast<uint32_t>(column.bytes()));
   }
@@ -149,6 +154,7 @@ void StreamWriter::fill(std::vector<std::byte>& body) {
 void StreamWriter::send() {
   if (row_stream_.empty() && items_.empty()) return;
   look_at_replies(false);
+  if (client_.restarts() != restarts_) send_again();
   while (under_way_.size() >= kLaneWindow[static_cast<size_t>(Lane::append)]) finish_oldest();
   const Deadline deadline = deadline_in(options_.timeout_ns);
   under_way_.push_back(client_.start(Operation::append, deadline, [&](auto& body) { fill(body); }));
@@ -159,36 +165,64 @@ void StreamWriter::look_at_replies(bool all) {
 }
 
 void StreamWriter::finish_oldest() {
-  constexpr uint64_t kPatienceNs = 1'000'000'000;
   const CallId id = under_way_.front();
+  wait_for(id);
+  under_way_.pop_front();
+  Sent sent;
+  Status status{};
+  std::vector<std::byte> refusal;
+  const AppendResult result = take_reply(id, sent, status, refusal);
+  if (client_.restarts() != restarts_) {
+    // Its answer may be that of the life before; to send it again changes nothing then.
+    kept_bytes_ += sent.body.size();
+    kept_.push_back(std::move(sent));
+    return send_again();
+  }
+  check(status, result, refusal);
+  count(result, false);
+  sent.counted = true;
+  keep(std::move(sent), result);
+}
+
+// Until the call is answered, or the deadline.
+void StreamWriter::wait_for(CallId id) {
+  constexpr uint64_t kPatienceNs = 1'000'000'000;
   if (options_.held) {
     const uint64_t began = waking_ns();
     while (!client_.wait(id, deadline_in(kPatienceNs + options_.timeout_ns), kPatienceNs)) {
       options_.held(waking_ns() - began);
     }
   }
-  const Deadline deadline = deadline_in(options_.timeout_ns);
-  client_.wait(id, deadline);
-  under_way_.pop_front();
-  client_.collect(id, deadline, [&](Status s, auto reply) { check_reply(s, reply); });
+  client_.wait(id, deadline_in(options_.timeout_ns));
 }
 
-void StreamWriter::check_reply(Status status, std::span<const std::byte> reply) {
-  if (status == Status::unknown_table || status == Status::table_dropped) {
-    throw_if_refused(status, reply);  // no table: no result
-  }
-  ByteReader reader(reply);
-  const auto result = reader.get<AppendResult>();
-  rows_stored_ += result.rows_stored;
-  items_created_ += result.items_created;
-  items_refused_ += result.items_refused;
+AppendResult StreamWriter::take_reply(CallId id, Sent& sent, Status& status,
+                                      std::vector<std::byte>& refusal) {
+  AppendResult result;
+  client_.collect(
+      id, deadline_in(options_.timeout_ns),
+      [&](Status s, auto reply) {
+        status = s;
+        if (status == Status::unknown_table || status == Status::table_dropped) {
+          refusal.assign(reply.begin(), reply.end());  // no table: no result
+        } else {
+          result = ByteReader(reply).get<AppendResult>();
+        }
+      },
+      sent.body);
+  return result;
+}
+
+void StreamWriter::check(Status status, const AppendResult& result,
+                         std::span<const std::byte> refusal) const {
   if (status == Status::ok) return;
   const std::string stream = "stream " + std::to_string(result.ordinal);
   switch (status) {
     case Status::stream_gap:
       throw Error(status,
                   stream + ": the server expects step " + std::to_string(result.expected_step) +
-                      ", an append began behind it",
+                      ", an append began behind it" +
+                      (restarts_ > 0 ? "; it was started again and lost what came between" : ""),
                   "resume the stream from the step that the server expects");
     case Status::unknown_lease:
       throw Error(status, stream + ": its lease is not held any more",
@@ -200,13 +234,68 @@ void StreamWriter::check_reply(Status status, std::span<const std::byte> reply) 
       throw Error(status, stream + ": a row's FIRST or LAST does not fit the row before it",
                   "begin every episode with first, and follow last by first");
     default:
-      throw_if_refused(status, reply);
+      throw_if_refused(status, refusal);
+  }
+}
+
+// Sent again, an append may be known: the server may have had it, and not its answer this client.
+void StreamWriter::count(const AppendResult& result, bool sent_again) {
+  rows_stored_ += result.rows_stored + (sent_again ? result.rows_ignored : 0);
+  items_created_ += result.items_created + (sent_again ? result.items_ignored : 0);
+  items_refused_ += result.items_refused;
+}
+
+void StreamWriter::keep(Sent sent, const AppendResult& result) {
+  const auto forget_oldest = [&] {
+    kept_bytes_ -= kept_.front().body.size();
+    kept_.pop_front();
+  };
+  while (!kept_.empty() && kept_.front().record <= result.written) forget_oldest();
+  if (result.record <= result.written) return;  // or the server keeps no state
+  sent.record = result.record;
+  kept_bytes_ += sent.body.size();
+  kept_.push_back(std::move(sent));
+  while (kept_bytes_ > kMostKept) forget_oldest();
+}
+
+// The server was started again: all that may not have been on disk, in its order. The server takes
+// each row once.
+void StreamWriter::send_again() {
+  std::deque<Sent> again = std::exchange(kept_, {});
+  kept_bytes_ = 0;
+  Status status{};
+  std::vector<std::byte> refusal;
+  for (; !under_way_.empty(); under_way_.pop_front()) {
+    wait_for(under_way_.front());
+    take_reply(under_way_.front(), again.emplace_back(), status, refusal);
+  }
+  size_t next = 0;
+  restarts_ = client_.restarts();
+  while (next < again.size()) {
+    const Deadline deadline = deadline_in(options_.timeout_ns);
+    const CallId id =
+        client_.start(Operation::append, deadline, [&](auto& body) { body = again[next].body; });
+    wait_for(id);
+    Sent copy;
+    const AppendResult result = take_reply(id, copy, status, refusal);
+    if (const uint64_t restarts = client_.restarts(); restarts != restarts_) {
+      restarts_ = restarts;  // once more, from the first
+      next = 0;
+      kept_ = {};
+      kept_bytes_ = 0;
+      continue;
+    }
+    check(status, result, refusal);
+    if (!again[next].counted) count(result, true);
+    copy.counted = again[next++].counted = true;
+    keep(std::move(copy), result);
   }
 }
 
 void StreamWriter::flush() {
   send();
   look_at_replies(true);
+  if (client_.restarts() != restarts_) send_again();
 }
 
 void StreamWriter::release() {

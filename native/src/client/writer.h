@@ -48,13 +48,27 @@ class StreamWriter {
   uint64_t items_refused() const { return items_refused_; }
 
  private:
+  // What a server that keeps its state has acknowledged and not yet on disk: it is sent again where
+  // the server was started again meanwhile. The oldest goes where all is more than kMostKept.
+  static constexpr uint64_t kMostKept = 256 << 20;
+  struct Sent {
+    std::vector<std::byte> body;
+    uint64_t record = 0;   // of the server's state
+    bool counted = false;  // in rows_stored_ and its like
+  };
+
   void send();
   void fill(std::vector<std::byte>& body);
   uint32_t make_room(uint32_t rows, uint32_t items);
   bool due() const;
   void look_at_replies(bool all);
   void finish_oldest();
-  void check_reply(Status status, std::span<const std::byte> reply);
+  void wait_for(CallId id);
+  AppendResult take_reply(CallId id, Sent& sent, Status& status, std::vector<std::byte>& refusal);
+  void check(Status status, const AppendResult& result, std::span<const std::byte> refusal) const;
+  void count(const AppendResult& result, bool sent_again);
+  void keep(Sent sent, const AppendResult& result);
+  void send_again();
   uint64_t staged_bytes(uint32_t more_rows, uint32_t more_items) const;
 
   Client& client_;
@@ -70,6 +84,9 @@ class StreamWriter {
   std::vector<uint32_t> counts_, order_;  // per stream and per row, while a request is filled
   uint64_t oldest_ns_ = 0;
   std::deque<CallId> under_way_;
+  std::deque<Sent> kept_;
+  uint64_t kept_bytes_ = 0;
+  uint64_t restarts_ = 0;  // of the server, that this writer knows of
   uint64_t rows_stored_ = 0, items_created_ = 0, items_refused_ = 0;
   bool released_ = false;
 };

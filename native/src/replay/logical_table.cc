@@ -69,6 +69,13 @@ void LogicalTable::changed(uint32_t shard, uint64_t room, uint64_t created, cons
   wake_others(shard, lock);
 }
 
+void LogicalTable::restore(uint32_t shard, uint64_t created, uint64_t drawn, const Stock& stock) {
+  changed(shard, 0, 0, stock);
+  const std::lock_guard lock(mutex_);
+  limiter_.inserted(created);
+  limiter_.sampled(drawn);
+}
+
 void LogicalTable::leave(uint32_t shard, uint32_t session) {
   std::unique_lock lock(mutex_);
   std::erase_if(

@@ -42,6 +42,8 @@ class LogicalTable {
   Wait ask(const Waiter& waiter);
   // room: what ask() gave; stock: of the shard, from now on.
   void changed(uint32_t shard, uint64_t room, uint64_t created, const Stock& stock);
+  // What the shard had done in another life of the server.
+  void restore(uint32_t shard, uint64_t created, uint64_t drawn, const Stock& stock);
   // The session is over.
   void leave(uint32_t shard, uint32_t session);
   // The shard's request that is to ask again, if there is one.

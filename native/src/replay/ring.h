@@ -110,6 +110,7 @@ class Ring {
   size_t record_bytes() const { return size_t{1} << record_shift_; }
   // Its slots are those of the ring, but in an index: see row_slot().
   const RowColumn& column(size_t index) const { return columns_[index]; }
+  size_t columns() const { return columns_.size(); }
   // Where columns have the row of that number, and how many rows they have.
   uint32_t row_slot(uint64_t number) const { return static_cast<uint32_t>(number % row_slots_); }
   uint32_t row_slots() const { return row_slots_; }
@@ -128,6 +129,12 @@ class Ring {
   }
   // No row is held any more; all have been evicted.
   void forget() { forgotten_ = head_; }
+  // Stands where it did when it had come so far; its rows are to be written anew.
+  void restore(uint64_t head, uint64_t oldest) {
+    head_ = head;
+    forgotten_ = oldest;
+    head_slot_ = static_cast<uint32_t>(head % size_);
+  }
   void advance(uint64_t rows) {
     head_ += rows;
     head_slot_ = static_cast<uint32_t>((head_slot_ + rows) % size_);

@@ -98,6 +98,36 @@ Stream* Streams::find(uint32_t ordinal, uint32_t epoch) {
   return stream.leased && stream.epoch == epoch ? &stream : nullptr;
 }
 
+void Streams::save(std::vector<SavedStream>& saved) const {
+  saved.clear();
+  for (const Stream& stream : streams_) {
+    saved.push_back({.token = stream.token,
+                     .next_step = stream.next_step,
+                     .first_number = stream.first_number,
+                     .last_number = stream.last_number,
+                     .epoch = stream.epoch,
+                     .since_first = stream.since_first,
+                     .leased = stream.leased,
+                     .open = stream.open});
+  }
+}
+
+void Streams::restore(const std::vector<SavedStream>& saved) {
+  streams_.clear();
+  for (const SavedStream& one : saved) {
+    streams_.push_back({.epoch = one.epoch,
+                        .leased = one.leased != 0,
+                        .token = one.token,
+                        .next_step = one.next_step,
+                        .orphaned_at_ns = now_ns(),
+                        .first_number = one.first_number,
+                        .last_number = one.last_number,
+                        .since_first = one.since_first,
+                        .open = one.open != 0});
+  }
+  lowest_free_ = 0;
+}
+
 uint32_t Streams::leased_count() const {
   return static_cast<uint32_t>(std::count_if(streams_.begin(), streams_.end(),
                                              [](const Stream& stream) { return stream.leased; }));

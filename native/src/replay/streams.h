@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "replay/table_state.h"
 #include "spec/items.h"
 
 namespace drlnet {
@@ -67,6 +68,11 @@ class Streams {
   Stream& at(uint32_t ordinal) { return streams_[ordinal]; }
 
   uint32_t maximum() const { return maximum_; }
+  uint32_t count() const { return static_cast<uint32_t>(streams_.size()); }  // of ordinals
+  void save(std::vector<SavedStream>& saved) const;
+  // From another life of the server: all are orphans, whose holders adopt them by their next
+  // append.
+  void restore(const std::vector<SavedStream>& saved);
   uint32_t leased_count() const;
   uint32_t orphaned_count() const;
 

@@ -65,6 +65,7 @@ Status Table::update_priorities(std::span<const uint64_t> keys, std::span<const 
     maximum = std::max(maximum, all && count == keys.size() ? *greatest : *greatest_priority(some));
     sampler_->update({slots.data(), some.size()}, some);
     if (changes_) changes_->add({slots.data(), some.size()});
+    if (unsaved_) unsaved_->mark({slots.data(), some.size()}, some);
     applied += some.size();
     stale += count - some.size();
   }
@@ -160,6 +161,7 @@ void Table::draw_from_queue(std::span<uint32_t> slots, std::span<float> probabil
     sampler_->draw(slots.subspan(i, 1), probabilities.subspan(i, 1), random_);
     Row& row = ring_.row(slots[i]);
     --draws_left_;
+    if (unsaved_) unsaved_->mark(slots[i]);
     if (++row.draws == spec_.limiter.max_times_sampled) retire(slots[i]);
   }
   count_stock(0);

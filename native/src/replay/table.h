@@ -23,6 +23,8 @@
 #include "replay/ring.h"
 #include "replay/slot_bits.h"
 #include "replay/streams.h"
+#include "replay/table_state.h"
+#include "replay/unsaved.h"
 #include "sampler/sampler.h"
 #include "spec/append.h"
 #include "spec/items.h"
@@ -124,6 +126,23 @@ class Table {
     return changes_ ? 0 : Changes::memory_bytes(ring_.size());
   }
 
+  // For a server that keeps its state on disk. From here on changes are noted for save(), which
+  // tells those since it was last called; the first one tells all. O(items).
+  void begin_saving();
+  void save(TableState& state);  // O(changes)
+  // Rows from this number on are being read by another thread, until they are not (kNoNumber).
+  void read_from(uint64_t number) { saving_from_ = number; }
+  // The append has to wait: it would overwrite those.
+  bool would_overwrite_saving(const Append& append);
+  // Gives back what may_insert() granted, for an append that does not follow at once.
+  void give_room_back() { count_stock(0); }
+  const Ring& ring() const { return ring_; }
+  // For a new table: returns its ring, for the rows [oldest, head) to be written to (but their
+  // links); then restore() makes all else. Both throw Error(config) for what does not fit the
+  // table.
+  Ring& restore_rows(const TableCounters& counters);
+  void restore(const TableState& state);  // O(rows)
+
   uint32_t kept_rows() const { return ring_.row_slots(); }
   uint64_t head_key() const { return key_base_ + ring_.head(); }   // of the row to come
   uint64_t rows() const { return ring_.head() - ring_.oldest(); }  // logical: at most capacity
@@ -172,6 +191,8 @@ class Table {
   void go_live(uint32_t slot, float priority, uint32_t length);
   void retire(uint32_t slot);
   void retire_useless();
+  void link_rows();
+  void restore_item(const SavedItem& item);
 
   TableSpec spec_;
   Reach reach_;
@@ -186,8 +207,12 @@ class Table {
   std::unique_ptr<Sampler> sampler_;
   // Whether a slot's item is live: a bit each, for updates, which else wait for row after row.
   SlotBits drawable_;
-  std::unique_ptr<Changes> changes_;  // once a client asked for them
-  uint64_t listed_ = 0;               // the change after which all items are named
+  std::unique_ptr<Changes> changes_;       // once a client asked for them
+  uint64_t listed_ = 0;                    // the change after which all items are named
+  std::unique_ptr<Unsaved> unsaved_;       // of a server that keeps its state
+  uint64_t saving_from_ = kNoNumber;       // see read_from()
+  std::vector<SavedItem> restored_items_;  // until begin_saving()
+  bool restored_ = false;
   Random random_;
   float maximum_priority_ = 1;  // of all raw priorities so far
   uint64_t append_count_ = 0;

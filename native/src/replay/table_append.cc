@@ -267,6 +267,7 @@ Table::Added Table::add_item(const AppendItem& item, ItemPlace& latest) {
     row.state = ItemState::pending;
     row.priority = priority;
     ++pending_items_;
+    if (unsaved_) unsaved_->mark(slot, priority);
   }
   return Added::created;
 }
@@ -279,6 +280,7 @@ void Table::go_live(uint32_t slot, float priority, uint32_t length) {
   draws_left_ += spec_.limiter.max_times_sampled;
   drawable_.set(slot);
   sampler_->insert(slot, priority);
+  if (unsaved_) unsaved_->mark(slot, priority);
   if (changes_) changes_->add({&slot, 1});
 }
 
@@ -295,6 +297,7 @@ void Table::retire(uint32_t slot) {
   }
   row.state = ItemState::retired;
   ++items_retired_;
+  if (unsaved_) unsaved_->mark(slot);
 }
 
 void Table::empty() {

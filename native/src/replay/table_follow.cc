@@ -10,8 +10,10 @@ namespace drlnet {
 std::optional<FollowHeader> Table::follow(uint64_t key, uint32_t most) const {
   // 0: a client that has none.
   const uint64_t asked = key == 0 ? 0 : key - key_base_;
-  if (asked > ring_.head()) return std::nullopt;
-  const bool there = asked == ring_.head() || ring_.has_row(asked);
+  // A follower of an earlier life of the server: it begins anew.
+  const bool former = asked > ring_.head() && restored_;
+  if (asked > ring_.head() && !former) return std::nullopt;
+  const bool there = !former && (asked == ring_.head() || ring_.has_row(asked));
   if (key != 0 && !there && index_only()) return std::nullopt;
   const uint64_t newest = ring_.head() - std::min<uint64_t>(ring_.head(), ring_.row_slots());
   const uint64_t first = there && key != 0 ? asked : std::max(ring_.oldest(), newest);

@@ -7,7 +7,9 @@ uint16_t Server::answer(Peer& peer, Slot& slot, std::span<const std::byte> body)
   ByteReader reader(body);
   const auto header = reader.get<AnswerHeader>();
   const bool first_run = slot.state != Slot::State::waiting;
-  if (first_run && header.begins != 0) questions_.begin(peer);
+  // It answered an earlier life of this server, too.
+  const bool goes_on = recovered_ && questions_.client() == 0;
+  if (first_run && (header.begins != 0 || goes_on)) questions_.begin(peer);
   if (!questions_.answers(peer)) {
     return refuse(slot, Status::config,
                   questions_.client() != 0 ? "another client answers this server's questions now"

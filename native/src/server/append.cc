@@ -18,8 +18,12 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
     peer.lane(Lane::append).waits = &table.waits();
     return static_cast<uint16_t>(Wait::inserts_limit);
   }
+  if (keeper_) {
+    if (const uint16_t wait = append_waits(table, append, peer, slot)) return wait;
+  }
   AppendResult result;
   slot.status = table.append(append, result);
+  if (keeper_ && slot.status == Status::ok) note_durability(result);
   reply_with(slot, result);  // the client words the error: it knows the streams by its own numbers
   return 0;
 }

@@ -1,5 +1,7 @@
 #include "server/blobs.h"
 
+#include <utility>
+
 #include "base/assert.h"
 #include "server/reply.h"
 #include "server/server.h"
@@ -17,6 +19,16 @@ uint64_t Blobs::put(std::string_view name, std::span<const std::byte> bytes) {
   bytes_ -= blob.bytes.size();
   blob.bytes.assign(bytes.begin(), bytes.end());
   return blob.version = ++version_;
+}
+
+void Blobs::restore(std::string name, Blob blob) {
+  bytes_ += blob.bytes.size();
+  blobs_[std::move(name)] = std::move(blob);
+}
+
+void Blobs::go_on_from(uint64_t version) {
+  constexpr uint64_t kMostLost = uint64_t{1} << 32;
+  version_ = version + kMostLost;
 }
 
 const Blobs::Blob* Blobs::find(std::string_view name) const {

@@ -29,6 +29,12 @@ class Blobs {
   // nullptr without one.
   const Blob* find(std::string_view name) const;
 
+  // One of an earlier life of the server.
+  void restore(std::string name, Blob blob);
+  // Later puts have versions that no client of that life has seen.
+  void go_on_from(uint64_t version);
+  uint64_t version() const { return version_; }  // of the last put
+
   size_t count() const { return blobs_.size(); }
   uint64_t bytes() const { return bytes_; }
   // By name, for what writes them down.

@@ -19,7 +19,8 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
     if (open != nullptr) {
       require_same(spec, open->asked);
     } else {
-      open = &make_table(std::move(spec));
+      open = &tables_.add(make_table(std::move(spec)));
+      if (keeper_) open->table->begin_saving();
     }
     reply_with(slot, OpenTableReply{open->number, open->table->emptiest_shard()});
   } catch (const Error& error) {
@@ -28,7 +29,7 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
   return 0;
 }
 
-OpenTable& Server::make_table(TableSpec spec) {
+OpenTable Server::make_table(TableSpec spec) {
   if (tables_.full()) {
     throw Error(Status::server_full,
                 "the server holds " + std::to_string(Tables::kMost) + " tables, its maximum",
@@ -42,7 +43,8 @@ OpenTable& Server::make_table(TableSpec spec) {
         "start the server without --index-only");
   }
   const TableSpec part = shards_ ? shards_->part(spec, shard_) : spec;
-  const uint64_t bytes = Table::memory_bytes(part, index_only_);
+  const uint64_t bytes = Table::memory_bytes(part, index_only_) +
+                         (keeper_ ? Keeper::memory_bytes(ring_slots(part)) : 0);
   if (bytes > memory_limit_ - memory_used_) {
     throw Error(Status::config,
                 "table '" + spec.name + "' takes " + std::to_string(bytes >> 20) +
@@ -53,7 +55,7 @@ OpenTable& Server::make_table(TableSpec spec) {
   OpenTable open;
   open.memory_bytes = bytes;
   open.table =
-      std::make_unique<Table>(part, static_cast<uint8_t>(shard_), epoch_,
+      std::make_shared<Table>(part, static_cast<uint8_t>(shard_), epoch_,
                               shards_ ? shards_->table(spec, shard_) : nullptr, index_only_);
   open.table->mark(sessions_.clock_ns(), params_version());
   for (const ColumnSpec& column : spec.columns) {
@@ -62,7 +64,7 @@ OpenTable& Server::make_table(TableSpec spec) {
   columns_.reserve(std::max(columns_.capacity(), open.column_bytes.size()));
   open.asked = std::move(spec);
   memory_used_ += bytes;
-  return tables_.add(std::move(open));
+  return open;
 }
 
 }  // namespace drlnet

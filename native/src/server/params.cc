@@ -69,7 +69,7 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
     return 0;
   }
   auto params = std::make_shared<Params>();
-  params->version = params_ ? params_->version + 1 : 1;
+  params->version = std::max(own_params_version(), params_seen_) + 1;
   params->bytes = std::move(staged);
   staged = {};
   params_ = std::move(params);
@@ -106,6 +106,12 @@ uint16_t Server::fetch(Peer&, Slot& slot, std::span<const std::byte> body) {
   ByteReader reader(body);
   const auto request = reader.get<FetchRequest>();
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  // The last params of an earlier life of this server may not have been on disk: none may have
+  // their number.
+  constexpr uint64_t kMostLost = 1 << 20;
+  if (recovered_ && request.newer_than <= own_params_version() + kMostLost) {
+    params_seen_ = std::max(params_seen_, request.newer_than);
+  }
   if (!params_ || params_->version <= request.newer_than) {
     reply_with(slot, FetchReply{params_ ? params_->version : 0, 0});
     return 0;

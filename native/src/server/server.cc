@@ -18,11 +18,14 @@ uint64_t default_memory_bytes() {
          static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 5 * 4;
 }
 
-// Keys grow over restarts: the epoch counts minutes, and 16 bits of them take 45 days to come
-// round.
-uint16_t epoch_now() { return static_cast<uint16_t>(wall_s() / 60); }
+ServerIdentity identity_of(const ServerOptions& options) {
+  if (options.state) return {options.state->lineage(), options.state->incarnation()};
+  return {options.shards ? options.shards->lineage() : random_secret(), 1};
+}
 
 }  // namespace
+
+uint16_t Server::epoch_now() { return static_cast<uint16_t>(wall_s() / 60); }
 
 Server::Server(const ServerOptions& options)
     : poll_(options.poll),
@@ -33,10 +36,18 @@ Server::Server(const ServerOptions& options)
       version_(options.version),
       shards_(options.shards),
       shard_(options.shard),
-      epoch_(epoch_now()),
-      sessions_(*this, shards_ ? shards_->boot() : random_secret(), shard_,
-                shards_ ? shards_->count() : 0),
+      epoch_(options.state ? options.state->epoch() : epoch_now()),
+      sessions_(*this, identity_of(options), shard_, shards_ ? shards_->count() : 0),
       started_ns_(now_ns()) {
+  if (options.state) {
+    if (index_only_) {
+      throw Error(Status::config,
+                  "a server that keeps no rows (--index-only) can not keep its state",
+                  "leave out --index-only or --state");
+    }
+    keeper_ = std::make_unique<Keeper>(options.state, shard_, options.durability_ns);
+    recover();
+  }
   if (options.listen.empty()) {
     throw Error(Status::config, "a server needs an address to listen on",
                 "name one: udp://127.0.0.1:7447");
@@ -50,6 +61,7 @@ Server::Server(const ServerOptions& options)
 }
 
 Server::~Server() {
+  keeper_.reset();  // its thread wakes the loop
   if (shards_) shards_->leave(shard_);
 }
 
@@ -62,6 +74,7 @@ std::vector<std::string> Server::addresses() const {
 }
 
 bool Server::poll_once() {
+  if (keeper_ && keeper_->has_news()) keep_state(now_ns());
   // A spinning loop need not look at the clock each time: a round is far shorter than a second.
   if (polls_++ % kPollsPerClock == 0) keep_house(now_ns());
   // Once the replies are on their way, what is left to do is done between looks for frames.
@@ -72,6 +85,7 @@ bool Server::poll_once() {
 }
 
 void Server::keep_house(uint64_t now) {
+  if (keeper_) keep_state(now);
   if (now < next_expiry_ns_) return;
   if (now > next_expiry_ns_ + kHousekeepingNs) sessions_.stood_still(now - next_expiry_ns_, now);
   sessions_.expire(now);
@@ -97,6 +111,7 @@ void Server::run() {
     }
   } looping(*this);
   loop();
+  if (keeper_) finish_state();
 }
 
 void Server::loop() {
@@ -136,7 +151,7 @@ void Server::loop() {
 
 void Server::wait() {
   const uint64_t now = now_ns();
-  uint64_t until = next_expiry_ns_;
+  uint64_t until = std::min(next_expiry_ns_, keeper_ ? keeper_->due_ns() : next_expiry_ns_);
   size_t count = 0;
   poll_fds_[count++] = {wake_fd_.fd(), POLLIN, 0};
   for (const auto& transport : sessions_.listeners()) {
@@ -174,6 +189,18 @@ void Server::retry() {
 }
 
 uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body) {
+  if (keeper_) {
+    if (Promise* promise = keeper_->find(peer.connection, lane_of(slot.operation))) {
+      if (promise->ran) return keeper_->answer(*promise, slot);
+      keeper_->forget(*promise);  // it looks again
+    }
+  }
+  const uint16_t wait = run_request(peer, slot, body);
+  if (!keeper_ || wait != 0 || slot.status != Status::ok) return wait;
+  return keeper_->hold(peer, slot, sessions_.clock_ns());
+}
+
+uint16_t Server::run_request(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   using Handler = uint16_t (Server::*)(Peer&, Slot&, std::span<const std::byte>);
   static constexpr std::array<Handler, kOperations> kHandlers = {
 #define DRLNET_OPERATION(name, lane) &Server::name,
@@ -197,6 +224,10 @@ void Server::retry_waiting() {
   while (const auto session = questions_.next_ready()) {
     sessions_.run_waiting(*session, Lane::update);
   }
+  if (!keeper_) return;
+  for (const auto& [connection, lane] : keeper_->take_ready()) {
+    sessions_.run_waiting(connection, lane);
+  }
 }
 
 void Server::ended(Peer& peer) {
@@ -207,6 +238,7 @@ void Server::ended(Peer& peer) {
   std::erase_if(followers_, [&](const Follower& one) { return one.session == peer.connection; });
   std::erase_if(refused_, [&](const Waiter& one) { return one.session == peer.connection; });
   questions_.ended(peer);
+  if (keeper_) keeper_->ended(peer.connection);
   if (publisher_ == peer.client) publisher_ = 0;
   remember_report(peer);
 }

@@ -19,6 +19,7 @@
 #include "base/poll.h"
 #include "base/wake_fd.h"
 #include "server/blobs.h"
+#include "server/keeper.h"
 #include "server/questions.h"
 #include "server/shards.h"
 #include "server/tables.h"
@@ -45,18 +46,21 @@ struct ServerOptions {
   // For a server that is one of several: made by make_shards().
   std::shared_ptr<Shards> shards{};
   uint32_t shard = 0;
-};
-
-// One published version. Shared by its readers, so that a newer one does not disturb a fetch.
-struct Params {
-  uint64_t version = 0;
-  std::vector<std::byte> bytes;
+  // A folder where the server keeps its state (make_shards() opens it); empty: nowhere.
+  std::string state_folder{};
+  bool read_state_only = false;  // nothing is written there
+  uint64_t durability_ns = 1'000'000'000;
+  std::shared_ptr<StateFolder> state{};
 };
 
 class Server : private RequestHandler {
  public:
   explicit Server(const ServerOptions& options);  // throws Error(transport, config)
   ~Server() override;
+
+  // Keys grow over restarts: the epoch counts minutes, and 16 bits of them take 45 days to come
+  // round.
+  static uint16_t epoch_now();
 
   std::vector<std::string> addresses() const;  // as clients type them, ports resolved
   void run();
@@ -70,6 +74,10 @@ class Server : private RequestHandler {
   Table& table(std::string_view name);
   // From any thread: while another one is in run(), that one answers between two rounds.
   Metrics read_metrics();
+  // What was found damaged of the state, and what the disk refuses at present (from any thread;
+  // empty: nothing).
+  const std::vector<std::string>& state_notes() const { return state_notes_; }
+  std::string state_trouble() const { return keeper_ ? keeper_->trouble() : ""; }
 
  private:
   uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) override;
@@ -100,14 +108,25 @@ class Server : private RequestHandler {
     return refuse(slot, error.status(), error.cause(), error.remedy());
   }
   void run_again(const Waiter& waiter);
-  void retry_followers();                 // follow.cc
-  OpenTable& make_table(TableSpec spec);  // throws Error
+  void retry_followers();                // follow.cc
+  OpenTable make_table(TableSpec spec);  // throws Error
   // drop_table.cc: all that a drop comes to, and for tables that other shards have dropped.
   void drop(const OpenTable& table);
   void follow_drops();
   bool refused_without_rows(Slot& slot) const;
+  // keep_state.cc
+  void recover();
+  bool recover_tables(Recovery& recovery);
+  void keep_state(uint64_t now_ns);
+  void begin_cut(uint64_t now_ns);
+  void end_cut(const Cut& cut);
+  uint16_t run_request(Peer& peer, Slot& slot, std::span<const std::byte> body);
+  uint16_t append_waits(Table& table, const Append& append, const Peer& peer, const Slot& slot);
+  void note_durability(AppendResult& result) const;
+  void finish_state();
   static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
   uint64_t params_version() const;
+  uint64_t own_params_version() const { return params_ ? params_->version : 0; }
   void make_publisher(const Peer& peer);
   bool publisher_is_silent();
   uint64_t answering_heard_ns();
@@ -124,6 +143,10 @@ class Server : private RequestHandler {
   uint64_t memory_used_ = 0;
   uint16_t epoch_;
   Sessions sessions_;
+  std::unique_ptr<Keeper> keeper_;  // null: the state is kept nowhere
+  std::vector<std::string> state_notes_;
+  bool recovered_ = false;    // the state of an earlier life of this server
+  uint64_t blobs_saved_ = 0;  // those of later versions are in no cut
   Tables tables_;
   // Whose request waits for the row behind that head. Few: learners.
   struct Follower {
@@ -136,6 +159,7 @@ class Server : private RequestHandler {
   std::vector<uint64_t> changed_keys_;               // scratch of new_priorities
   std::vector<float> changed_priorities_;
   std::shared_ptr<const Params> params_;
+  uint64_t params_seen_ = 0;  // the newest version that a client had of us
   // The client that publishes, until its session ends, another takes over, or another publishes
   // when this one has been silent, killed perhaps. 0: none.
   static constexpr uint64_t kPublisherSilenceNs = 3'000'000'000;

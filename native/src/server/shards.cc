@@ -33,7 +33,7 @@ void add_others(ServerOptions options, Servers& servers) {
 
 }  // namespace
 
-Shards::Shards(uint32_t count) : boot_(random_secret()), servers_(count) {
+Shards::Shards(uint32_t count, uint64_t lineage) : lineage_(lineage), servers_(count) {
   if (count < 2 || count > LogicalTable::kMaxShards) {
     throw Error(Status::config, "a server of " + std::to_string(count) + " shards",
                 "give it 1 to " + std::to_string(LogicalTable::kMaxShards));
@@ -84,13 +84,18 @@ TableSpec Shards::part(TableSpec spec, uint32_t shard) const {
 
 Servers make_shards(const ServerOptions& wanted, uint32_t count) {
   Servers servers;
+  ServerOptions options = wanted;
+  if (!wanted.state_folder.empty()) {
+    options.state = std::make_shared<StateFolder>(wanted.state_folder, count, Server::epoch_now(),
+                                                  wanted.read_state_only);
+  }
   if (count == 1) {
-    servers.push_back(std::make_unique<Server>(wanted));
+    servers.push_back(std::make_unique<Server>(options));
     return servers;
   }
-  ServerOptions options = wanted;
   for (int attempt = 1;; ++attempt) {
-    options.shards = std::make_shared<Shards>(count);
+    options.shards =
+        std::make_shared<Shards>(count, options.state ? options.state->lineage() : random_secret());
     servers.push_back(std::make_unique<Server>(options));
     const bool chosen = servers[0]->addresses() != options.listen;
     try {

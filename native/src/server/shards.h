@@ -21,10 +21,10 @@ struct ServerOptions;
 
 class Shards {
  public:
-  explicit Shards(uint32_t count);
+  Shards(uint32_t count, uint64_t lineage);
 
   uint32_t count() const { return static_cast<uint32_t>(servers_.size()); }
-  uint64_t boot() const { return boot_; }  // one server to its clients: one start
+  uint64_t lineage() const { return lineage_; }  // one server to its clients
   void join(uint32_t shard, Server& server);
   void leave(uint32_t shard);
   // What a table's shards share: made by the first shard, where clients open it first.
@@ -38,7 +38,7 @@ class Shards {
  private:
   void wake(uint64_t shards);
 
-  const uint64_t boot_;
+  const uint64_t lineage_;
   std::mutex mutex_;
   std::vector<Server*> servers_;
   struct Shared {

@@ -46,6 +46,22 @@ OpenTable& Tables::add(OpenTable table) {
   return open_.emplace_back(std::move(table));
 }
 
+std::vector<std::pair<uint32_t, std::string>> Tables::dropped_tables() const {
+  std::vector<std::pair<uint32_t, std::string>> list;
+  for (const Dropped& one : dropped_) list.emplace_back(one.number, one.name);
+  return list;
+}
+
+void Tables::restore(uint32_t next, const std::vector<std::pair<uint32_t, std::string>>& dropped) {
+  next_ = next;
+  for (const auto& [number, name] : dropped) dropped_.push_back({number, name});
+}
+
+OpenTable& Tables::restore(OpenTable table) {
+  DRLNET_ASSERT(!full() && (open_.empty() || open_.back().number < table.number));
+  return open_.emplace_back(std::move(table));
+}
+
 void Tables::drop(uint32_t number) {
   OpenTable* table = find(number);
   DRLNET_ASSERT(table != nullptr);

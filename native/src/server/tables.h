@@ -17,8 +17,9 @@ struct OpenTable {
   TableSpec asked;                     // as its clients ask for it: of all shards together
   std::vector<uint32_t> column_bytes;  // for splitting appends
   uint64_t memory_bytes = 0;           // that it takes of the server's
-  std::unique_ptr<Table> table;
-  uint32_t number = 0;  // add() gives it
+  std::shared_ptr<Table> table;        // with a cut of the state that is being written
+  uint32_t number = 0;                 // add() gives it
+  uint64_t rows_saved = 0;             // rows below are on disk, of a server that keeps its state
 };
 
 // That the table of that name is gone.
@@ -39,6 +40,12 @@ class Tables {
   bool full() const { return open_.size() == kMost; }
   OpenTable& add(OpenTable table);  // not where it is full
   void drop(uint32_t number);       // of one that is open
+
+  // What is kept on disk of them, and made of it again; open ones follow by restore().
+  uint32_t next_number() const { return next_; }
+  std::vector<std::pair<uint32_t, std::string>> dropped_tables() const;
+  void restore(uint32_t next, const std::vector<std::pair<uint32_t, std::string>>& dropped);
+  OpenTable& restore(OpenTable table);  // with its number, which is the greatest so far
 
   // In the order of their numbers, which is that of their opening.
   auto begin() const { return open_.begin(); }

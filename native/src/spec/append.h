@@ -54,7 +54,10 @@ struct AppendResult {
   uint64_t expected_step = 0;  // with Status::stream_gap: the step that its stream expects next
   uint32_t ordinal = 0;        // with stream_gap and unknown_lease: which stream
   uint32_t items_refused = 0;  // their rows are evicted or never came; off the period; on LAST
+  // From a server that keeps its state: the record on disk that will have this append (0: it is on
+  // disk, or never will be), and the newest one that is there.
+  uint64_t record = 0, written = 0;
 };
-static_assert(sizeof(AppendResult) == 32);
+static_assert(sizeof(AppendResult) == 48);
 
 }  // namespace drlnet

@@ -20,9 +20,10 @@ enum class Wait : uint16_t {
   answer = 4,         // a question: waits for the client that answers
   questions = 5,      // the client that answers: waits for questions
   rows = 6,           // a follower: has all rows, waits for the next ones
+  disk = 7,           // the server's disk: what an answer promises is not there yet
 };
-constexpr std::array<const char*, 7> kWaitNames = {
-    "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions", "rows"};
+constexpr std::array<const char*, 8> kWaitNames = {
+    "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions", "rows", "disk"};
 constexpr size_t kLimiterReasons = 4;  // those before it are the limiter's
 
 // Waits by reason, those under way included, without a list of them: the sum of their starts is

@@ -150,12 +150,13 @@ struct Hello {
 static_assert(sizeof(Hello) == 112);
 
 struct Welcome {
-  uint64_t boot = 0;  // the server's start: tells a restart from a lost session
+  uint64_t lineage = 0;  // the server, over its restarts: another one has other tables and streams
   uint64_t capabilities = 0;
   uint64_t nonce = 0;
-  uint32_t shard = 0;   // which one of the server's shards answers
-  uint32_t shards = 0;  // how many there are; 0: the server is one alone
+  uint32_t shard = 0;        // which one of the server's shards answers
+  uint32_t shards = 0;       // how many there are; 0: the server is one alone
+  uint64_t incarnation = 0;  // counts its starts: tells a restart from a lost session
 };
-static_assert(sizeof(Welcome) == 32);
+static_assert(sizeof(Welcome) == 40);
 
 }  // namespace drlnet

@@ -75,7 +75,7 @@ class RunningShards {
     for (uint32_t shard = 0; shard < servers_.size(); ++shard) {
       result.push_back(client(shard, fault, seed));
       CHECK(result.back()->shards() == servers_.size());
-      CHECK(result.back()->boot() == result.front()->boot());
+      CHECK(result.back()->lineage() == result.front()->lineage());
     }
     return result;
   }

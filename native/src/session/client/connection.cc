@@ -328,6 +328,7 @@ void Connection::read_metrics(Metrics& metrics, uint64_t now) const {
   metrics.set("timeouts", timeouts_);
   metrics.set("probes", probes_);
   metrics.set("reconnects", reconnects_);
+  metrics.set("server_restarts", restarts_);
   metrics.set("dropped_frames", drops_);
   metrics.set("altered_frames", altered_);
   metrics.set("duplicate_frames", duplicates_);

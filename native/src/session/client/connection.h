@@ -104,7 +104,9 @@ class Connection {
   const std::optional<Error>& failure() const { return failure_; }  // why it is lost
   size_t frame_bytes() const { return frame_bytes_; }
   // What the server said of itself once the session was open.
-  uint64_t boot() const { return boot_; }
+  uint64_t lineage() const { return lineage_; }
+  // How often the server was started again during this session, which went on.
+  uint64_t restarts() const { return restarts_; }
   uint32_t shard() const { return shard_; }
   uint32_t shards() const { return std::max(1u, shards_); }
 
@@ -213,7 +215,7 @@ class Connection {
   std::string name_;
   State state_ = State::hello;
   std::optional<Error> failure_;
-  uint64_t client_, nonce_ = 0, boot_ = 0;
+  uint64_t client_, nonce_ = 0, lineage_ = 0, incarnation_ = 0;
   uint32_t shard_ = 0, shards_ = 0;
   uint32_t connection_ = 0;
   bool checked_;  // frames bear checksums
@@ -250,7 +252,7 @@ class Connection {
   uint64_t window_waits_ = 0, window_wait_ns_ = 0;
   Traffic traffic_;
   uint64_t retransmissions_ = 0, repulls_ = 0, timeouts_ = 0, probes_ = 0, reconnects_ = 0,
-           drops_ = 0, altered_ = 0, duplicates_ = 0;
+           restarts_ = 0, drops_ = 0, altered_ = 0, duplicates_ = 0;
   // By operation, of those that were called: each takes 23 KB.
   std::array<std::unique_ptr<Histogram>, kOperations> latency_;
 };

@@ -58,15 +58,19 @@ void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte
   Welcome welcome;
   std::memcpy(&welcome, frame_payload(frame).data(), sizeof welcome);
   if (welcome.nonce != nonce_ || state_ != State::hello) return;
-  if (boot_ != 0 && welcome.boot != boot_) {
+  if (lineage_ != 0 && welcome.lineage != lineage_) {
     // The session that this hello has opened stays unused: it must not look like a client.
     connection_ = header.connection;
     say_bye();
     return fail(Error(Status::session_lost,
-                      "the server was restarted: the tables and streams of this session are gone",
-                      "start the clients of this server again"));
+                      "another server is in the place of this session's: its tables and streams "
+                      "are gone",
+                      "start the clients of this server again; `drlnet serve --state DIR` keeps "
+                      "what it has"));
   }
-  boot_ = welcome.boot;
+  lineage_ = welcome.lineage;
+  if (incarnation_ != 0 && incarnation_ != welcome.incarnation) ++restarts_;
+  incarnation_ = welcome.incarnation;
   shard_ = welcome.shard;
   shards_ = welcome.shards;
   connection_ = header.connection;

@@ -40,7 +40,8 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
   Peer& peer = *peers_[index];
   peer.last_heard_ns = now;
   Welcome welcome;
-  welcome.boot = boot_;
+  welcome.lineage = identity_.lineage;
+  welcome.incarnation = identity_.incarnation;
   welcome.nonce = hello.nonce;
   welcome.shard = shard_;
   welcome.shards = shards_;

@@ -20,8 +20,13 @@ void copy_body(std::span<const std::byte> payload, Slot& slot, uint32_t offset) 
 
 }  // namespace
 
-Sessions::Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard, uint32_t shards)
-    : handler_(handler), boot_(boot), shard_(shard), shards_(shards), random_(random_secret()) {
+Sessions::Sessions(RequestHandler& handler, ServerIdentity identity, uint32_t shard,
+                   uint32_t shards)
+    : handler_(handler),
+      identity_(identity),
+      shard_(shard),
+      shards_(shards),
+      random_(random_secret()) {
   peers_.resize(kMaxPeers);
   acks_.reserve(256);
   held_answers_.reserve(kMaxPeers);

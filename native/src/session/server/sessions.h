@@ -39,6 +39,12 @@ struct ListenerLog {
   Traffic of_ended;
 };
 
+// What clients know a server by. A lineage is made once: the streams and tables of another one are
+// others. An incarnation is a start; without a state on disk it is the lineage's only one.
+struct ServerIdentity {
+  uint64_t lineage, incarnation;
+};
+
 class Sessions {
  public:
   static constexpr size_t kMaxPeers = 16'384;
@@ -52,7 +58,8 @@ class Sessions {
   static constexpr uint64_t kAppendPauseNs = 100'000;
 
   // shard, shards: what welcomes say.
-  Sessions(RequestHandler& handler, uint64_t boot, uint32_t shard = 0, uint32_t shards = 0);
+  Sessions(RequestHandler& handler, ServerIdentity identity, uint32_t shard = 0,
+           uint32_t shards = 0);
 
   void add_listener(std::unique_ptr<Transport> transport);
   std::span<const std::unique_ptr<Transport>> listeners() const { return transports_; }
@@ -70,8 +77,6 @@ class Sessions {
   void expire(uint64_t now_ns);
   // No client could be heard for that long: this process was stopped, or its thread was busy.
   void stood_still(uint64_t ns, uint64_t now_ns);
-  uint64_t boot() const { return boot_; }
-
   std::vector<Peer*> peers();
   void read_metrics(Metrics& metrics, uint64_t now_ns) const;
   // When frames last came in, or a request after that was last answered: as good as a clock for
@@ -125,7 +130,7 @@ class Sessions {
   void drop(Drop reason) { ++drops_[static_cast<size_t>(reason)]; }
 
   RequestHandler& handler_;
-  uint64_t boot_;
+  ServerIdentity identity_;
   uint32_t shard_, shards_;
   Random random_;
   std::vector<std::unique_ptr<Transport>> transports_;

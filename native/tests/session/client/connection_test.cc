@@ -62,7 +62,7 @@ class RawServer {
     Hello hello;
     std::memcpy(&hello, frame_payload(hello_frame.data).data(), sizeof hello);
     Welcome answer;
-    answer.boot = 1;
+    answer.lineage = 1;
     answer.nonce = hello.nonce;
     FrameHeader header;
     header.kind = FrameKind::welcome;

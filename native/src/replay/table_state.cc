@@ -1,0 +1,159 @@
+#include "replay/table_state.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "replay/table.h"
+
+namespace drlnet {
+
+void Table::begin_saving() {
+  unsaved_ = std::make_unique<Unsaved>(ring_.size());
+  for (const SavedItem& item : restored_items_) unsaved_->mark(item.slot, item.priority);
+  restored_items_ = {};
+}
+
+void Table::save(TableState& state) {
+  state.counters = {.head = ring_.head(),
+                    .oldest = ring_.oldest(),
+                    .slots = ring_.size(),
+                    .items_created = items_created_,
+                    .items_drawn = items_drawn_,
+                    .env_steps = env_steps_,
+                    .items_ignored = items_ignored_,
+                    .items_refused = items_refused_,
+                    .items_retired = items_retired_,
+                    .rows_ignored = rows_ignored_,
+                    .applied_updates = applied_updates_,
+                    .stale_updates = stale_updates_,
+                    .maximum_priority = maximum_priority_};
+  std::ranges::copy(random_.state(), state.counters.random);
+  streams_.save(state.streams);
+  state.items.clear();
+  state.items.reserve(unsaved_->list().size());
+  for (const uint32_t slot : unsaved_->list()) {
+    const Row& row = ring_.row(slot);
+    state.items.push_back({slot, unsaved_->priority(slot), row.draws, row.state, 0});
+  }
+  unsaved_->clear();
+}
+
+bool Table::would_overwrite_saving(const Append& append) {
+  if (saving_from_ == kNoNumber) return false;
+  return ring_.head() + new_rows(append) > saving_from_ + ring_.size();
+}
+
+Ring& Table::restore_rows(const TableCounters& counters) {
+  if (counters.slots != ring_.size() || counters.oldest > counters.head ||
+      counters.head - counters.oldest > ring_.capacity()) {
+    throw Error(Status::config, "table '" + spec_.name + "': its saved rows do not fit it",
+                "serve the state with the drlnet that wrote it");
+  }
+  ring_.restore(counters.head, counters.oldest);
+  const Row none{.step = 0,
+                 .ordinal = 0,
+                 .previous = kNoSlot,
+                 .next = kNoSlot,
+                 .since_first = 0,
+                 .priority = 0,
+                 .flags = 0,
+                 .state = ItemState::none,
+                 .draws = 0};
+  const uint64_t stored = std::min<uint64_t>(ring_.head(), ring_.size());
+  for (uint64_t number = ring_.head() - stored; number < ring_.head(); ++number) {
+    ring_.row(ring_.place(number).slot) = none;
+  }
+  return ring_;
+}
+
+// Finds the rows' neighbours in their streams, and the oldest step that each stream holds.
+void Table::link_rows() {
+  struct Newest {
+    uint32_t slot = kNoSlot;
+    uint64_t step = 0;
+    bool held = false;  // some row of the stream's present lease is
+  };
+  std::vector<Newest> newest(streams_.count());
+  for (uint32_t i = 0; i < newest.size(); ++i) {
+    streams_.at(i).oldest_step = streams_.at(i).next_step;
+  }
+  for (uint64_t number = ring_.oldest(); number < ring_.head(); ++number) {
+    const uint32_t slot = ring_.place(number).slot;
+    Row& row = ring_.row(slot);
+    if (row.ordinal >= newest.size()) {
+      throw Error(Status::config, "table '" + spec_.name + "': a saved row names no stream",
+                  "serve the state with the drlnet that wrote it");
+    }
+    Newest& before = newest[row.ordinal];
+    // A lease begins with step 0: no row of another one has this neighbour's number.
+    if (before.slot != kNoSlot && row.step == before.step + 1) {
+      row.previous = before.slot;
+      ring_.row(before.slot).next = slot;
+    }
+    Stream& stream = streams_.at(row.ordinal);
+    if (!before.held && stream.first_number <= number) {
+      stream.oldest_step = row.step;
+      before.held = true;
+    }
+    before.slot = slot;
+    before.step = row.step;
+  }
+}
+
+void Table::restore_item(const SavedItem& item) {
+  if (item.slot >= ring_.size()) return;
+  RowPlace place{ring_.number_at(item.slot), item.slot};
+  if (place.number < ring_.oldest() || place.number >= ring_.head()) return;
+  Row& row = ring_.row(item.slot);
+  if (row.state != ItemState::none) return;
+  uint32_t length = 0;
+  bool ended = false;
+  for (RowPlace next = place; length < reach_.horizon && !ended && ring_.step_on(next); ++length) {
+    ended = reach_.stops && (ring_.row(next.slot).flags & kLast) != 0;
+  }
+  bool whole = true;  // rows may have been given up that it looks back to
+  RowPlace at = place;
+  for (uint64_t i = rows_before(reach_, row); i > 0 && whole; --i) {
+    whole = ring_.step_back(at) && at.number >= ring_.oldest();
+  }
+  if (item.state == ItemState::none) return;
+  if (!whole || item.state == ItemState::retired) {
+    row.state = ItemState::retired;
+  } else if (item.state == ItemState::live && (ended || length == reach_.horizon)) {
+    go_live(item.slot, item.priority, length);
+    row.draws = item.draws;
+    draws_left_ -= item.draws;
+  } else {
+    row.state = ItemState::pending;
+    row.priority = item.priority;
+    ++pending_items_;
+  }
+  restored_items_.push_back(item);
+}
+
+void Table::restore(const TableState& state) {
+  if (state.streams.size() > streams_.maximum()) {
+    throw Error(Status::config, "table '" + spec_.name + "': its saved streams do not fit it",
+                "serve the state with the drlnet that wrote it");
+  }
+  streams_.restore(state.streams);
+  link_rows();
+  for (const SavedItem& item : state.items) restore_item(item);
+  restored_ = true;
+  const TableCounters& counters = state.counters;
+  items_created_ = counters.items_created;
+  items_drawn_ = counters.items_drawn;
+  env_steps_ = counters.env_steps;
+  items_ignored_ = counters.items_ignored;
+  items_refused_ = counters.items_refused;
+  items_retired_ = counters.items_retired;
+  rows_ignored_ = counters.rows_ignored;
+  applied_updates_ = counters.applied_updates;
+  stale_updates_ = counters.stale_updates;
+  maximum_priority_ = counters.maximum_priority;
+  random_ = Random(std::to_array(counters.random));
+  logical_->restore(shard(), items_created_, items_drawn_, {live_items(), draws_left_});
+  count_streams();
+}
+
+}  // namespace drlnet

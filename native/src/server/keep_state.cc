@@ -1,0 +1,128 @@
+// The server's state: how it comes from disk, and how it gets there.
+#include <algorithm>
+
+#include "base/world.h"
+#include "server/server.h"
+
+namespace drlnet {
+
+// Makes the tables of the newest record that is whole, its rows included.
+void Server::recover() {
+  Recovery& recovery = keeper_->recovery();
+  while (recovery.state() != nullptr && !recover_tables(recovery)) {
+    tables_ = {};
+    memory_used_ = 0;
+  }
+  uint64_t record = 0;
+  if (const SavedState* state = recovery.state()) {
+    recovered_ = true;
+    record = state->sequence;
+    params_ = recovery.params();
+    for (const SavedBlob& blob : state->blobs) {
+      blobs_.restore(blob.name, {blob.version, blob.bytes});
+    }
+    blobs_.go_on_from(state->blobs_version);
+    if (shards_ && shard_ == 0) shards_->params_version.store(own_params_version());
+  }
+  state_notes_ = recovery.notes();
+  keeper_->begin(record, [this] { retry(); });
+  if (!keeper_->writes()) return;
+  for (const OpenTable& open : tables_) open.table->begin_saving();
+  // Before a client hears of this incarnation: what it is told must come after all that the one
+  // before has told. And whether the disk takes anything shows at once.
+  begin_cut(now_ns());
+  keeper_->storage().finish();
+}
+
+bool Server::recover_tables(Recovery& recovery) {
+  const SavedState& state = *recovery.state();
+  tables_.restore(state.next_table, state.dropped);
+  for (size_t i = 0; i < recovery.state()->tables.size(); ++i) {
+    const SavedTable& saved = recovery.state()->tables[i];
+    OpenTable open;
+    try {
+      open = make_table(saved.asked);
+    } catch (const Error& error) {
+      // The first shard has dropped it already; this one had not heard of it.
+      if (shard_ > 0 && error.status() == Status::table_dropped) continue;
+      throw;
+    }
+    open.number = saved.number;
+    open.rows_saved = saved.state.counters.head;
+    if (!recovery.load(saved, *open.table)) return false;
+    tables_.restore(std::move(open));
+  }
+  return true;
+}
+
+void Server::keep_state(uint64_t now) {
+  if (!keeper_->writes()) return;
+  if (const auto cut = keeper_->storage().take_written()) end_cut(*cut);
+  if (!keeper_->busy() && keeper_->due(now)) begin_cut(now);
+}
+
+void Server::begin_cut(uint64_t now) {
+  auto cut = std::make_unique<Cut>();
+  cut->began_ns = now;
+  cut->params = params_;
+  cut->state.sequence = keeper_->begin_cut();
+  cut->state.next_table = tables_.next_number();
+  cut->state.params_version = own_params_version();
+  cut->state.dropped = tables_.dropped_tables();
+  cut->state.blobs_version = blobs_.version();
+  for (const auto& [name, blob] : blobs_) {
+    if (blob.version > blobs_saved_) cut->state.blobs.push_back({name, blob.version, blob.bytes});
+  }
+  blobs_saved_ = blobs_.version();
+  for (const OpenTable& open : tables_) {
+    SavedTable& saved = cut->state.tables.emplace_back();
+    saved.number = open.number;
+    saved.asked = open.asked;
+    open.table->save(saved.state);
+    // Rows that came and went since the last cut are in none.
+    const uint64_t from = std::max(open.rows_saved, saved.state.counters.oldest);
+    open.table->read_from(from);
+    cut->rows_from.push_back(from);
+    cut->tables.push_back(open.table);
+  }
+  keeper_->storage().write(std::move(cut));
+}
+
+void Server::end_cut(const Cut& cut) {
+  for (const SavedTable& saved : cut.state.tables) {
+    OpenTable* open = tables_.find(saved.number);
+    if (open == nullptr) continue;
+    open->rows_saved = saved.state.counters.head;
+    open->table->read_from(kNoNumber);
+  }
+  keeper_->end_cut(cut.state.sequence);
+  sessions_.retry();
+}
+
+// Whether the append waits: it would overwrite rows that are being written, or the disk takes
+// nothing, and what is acknowledged would not be there in time.
+uint16_t Server::append_waits(Table& table, const Append& append, const Peer& peer,
+                              const Slot& slot) {
+  if (!keeper_->writes()) return 0;
+  if (!keeper_->storage().in_trouble() && !table.would_overwrite_saving(append)) return 0;
+  table.give_room_back();
+  return keeper_->wait(peer, slot);
+}
+
+void Server::note_durability(AppendResult& result) const {
+  if (!keeper_->writes() || keeper_->answers_wait()) return;
+  result.record = keeper_->next_record();
+  result.written = keeper_->written();
+}
+
+// The last cut, after the last answer.
+void Server::finish_state() {
+  if (!keeper_->writes()) return;
+  Storage& storage = keeper_->storage();
+  if (keeper_->busy()) storage.finish();
+  if (const auto cut = storage.take_written()) end_cut(*cut);
+  begin_cut(now_ns());
+  storage.finish();
+}
+
+}  // namespace drlnet

@@ -1,0 +1,62 @@
+// Files of a state, which know what they are called when something goes wrong. Threading: one
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace drlnet {
+
+using Path = std::filesystem::path;
+
+// What the system refused, in one line of cause and one of remedy.
+Error disk_error(const std::string& what, const Path& path, int number);
+
+class File {
+ public:
+  File() = default;
+  ~File();
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+
+  // Each throws Error(config), as do all methods.
+  static File create(const Path& path);     // empty, whatever it was
+  static File open(const Path& path);       // to read
+  static File open_lock(const Path& path);  // to lock
+
+  bool is_open() const { return fd_ >= 0; }
+  const Path& path() const { return path_; }
+  // False when another process holds it.
+  bool try_lock() const;
+  // Behind what is there.
+  void append(std::span<const std::byte> bytes);
+  void sync() const;  // returns once all of it is on disk
+  uint64_t bytes() const { return bytes_; }
+  // As many of these bytes as are there.
+  size_t read(uint64_t offset, std::span<std::byte> bytes) const;
+  void rename(const Path& path);
+  void close();
+
+ private:
+  static File open(const Path& path, int flags, const char* what);
+
+  int fd_ = -1;
+  Path path_;
+  uint64_t bytes_ = 0;
+};
+
+// The whole file.
+std::vector<std::byte> read_file(const Path& path);
+// The file has these bytes or, where the machine stops meanwhile, those that it had before.
+void replace_file(const Path& path, std::span<const std::byte> bytes);
+// Names that came and went are on disk.
+void sync_folder(const Path& path);
+void remove_file(const Path& path);  // if it is there
+
+}  // namespace drlnet

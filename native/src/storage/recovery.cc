@@ -1,0 +1,165 @@
+#include "storage/recovery.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "storage/item_shadow.h"
+#include "storage/row_files.h"
+
+namespace drlnet {
+namespace {
+
+std::vector<Path> files_named(const Path& folder, const std::string& prefix) {
+  std::vector<Path> files;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(prefix) && !name.ends_with(".new")) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
+std::vector<Path> snapshot_files(const Path& folder) { return files_named(folder, "snapshot-"); }
+
+std::map<uint64_t, Path> params_files(const Path& folder) {
+  const std::string prefix = "params-";
+  std::map<uint64_t, Path> files;
+  for (const Path& path : files_named(folder, prefix)) {
+    const std::string digits = path.filename().string().substr(prefix.size());
+    if (digits.empty() || digits.size() > 19 ||
+        digits.find_first_not_of("0123456789") != std::string::npos) {
+      continue;
+    }
+    files[std::stoull(digits)] = path;
+  }
+  return files;
+}
+
+Recovery::Recovery(const Path& folder, uint64_t lineage) : folder_(folder), lineage_(lineage) {
+  read_snapshots();
+  put_together();
+}
+
+void Recovery::read_snapshots() {
+  files_ = snapshot_files(folder_);
+  for (size_t i = 0; i < files_.size(); ++i) read_snapshot(i);
+  if (files_.empty() || !records_.empty()) return;
+  throw Error(Status::config,
+              "no snapshot in " + folder_.string() + " can be read: " + notes_.back(),
+              "restore the folder from a copy, or name another one");
+}
+
+// A file begins with a record of all; one that is not whole ends what can be read of the file.
+void Recovery::read_snapshot(size_t index) {
+  const std::string name = files_[index].filename().string();
+  const std::vector<std::byte> bytes = read_file(files_[index]);
+  PartReader parts(bytes, FileKind::snapshot, lineage_);
+  const bool newest = index + 1 == files_.size();
+  bool first = true, sound = true;
+  while (const auto part = parts.next()) {
+    Record record{index, part->header.kind, {}};
+    sound = decode(part->body, record.state) && record.state.sequence == part->header.number &&
+            record.kind == (first ? kBase : kChanges);
+    if (!sound) break;
+    first = false;
+    records_.push_back(std::move(record));
+  }
+  // So ends a file whose server was killed in mid-write; what follows it begins with all.
+  if (parts.cut_short() && !newest && !first) return;
+  if (parts.ok() && sound && !parts.damaged() && !parts.cut_short()) return;
+  const uint64_t sequence = records_.empty() ? 0 : records_.back().state.sequence;
+  notes_.push_back(name +
+                   (parts.ok() ? ", byte " + std::to_string(parts.offset()) +
+                                     (parts.cut_short() ? ": the file ends too early"
+                                                        : ": its checksum is wrong")
+                               : ": it does not begin as a snapshot") +
+                   (records_.empty() ? ""
+                                     : "; goes on from record " + std::to_string(sequence) +
+                                           ", the last one before it"));
+}
+
+// The chosen record is the last one; earlier ones of its file say what has not changed since.
+void Recovery::put_together() {
+  state_.reset();
+  if (records_.empty()) return;
+  size_t base = records_.size() - 1;
+  while (records_[base].kind != kBase) --base;
+  std::map<uint32_t, ItemShadow> shadows;
+  std::map<std::string, SavedBlob> blobs;
+  for (size_t i = base; i < records_.size(); ++i) {
+    for (const SavedTable& table : records_[i].state.tables) {
+      const uint64_t slots = table.state.counters.slots;
+      shadows.try_emplace(table.number, slots).first->second.apply(table.state);
+    }
+    for (const SavedBlob& blob : records_[i].state.blobs) blobs[blob.name] = blob;
+  }
+  state_ = std::make_unique<SavedState>(records_.back().state);
+  for (SavedTable& table : state_->tables) {
+    table.state.items = shadows.at(table.number).items();
+  }
+  state_->blobs.clear();
+  for (auto& [name, blob] : blobs) state_->blobs.push_back(std::move(blob));
+}
+
+// Whether a record before the chosen one needs no row from that one on.
+bool Recovery::older_does_without(uint32_t table, uint64_t first, size_t& record) const {
+  for (record = records_.size() - 1; record-- > 0;) {
+    const auto& tables = records_[record].state.tables;
+    const auto found = std::ranges::find(tables, table, &SavedTable::number);
+    if (found == tables.end() || found->state.counters.head <= first) return true;
+  }
+  return false;
+}
+
+bool Recovery::load(const SavedTable& saved, Table& table) {
+  SavedTable kept = saved;
+  Ring& ring = table.restore_rows(kept.state.counters);
+  const RowReader reader(folder_, lineage_, saved.number);
+  const TableCounters& counters = saved.state.counters;
+  if (const auto gap = reader.load(ring, counters.oldest, counters.head)) {
+    size_t older = 0;
+    if (older_does_without(saved.number, gap->first, older)) {
+      notes_.push_back(gap->why + "; goes on from record " +
+                       std::to_string(records_[older].state.sequence) +
+                       ", which does without these rows");
+      records_.resize(older + 1);
+      put_together();
+      return false;
+    }
+    notes_.push_back(gap->why + "; rows " + std::to_string(counters.oldest) + " to " +
+                     std::to_string(gap->end - 1) + " of table '" + saved.asked.name +
+                     "' are given up");
+    rows_lost_ += gap->end - counters.oldest;
+    kept.state.counters.oldest = gap->end;
+    ring.restore(counters.head, gap->end);
+  }
+  table.restore(kept.state);
+  return true;
+}
+
+std::shared_ptr<const Params> Recovery::params() {
+  if (!state_ || state_->params_version == 0) return nullptr;
+  const std::map<uint64_t, Path> files = params_files(folder_);
+  for (auto at = files.upper_bound(state_->params_version); at != files.begin();) {
+    const auto& [version, path] = *--at;
+    const std::vector<std::byte> bytes = read_file(path);
+    PartReader parts(bytes, FileKind::params, lineage_);
+    const auto part = parts.next();
+    if (part && part->header.kind == kParams && part->header.number == version) {
+      return std::make_shared<Params>(version,
+                                      std::vector<std::byte>(part->body.begin(), part->body.end()));
+    }
+    notes_.push_back(path.filename().string() +
+                     ": its checksum is wrong; goes on with older params");
+  }
+  notes_.push_back("the params of version " + std::to_string(state_->params_version) +
+                   " are missing");
+  return nullptr;
+}
+
+Path Recovery::snapshot() const { return records_.empty() ? Path() : files_[records_.back().file]; }
+
+}  // namespace drlnet

@@ -1,0 +1,61 @@
+// What a server finds of its state when it starts: the newest record that is whole, and what was
+// found damaged on the way to it. Threading: one thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "replay/table.h"
+#include "storage/file.h"
+#include "storage/format.h"
+#include "storage/params.h"
+
+namespace drlnet {
+
+class Recovery {
+ public:
+  Recovery(const Path& folder, uint64_t lineage);
+
+  // The newest record that is not given up yet: the state as it says, all items included. Null
+  // where there is none.
+  const SavedState* state() const { return state_ ? state_.get() : nullptr; }
+  // Fills the table, which is as new, with that state and its rows. Rows that can not be read are
+  // given up if no older record does without them; else this returns false, and state() is the
+  // older one. Throws Error(config) where that does not fit the table.
+  bool load(const SavedTable& saved, Table& table);
+  // Those of the state or, where they are damaged, the next older ones; null where there are none.
+  std::shared_ptr<const Params> params();
+
+  // Lines for people: what is damaged, and what was done about it.
+  const std::vector<std::string>& notes() const { return notes_; }
+  uint64_t rows_lost() const { return rows_lost_; }
+  Path snapshot() const;  // the file of the state; empty where there is none
+
+ private:
+  struct Record {
+    size_t file;
+    uint32_t kind;
+    SavedState state;
+  };
+  void read_snapshots();
+  void read_snapshot(size_t file);
+  void give_up_to(size_t record);
+  void put_together();
+  bool older_does_without(uint32_t table, uint64_t first, size_t& record) const;
+
+  Path folder_;
+  uint64_t lineage_;
+  std::vector<Path> files_;      // of snapshots, in order
+  std::vector<Record> records_;  // in order, up to the chosen one
+  std::unique_ptr<SavedState> state_;
+  std::vector<std::string> notes_;
+  uint64_t rows_lost_ = 0;
+};
+
+// The snapshots of a shard, the oldest first; params, by their versions.
+std::vector<Path> snapshot_files(const Path& folder);
+std::map<uint64_t, Path> params_files(const Path& folder);
+
+}  // namespace drlnet

@@ -1,0 +1,116 @@
+#include "storage/state_folder.h"
+
+#include <cstring>
+
+#include "base/crc32c.h"
+#include "base/world.h"
+#include "storage/format.h"
+
+namespace drlnet {
+namespace {
+
+constexpr const char* kIdentityFile = "identity";
+constexpr const char* kLockFile = "lock";
+
+// But for what a server leaves that ended while it made a state.
+void require_empty(const Path& path) {
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    const std::string name = entry.path().filename().string();
+    if (name == kLockFile || name == std::string(kIdentityFile) + ".new") continue;
+    throw Error(Status::config, path.string() + " holds other files, and no state of a server",
+                "name a folder that is empty, or a new one");
+  }
+}
+
+struct Read {
+  FileHeader header;
+  Identity identity;
+};
+
+Read read_identity(const Path& path) {
+  const std::vector<std::byte> bytes = read_file(path / kIdentityFile);
+  PartReader parts(bytes, FileKind::identity, 0);
+  const auto part = parts.next();
+  Read read{parts.header(), {}};
+  if (!part || part->header.kind != kIdentity || part->body.size() != sizeof read.identity) {
+    throw Error(
+        Status::config,
+        (path / kIdentityFile).string() +
+            (parts.header().version != kStateVersion && parts.header().kind == FileKind::identity
+                 ? " is of version " + std::to_string(parts.header().version) + " of the state"
+                 : " is damaged"),
+        "serve it with the drlnet that wrote it, or name another folder");
+  }
+  std::memcpy(&read.identity, part->body.data(), sizeof read.identity);
+  return read;
+}
+
+// Whether keys of this epoch come after those of the other, which counts round.
+bool after(uint16_t epoch, uint16_t last) { return static_cast<int16_t>(epoch - last) > 0; }
+
+}  // namespace
+
+StateFolder::StateFolder(const Path& path, uint32_t shards, uint16_t epoch, bool to_read)
+    : path_(path), shards_(shards), epoch_(epoch), to_read_(to_read) {
+  std::error_code failed;
+  if (to_read) {
+    shards_of_state(path_);
+  } else {
+    std::filesystem::create_directories(path_, failed);
+    if (failed) throw disk_error("cannot make", path_, failed.value());
+  }
+  const bool there = std::filesystem::exists(path_ / kIdentityFile, failed);
+  if (!there) require_empty(path_);
+  lock();
+  if (there) read();
+  if (to_read) return;
+  if (!there) lineage_ = random_secret() | 1;
+  ++incarnation_;
+  write();
+  for (uint32_t i = 0; i < shards_; ++i) std::filesystem::create_directories(shard(i), failed);
+  if (failed) throw disk_error("cannot make", path_, failed.value());
+}
+
+// The system lets go of it when the process ends, however it does.
+void StateFolder::lock() {
+  lock_ = File::open_lock(path_ / kLockFile);
+  if (lock_.try_lock()) return;
+  throw Error(Status::config, "another process uses the state in " + path_.string(),
+              "end that server first, or name another folder");
+}
+
+void StateFolder::read() {
+  const auto [header, identity] = read_identity(path_);
+  if (identity.shards != shards_) {
+    throw Error(Status::config,
+                "the state in " + path_.string() + " is that of a server of " +
+                    std::to_string(identity.shards) + " shards, not of " + std::to_string(shards_),
+                "serve it with --shards " + std::to_string(identity.shards));
+  }
+  lineage_ = header.lineage;
+  incarnation_ = identity.incarnation;
+  const auto last = static_cast<uint16_t>(identity.epoch);
+  if (to_read_ || !after(epoch_, last)) epoch_ = static_cast<uint16_t>(last + (to_read_ ? 0 : 1));
+}
+
+void StateFolder::write() const {
+  FileHeader header{.kind = FileKind::identity, .lineage = lineage_};
+  set_crc(header);
+  Bytes bytes;
+  const auto head = std::as_bytes(std::span(&header, 1));
+  bytes.assign(head.begin(), head.end());
+  const Identity identity{incarnation_, shards_, epoch_};
+  append_part({.kind = kIdentity}, std::as_bytes(std::span(&identity, 1)), bytes);
+  replace_file(path_ / kIdentityFile, bytes);
+}
+
+uint32_t shards_of_state(const Path& path) {
+  std::error_code failed;
+  if (!std::filesystem::exists(path / kIdentityFile, failed)) {
+    throw Error(Status::config, path.string() + " holds no state of a server",
+                "name the folder that `drlnet serve --state` was given");
+  }
+  return read_identity(path).identity.shards;
+}
+
+}  // namespace drlnet

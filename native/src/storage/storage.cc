@@ -1,0 +1,251 @@
+#include "storage/storage.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/world.h"
+#include "storage/recovery.h"
+
+namespace drlnet {
+namespace {
+
+constexpr uint64_t kRetryNs = 1'000'000'000;
+constexpr uint64_t kMinChangesBytes = 1 << 20;
+
+Path numbered(const Path& folder, const char* prefix, uint64_t number) {
+  char name[48];
+  std::snprintf(name, sizeof name, "%s%019llu", prefix, static_cast<unsigned long long>(number));
+  return folder / name;
+}
+
+Bytes headed(FileKind kind, uint64_t lineage, uint64_t name) {
+  FileHeader header{.kind = kind, .lineage = lineage, .name = name};
+  set_crc(header);
+  const auto bytes = std::as_bytes(std::span(&header, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+Storage::Storage(const Path& folder, uint64_t lineage, Path keep, std::function<void()> done)
+    : folder_(folder), lineage_(lineage), done_(std::move(done)) {
+  if (!keep.empty()) snapshots_.push_back(std::move(keep));
+  thread_ = std::thread([this] { loop(); });
+}
+
+Storage::~Storage() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    moved_.notify_all();
+  }
+  thread_.join();
+}
+
+void Storage::write(std::unique_ptr<Cut> cut) {
+  DRLNET_ASSERT(!busy());
+  const std::lock_guard lock(mutex_);
+  cut_ = std::move(cut);
+  waiting_ = true;
+  moved_.notify_all();
+}
+
+std::unique_ptr<Cut> Storage::take_written() {
+  if (!has_written()) return nullptr;
+  written_.store(false, std::memory_order_relaxed);
+  return std::move(cut_);
+}
+
+void Storage::finish() {
+  std::unique_lock lock(mutex_);
+  moved_.wait(lock, [&] { return cut_ == nullptr || has_written() || in_trouble(); });
+  if (cut_ != nullptr && !has_written()) {
+    throw Error(Status::config, "the state is not saved: " + trouble_, remedy_);
+  }
+}
+
+std::string Storage::trouble() const {
+  const std::lock_guard lock(mutex_);
+  return trouble_.empty() ? "" : trouble_ + "\n" + remedy_;
+}
+
+void Storage::loop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    moved_.wait(lock, [&] { return waiting_ || stopping_; });
+    if (!waiting_) return;
+    const Cut& cut = *cut_;
+    lock.unlock();
+    std::optional<Error> failure;
+    try {
+      write_out(cut);
+    } catch (const Error& error) {
+      failure = error;
+      after_trouble();
+    }
+    lock.lock();
+    in_trouble_.store(failure.has_value(), std::memory_order_relaxed);
+    trouble_ = failure ? failure->cause() : "";
+    remedy_ = failure ? failure->remedy() : "";
+    if (failure) {
+      ++failures_;
+    } else {
+      waiting_ = false;
+      ++records_;
+      last_ns_ = now_ns() - cut.began_ns;
+      written_.store(true, std::memory_order_release);
+    }
+    moved_.notify_all();
+    lock.unlock();
+    done_();
+    lock.lock();
+    if (failure &&
+        moved_.wait_for(lock, std::chrono::nanoseconds(kRetryNs), [&] { return stopping_; })) {
+      return;
+    }
+  }
+}
+
+// What was written is not known to be on disk: rows go to new files, the record to a new snapshot.
+void Storage::after_trouble() {
+  snapshot_.close();
+  params_written_ = 0;
+}
+
+void Storage::write_out(const Cut& cut) {
+  write_rows(cut);
+  write_params(cut);
+  write_record(cut);
+  forget_dropped(cut);
+}
+
+void Storage::forget_dropped(const Cut& cut) {
+  for (auto table = tables_.begin(); table != tables_.end();) {
+    const auto kept = std::ranges::find(cut.state.tables, table->first, &SavedTable::number);
+    if (kept != cut.state.tables.end()) {
+      ++table;
+      continue;
+    }
+    table->second.rows.remove_all();
+    table = tables_.erase(table);
+  }
+}
+
+void Storage::write_rows(const Cut& cut) {
+  uint64_t bytes = 0, rows = 0;
+  for (size_t i = 0; i < cut.tables.size(); ++i) {
+    const SavedTable& saved = cut.state.tables[i];
+    const auto [at, made] =
+        tables_.try_emplace(saved.number, TableFiles{RowWriter(folder_, lineage_, saved.number),
+                                                     ItemShadow(saved.state.counters.slots)});
+    RowWriter& writer = at->second.rows;
+    const uint64_t before = writer.bytes_written();
+    writer.write(cut.tables[i]->ring(), cut.rows_from[i], saved.state.counters.head);
+    bytes += writer.bytes_written() - before;
+    rows += saved.state.counters.head - cut.rows_from[i];
+  }
+  if (rows > 0) sync_folder(folder_);
+  const std::lock_guard lock(mutex_);
+  bytes_written_ += bytes;
+  rows_written_ += rows;
+}
+
+void Storage::write_params(const Cut& cut) {
+  if (!cut.params || cut.params->version == params_written_) return;
+  const uint64_t version = cut.params->version;
+  std::map<uint64_t, Path> files = params_files(folder_);
+  if (params_written_ == 0 || !files.contains(version)) {
+    Bytes bytes = headed(FileKind::params, lineage_, version);
+    append_part({.kind = kParams, .number = version}, cut.params->bytes, bytes);
+    replace_file(numbered(folder_, "params-", version), bytes);
+    const std::lock_guard lock(mutex_);
+    bytes_written_ += bytes.size();
+  }
+  params_written_ = version;
+  // The one before is that of the record before.
+  files[version];
+  while (files.size() > 2) {
+    remove_file(files.begin()->second);
+    files.erase(files.begin());
+  }
+}
+
+void Storage::write_record(const Cut& cut) {
+  if (applied_ < cut.state.sequence) {  // not when it is tried again
+    for (const SavedTable& table : cut.state.tables) {
+      tables_.at(table.number).items.apply(table.state);
+    }
+    for (const SavedBlob& blob : cut.state.blobs) blobs_[blob.name] = blob;
+    applied_ = cut.state.sequence;
+  }
+  record_.clear();
+  if (wants_snapshot(cut)) {
+    SavedState all = cut.state;
+    for (SavedTable& table : all.tables) table.state.items = tables_.at(table.number).items.items();
+    all.blobs.clear();
+    for (const auto& [name, blob] : blobs_) all.blobs.push_back(blob);
+    return begin_snapshot(cut, std::move(all));
+  }
+  Bytes body;
+  encode(cut.state, body);
+  append_part({.kind = kChanges, .number = cut.state.sequence}, body, record_);
+  snapshot_.append(record_);
+  snapshot_.sync();
+  const std::lock_guard lock(mutex_);
+  bytes_written_ += record_.size();
+}
+
+bool Storage::wants_snapshot(const Cut& cut) const {
+  if (!snapshot_.is_open()) return true;
+  if (snapshot_.bytes() > base_bytes_ + std::max(base_bytes_, kMinChangesBytes)) return true;
+  // The rows of the snapshot before stay on disk: a quarter of a ring more at most.
+  return std::ranges::any_of(cut.state.tables, [&](const SavedTable& table) {
+    const uint64_t base_head = tables_.at(table.number).base_head;
+    return table.state.counters.head - base_head > table.asked.capacity / 4;
+  });
+}
+
+void Storage::begin_snapshot(const Cut& cut, SavedState&& all) {
+  Bytes body;
+  encode(all, body);
+  record_ = headed(FileKind::snapshot, lineage_, all.sequence);
+  append_part({.kind = kBase, .number = all.sequence}, body, record_);
+  const Path path = numbered(folder_, "snapshot-", all.sequence);
+  snapshot_.close();
+  snapshot_ = File::create(path.string() + ".new");
+  snapshot_.append(record_);
+  snapshot_.sync();
+  snapshot_.rename(path);
+  sync_folder(folder_);
+  base_bytes_ = record_.size();
+  if (snapshots_.empty() || snapshots_.back() != path) snapshots_.push_back(path);
+  for (const Path& old : snapshot_files(folder_)) {
+    const auto kept = std::ranges::find(snapshots_, old);
+    if (kept == snapshots_.end() || snapshots_.end() - kept > 2) remove_file(old);
+  }
+  if (snapshots_.size() > 2) snapshots_.erase(snapshots_.begin(), snapshots_.end() - 2);
+  for (const SavedTable& table : cut.state.tables) {
+    TableFiles& files = tables_.at(table.number);
+    files.previous_oldest = std::exchange(files.base_oldest, table.state.counters.oldest);
+    files.base_head = table.state.counters.head;
+    files.rows.remove_older(files.previous_oldest);
+  }
+  const std::lock_guard lock(mutex_);
+  ++snapshots_written_;
+  bytes_written_ += record_.size();
+}
+
+void Storage::read_metrics(Metrics& metrics) const {
+  const std::lock_guard lock(mutex_);
+  metrics.set("state.bytes_written", bytes_written_);
+  metrics.set("state.rows_written", rows_written_);
+  metrics.set("state.records", records_);
+  metrics.set("state.snapshots", snapshots_written_);
+  metrics.set("state.failures", failures_);
+  metrics.set("state.last_write_ms", static_cast<double>(last_ns_) / 1e6);
+}
+
+}  // namespace drlnet
