@@ -108,7 +108,7 @@ class TestHandler final : public RequestHandler {
 
 struct Bench {
   TestHandler handler;
-  Sessions sessions{handler, 77};
+  Sessions sessions{handler, {77, 1}};
   std::vector<std::unique_ptr<Connection>> clients;
   std::string address;
   FaultPlan faults;

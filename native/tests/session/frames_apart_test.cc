@@ -31,7 +31,7 @@ class PatternHandler final : public RequestHandler {
 
 struct Bench {
   PatternHandler handler;
-  Sessions sessions{handler, 77};
+  Sessions sessions{handler, {77, 1}};
   std::vector<std::unique_ptr<Connection>> clients;
 
   std::string add_listener(std::unique_ptr<Transport> transport) {

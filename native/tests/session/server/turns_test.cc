@@ -38,7 +38,7 @@ class CountedBursts final : public ForwardingTransport {
 // One client of a server whose bursts are counted.
 struct CountedBench {
   TestHandler handler;
-  Sessions sessions{handler, 77};
+  Sessions sessions{handler, {77, 1}};
   CountedBursts* counted;
   std::unique_ptr<Connection> client;
 
@@ -148,7 +148,7 @@ class Closable final : public ForwardingTransport {
 // answered at once, the others are held back.
 struct BesideALongReply {
   TestHandler handler;
-  Sessions sessions{handler, 77};
+  Sessions sessions{handler, {77, 1}};
   Closable* device = nullptr;
   std::unique_ptr<Connection> reader, writer;
   std::vector<std::byte> reply = std::vector<std::byte>(64 << 20);
