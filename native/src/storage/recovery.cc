@@ -69,12 +69,12 @@ void Recovery::read_snapshot(size_t index) {
   }
   // So ends a file whose server was killed in mid-write; what follows it begins with all.
   if (parts.cut_short() && !newest && !first) return;
-  if (parts.ok() && sound && !parts.damaged() && !parts.cut_short()) return;
+  if (parts.ok() && sound && !first && !parts.damaged() && !parts.cut_short()) return;
   const uint64_t sequence = records_.empty() ? 0 : records_.back().state.sequence;
   notes_.push_back(name +
                    (parts.ok() ? ", byte " + std::to_string(parts.offset()) +
-                                     (parts.cut_short() ? ": the file ends too early"
-                                                        : ": its checksum is wrong")
+                                     (parts.damaged() || !sound ? ": its checksum is wrong"
+                                                                : ": the file ends too early")
                                : ": it does not begin as a snapshot") +
                    (records_.empty() ? ""
                                      : "; goes on from record " + std::to_string(sequence) +
