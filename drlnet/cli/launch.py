@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -16,10 +17,12 @@ from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from drlnet.config import Config
-    from drlnet.launch.hosts import Hosts
     from drlnet.launch.plan import Plan
     from drlnet.launch.signals import Stop
+    from drlnet.launch.supervisor import Group
     from drlnet.metrics import RunFolder
 
 Engine = Literal["local", "ssh", "ray", "slurm", "kubernetes"]
@@ -68,6 +71,16 @@ SlurmOption = Annotated[
         rich_help_panel="Where",
     ),
 ]
+JoinOption = Annotated[
+    str | None,
+    typer.Option(
+        "--join",
+        metavar="RUN",
+        help="add --num-actors actors to this run, which goes on: its folder, or its server's "
+        "address",
+        rich_help_panel="Where",
+    ),
+]
 ImageOption = Annotated[
     str,
     typer.Option(
@@ -89,8 +102,9 @@ ImageOption = Annotated[
     "server.poll",
 )
 def launch(
-    env: options.EnvArgument,
     flags: dict[str, Any],
+    env: options.EnvOfRunArgument = None,
+    join: JoinOption = None,
     on: OnOption = "local",
     show: PrintOption = False,
     hosts: HostsOption = None,
@@ -119,6 +133,8 @@ def launch(
 
     drlnet launch CartPole-v1 --on slurm --slurm-args '-p gpu'
 
+    drlnet launch --join runs/mine --on ray --num-actors 100
+
     drlnet launch CartPole-v1 --on kubernetes --print --image me/drlnet:1
     """
     from drlnet.cli.run import run_processes
@@ -127,8 +143,13 @@ def launch(
     from drlnet.metrics import RunFolder
 
     layers: dict[str, Any] = {"file": config, "flags": flags, "sets": set_ or ()}
-    settings = load(env, **layers)
     where = _Where(on, hosts, ssh, address, slurm_args or [], image)
+    if join is not None:
+        join_run(join, env, where, layers, Output(json), show=show)
+        return
+    if env is None:
+        raise typer.BadParameter("ENV is missing: which environment?")
+    settings = load(env, **layers)
     if show:
         plan = _plan(settings, layers)
         _show(plan, where)
@@ -148,12 +169,67 @@ def launch(
             return
         with ExitStack() as stack:
             try:
-                group = stack.enter_context(where.hosts(plan, folder, stop, output))
+                group = stack.enter_context(where.hosts(plan, folder.path, stop, output))
             except BaseException:
                 folder.discard_unused()  # no host was had: there is nothing to keep
                 raise
             within = nullcontext(group)
             run_processes(settings, folder, stop, output, plan=plan, within=within)
+
+
+def join_run(
+    run: str,
+    env: str | None,
+    where: _Where,
+    layers: Mapping[str, Any],
+    output: Output,
+    *,
+    show: bool,
+) -> None:
+    """Actors for a run that goes on, until it ends. Raises ConfigError for an environment, too."""
+    from drlnet.cli.which import run_named, server_of
+    from drlnet.errors import ConfigError, ReplayTimeout, SessionLost, TransportError
+    from drlnet.launch.actors import Actors, watch_actors
+    from drlnet.launch.asking import settings_of_run
+    from drlnet.launch.engines import slurm
+    from drlnet.launch.plan import joining_plan
+
+    if env is not None:
+        raise ConfigError(
+            f"--join with ENV {env}: the run says what it plays", "leave one of them out"
+        )
+    folder = None if run.startswith(("udp:", "dpdk:")) else run_named(run)
+    server = run if folder is None else server_of(folder)
+
+    def over() -> bool:
+        return folder is not None and folder.live() is None
+
+    if not show:
+        where.require_usable()
+    with until_stopped() as stop, ExitStack() as stack:
+        settings = settings_of_run(server, stop, output.note, **layers)
+        plan = joining_plan(settings, _given(layers), server)
+        if show:
+            _show(plan, where)
+            return
+        kept = Path(stack.enter_context(TemporaryDirectory(prefix="drlnet-")))
+        count = settings.actor.num_actors
+        try:
+            if where.on == "slurm":
+                slurm_folder = Path.cwd() if folder is None else folder.path
+                slurm.submit(where.script(plan), slurm_folder, stop, output.note, "join")
+            else:
+                group = stack.enter_context(where.hosts(plan, kept, stop, output))
+                args = plan.role("actor").args()
+                output.note(f"{count} actors join the run at {server}; Ctrl-C stops them")
+                actors = Actors(group, args, count, settings.run.actor_restarts)
+                watch_actors(group, actors, stop, output.note, over)
+        except (SessionLost, TransportError, ReplayTimeout):
+            if not over():
+                raise
+        if over():
+            output.note("the run has ended")
+    output.event("ended", env=settings.env.id, actors=count)
 
 
 def run_job(script: str, folder: RunFolder, stop: Stop, output: Output) -> None:
@@ -191,8 +267,6 @@ def _plan(settings: Config, layers: Mapping[str, Any]) -> Plan:
     from dataclasses import replace
 
     from drlnet.algos import make_algorithm
-    from drlnet.config.load import layers as by_source
-    from drlnet.config.load import merged
     from drlnet.envs import find_spaces
     from drlnet.launch.plan import plan_of, with_tables
 
@@ -200,8 +274,16 @@ def _plan(settings: Config, layers: Mapping[str, Any]) -> Plan:
         name = settings.env.id.replace("/", "-").replace(":", "-")
         run = replace(settings.run, folder=f"runs/{name}")
         settings = replace(settings, run=run)
-    plan = plan_of(settings, merged(by_source(**layers)))
+    plan = plan_of(settings, _given(layers))
     return with_tables(plan, make_algorithm(settings, find_spaces(settings.env)).tables())
+
+
+def _given(layers: Mapping[str, Any]) -> dict[str, Any]:
+    """What was set besides the defaults, by key."""
+    from drlnet.config.load import layers as by_source
+    from drlnet.config.load import merged
+
+    return merged(by_source(**layers))
 
 
 class _Where:
@@ -218,7 +300,7 @@ class _Where:
     ) -> None:
         from drlnet.errors import ConfigError
 
-        self._on, self._ssh, self._address, self._image = on, ssh, address, image
+        self.on, self._ssh, self._address, self._image = on, ssh, address, image
         self._slurm_args, self._file = slurm_args, hosts
         if on == "ssh" and hosts is None:
             raise ConfigError("--on ssh without --hosts: on which?", "name a file: --hosts FILE")
@@ -227,14 +309,14 @@ class _Where:
         """What would do the plan by hand."""
         from drlnet.launch.engines import kubernetes, ray, shell, slurm, ssh
 
-        if self._on == "ssh":
+        if self.on == "ssh":
             assert self._file is not None
             return ssh.script(plan, ssh.read_hosts(self._file), self._ssh)
-        if self._on == "ray":
+        if self.on == "ray":
             return ray.script(plan, self._address)
-        if self._on == "slurm":
+        if self.on == "slurm":
             return slurm.script(plan, self._slurm_args)
-        if self._on == "kubernetes":
+        if self.on == "kubernetes":
             return kubernetes.manifest(plan, self._image)
         return shell.script(plan)
 
@@ -243,30 +325,36 @@ class _Where:
         from drlnet.errors import ConfigError
         from drlnet.launch.engines import ray, slurm, ssh
 
-        if self._on == "ray":
+        if self.on == "ray":
             ray.require_installed()
-        elif self._on == "ssh":
+        elif self.on == "ssh":
             assert self._file is not None
             ssh.read_hosts(self._file)
-        elif self._on == "slurm":
+        elif self.on == "slurm":
             slurm.require_installed()
-        elif self._on == "kubernetes":
+        elif self.on == "kubernetes":
             raise ConfigError(
                 "--on kubernetes starts nothing by itself",
                 "write the file with --print > FILE, and kubectl apply -f FILE",
             )
 
-    def hosts(self, plan: Plan, folder: RunFolder, stop: Stop, output: Output) -> Hosts:
-        """The group of the engine's hosts."""
+    def hosts(
+        self, plan: Plan, folder: Path, stop: Stop, output: Output
+    ) -> AbstractContextManager[Group]:
+        """The engine's processes: of this machine, or its hosts' with logs in that folder."""
         from drlnet.launch.engines import ray, ssh
         from drlnet.launch.hosts import Hosts
+        from drlnet.launch.supervisor import Supervisor
 
-        if self._on == "ray":
+        if self.on == "local":
+            return Supervisor(stop, less_memory="lower --num-actors", aloud=True)
+
+        if self.on == "ray":
             return Hosts(
                 stop,
                 lambda group: ray.links(group, plan, self._address),
                 [bundle["host"] for bundle in ray.bundles(plan)],
-                folder.path,
+                folder,
                 output.note,
             )
         assert self._file is not None
@@ -275,7 +363,7 @@ class _Where:
             stop,
             lambda group: ssh.links(group, found, self._ssh),
             [host.name for host in found],
-            folder.path,
+            folder,
             output.note,
             ssh.refused,
         )

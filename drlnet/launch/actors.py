@@ -12,7 +12,7 @@ from drlnet.launch.restarts import Restarts
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Group, Supervisor
 
-_FOREVER_S = 3600.0
+_LOOK_S = 1.0
 
 
 class Actors:
@@ -102,15 +102,30 @@ def supervise_actors(config: Config, server: str, stop: Stop, note: Callable[[st
             count = config.actor.num_actors
             args = actor_args(config.env.id, server, config_path)
             actors = Actors(group, args, count, config.run.actor_restarts)
-            actors.start()
             note(f"{count} actors play {config.env.id} for {server}; Ctrl-C stops them")
-            while actors.running and not stop.is_set():
-                for event in group.wait(min(_FOREVER_S, actors.due_in_s)):
-                    if isinstance(event, Ended):
-                        actors.heed(event)
-                        if event.returncode:
-                            note(f"{event.process.name} {event.process.ending}; it starts again")
-                actors.start_due()
-            if actors.failures:
-                note(f"failures, of which {actors.restarts} were started again:")
-                note("\n".join(f"  {failure}" for failure in actors.failures))
+            watch_actors(group, actors, stop, note)
+
+
+def watch_actors(
+    group: Group,
+    actors: Actors,
+    stop: Stop,
+    note: Callable[[str], None],
+    over: Callable[[], bool] = lambda: False,
+) -> None:
+    """Starts them, and watches them until all have ended, `stop` is set, or it is over.
+
+    over: asked each second, for one. Raises the error of the first that fails; leaving the group
+    stops the others.
+    """
+    actors.start()
+    while actors.running and not (stop.is_set() or over()):
+        for event in group.wait(min(_LOOK_S, actors.due_in_s)):
+            if isinstance(event, Ended):
+                actors.heed(event)
+                if event.returncode:
+                    note(f"{event.process.name} {event.process.ending}; it starts again")
+        actors.start_due()
+    if actors.failures:
+        note(f"failures, of which {actors.restarts} were started again:")
+        note("\n".join(f"  {failure}" for failure in actors.failures))

@@ -63,6 +63,11 @@ class Plan:
         """Whether the run has such a role."""
         return any(role.name == name for role in self.roles)
 
+    @property
+    def title(self) -> str:
+        """What it is, for the head of a script."""
+        return f"{'A run' if self.has('learner') else 'Actors that join a run'} of {self.env}"
+
     def cores(self, *names: str) -> int:
         """Counts those of the roles of these names; of all without any."""
         return sum(r.count * r.cores for r in self.roles if not names or r.name in names)
@@ -119,6 +124,21 @@ def plan_of(config: Config, given: Mapping[str, Any], *, listen: str = "") -> Pl
     ]
     server = ["serve", "--listen", listen or f"udp://{HOST}:0", "--json", *serving]
     return _plan(config, server, learner, ["--server", SERVER, "--json"])
+
+
+def joining_plan(config: Config, given: Mapping[str, Any], server: str) -> Plan:
+    """The plan of actor.num_actors actors that join the run at that server.
+
+    given: what they are told of their own, by key. folder: "", the run's is not theirs.
+    """
+    own = [
+        word
+        for key, value in given.items()
+        if key != "actor.num_actors"
+        for word in ("--set", f"{key}={'none' if value is None else literal(value)}")
+    ]
+    plan = _plan(config, [], [], ["--server", server, "--json", *own])
+    return Plan(config.env.id, "", (plan.role("actor"),))
 
 
 def local_plan(config: Config) -> Plan:

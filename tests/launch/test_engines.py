@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from drlnet.config import load
+from drlnet.errors import NotInstalled
 from drlnet.launch.engines import kubernetes, ray, shell, slurm, ssh
-from drlnet.launch.plan import Plan, plan_of
+from drlnet.launch.plan import Plan, joining_plan, plan_of
 
 GOLDEN = Path(__file__).with_name("golden")
 SSH_HOSTS = [ssh.SshHost("node1", "10.0.0.1"), ssh.SshHost("node2", drlnet="/opt/bin/drlnet")]
@@ -34,6 +36,63 @@ SCRIPTS: dict[str, Callable[[Plan], str]] = {
 }
 
 
+def _object(required: str = "", /, **properties: object) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required.split(),
+        "additionalProperties": False,
+    }
+
+
+def _list(of: object) -> dict[str, object]:
+    return {"type": "array", "items": of, "minItems": 1}
+
+
+TEXT, COUNT, FLAG = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}
+NAME = {"type": "string", "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
+_QUANTITIES = {
+    "type": "object",
+    "additionalProperties": {"type": "string", "pattern": "^[0-9]+(Mi)?$"},
+}
+_CONTAINER = _object(
+    "name image",
+    name=NAME,
+    image=TEXT,
+    command=_list(TEXT),
+    restartPolicy={"const": "Always"},
+    resources=_object(requests=_QUANTITIES, limits=_QUANTITIES),
+)
+_POD = _object(
+    "containers restartPolicy",
+    restartPolicy={"enum": ["Never", "OnFailure"]},  # what a Job allows
+    initContainers=_list(_CONTAINER),
+    containers=_list(_CONTAINER),
+)
+_JOB = _object(
+    "template", parallelism=COUNT, completions=COUNT, template=_object("spec", spec=_POD)
+)
+# What a manifest may have of jobset.x-k8s.io/v1alpha2 and of batch/v1's Job in it: fields that the
+# API's reference does not name are refused, as the server does.
+JOBSET = _object(
+    "apiVersion kind metadata spec",
+    apiVersion={"const": "jobset.x-k8s.io/v1alpha2"},
+    kind={"const": "JobSet"},
+    metadata=_object("name", name=NAME),
+    spec=_object(
+        "replicatedJobs",
+        network=_object(enableDNSHostnames=FLAG, subdomain=NAME, publishNotReadyAddresses=FLAG),
+        successPolicy=_object(
+            "operator", operator={"enum": ["All", "Any"]}, targetReplicatedJobs=_list(NAME)
+        ),
+        failurePolicy=_object(maxRestarts=COUNT),
+        replicatedJobs=_list(
+            _object("name template", name=NAME, replicas=COUNT, template=_object("spec", spec=_JOB))
+        ),
+    ),
+)
+
+
 @pytest.mark.parametrize("name", [*SCRIPTS])
 def test_the_script_of(name: str) -> None:
     plan = made(**{"learner.device": "cuda", "policy.where": "central"})
@@ -42,6 +101,51 @@ def test_the_script_of(name: str) -> None:
     if os.environ.get("DRLNET_WRITE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS])
+def test_the_script_of_actors_that_join(name: str) -> None:
+    given = {"actor.num_actors": 3, "server.poll": "block"}
+    config = load("CartPole-v1", sets=given)
+    text = SCRIPTS[name](joining_plan(config, given, "udp://10.0.0.1:7447"))
+    path = GOLDEN / f"join.{name}.txt"
+    if os.environ.get("DRLNET_WRITE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_a_manifest_is_a_jobset() -> None:
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML, which Ray brings")
+    jsonschema = pytest.importorskip("jsonschema", reason="Ray brings it")
+    checker = jsonschema.Draft202012Validator(JOBSET)
+    checker.check_schema(JOBSET)
+    given = {"actor.num_actors": 3}
+    joining = joining_plan(load("CartPole-v1", sets=given), given, "udp://10.0.0.1:7447")
+    for plan in (made(), made(**{"learner.device": "cuda", "policy.where": "central"}), joining):
+        manifest = yaml.safe_load(SCRIPTS["kubernetes"](plan))
+        checker.validate(manifest)
+        jobs = manifest["spec"]["replicatedJobs"]
+        targets = manifest["spec"].get("successPolicy", {}).get("targetReplicatedJobs", [])
+        assert set(targets) <= {job["name"] for job in jobs}
+        # The server has this pod's name, which the API makes of these (63 characters at most).
+        longest = max(len(f"{manifest['metadata']['name']}-{job['name']}-0-0") for job in jobs)
+        assert longest + 6 <= 63
+        if len(jobs) > 1:
+            pod = f"{manifest['metadata']['name']}-main-0-0.{manifest['metadata']['name']}"
+            actor = jobs[1]["template"]["spec"]["template"]["spec"]["containers"][0]
+            assert f"udp://{pod}:7447" in actor["command"]
+
+
+def test_engines_that_are_not_there_name_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(NotInstalled, match="sbatch is not installed") as raised:
+        slurm.require_installed()
+    assert "slurm-client" in raised.value.remedy
+    monkeypatch.setattr("sys.meta_path", [])  # nothing can be found any more
+    monkeypatch.setattr("sys.modules", {k: v for k, v in sys.modules.items() if k != "ray"})
+    with pytest.raises(NotInstalled, match="ray is not installed") as raised:
+        ray.require_installed()
+    assert "drlnet[ray]" in raised.value.remedy
 
 
 @pytest.mark.parametrize("name", ["shell", "ssh"])

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
-from system.command import SMALL, command, finished, lines_of_error, server
+from system.command import (
+    DEADLINE_S,
+    SMALL,
+    Command,
+    command,
+    finished,
+    lines_of_error,
+    server,
+)
 
 from drlnet import errors
 from drlnet.metrics import RunFolder
@@ -44,6 +53,43 @@ def test_an_actor_and_a_learner_know_the_run_from_its_server(tmp_path: Path, lis
         one, other = (RunFolder(tmp_path / name).read_config() for name in ("first", "second"))
         assert (one.algo, one.replay, one.net) == (other.algo, other.replay, other.net)
         assert other.run.max_learner_steps == 200
+
+
+def playing_actors(folder: Path, run: Path) -> int:
+    """How many actors' reports the run's server has."""
+    told = finished(folder, "stats", str(run), "--json").last_json()
+    return sum(key.startswith("client.actor") and key.endswith(".env_steps") for key in told)
+
+
+def wait_for_actors(running: Command, folder: Path, run: Path, count: int) -> None:
+    deadline = time.monotonic() + 2 * DEADLINE_S
+    while playing_actors(folder, run) < count:
+        assert time.monotonic() < deadline, running.text()
+        running.read(0.2)
+
+
+def test_launch_adds_actors_to_a_run_until_it_ends(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    begun = ("run", ENV, *SMALL, "--num-actors", "1", "--set", f"run.folder={run}")
+    with command(tmp_path, *begun) as running:
+        wait_for_actors(running, tmp_path, run, 1)
+        join = ("launch", "--join", str(run), "--json")
+        wrong = finished(tmp_path, *join, "--set", "replay.batch_size=7")
+        assert wrong.popen.returncode == errors.TableMismatch.exit_code, wrong.text()
+        wrong = finished(tmp_path, "launch", ENV, *join[1:])
+        assert wrong.popen.returncode == errors.ConfigError.exit_code, wrong.text()
+        assert "the run says what it plays" in wrong.text()
+        printed = finished(tmp_path, *join, "--num-actors", "2", "--print")
+        assert "--num-actors 2" in printed.out.decode() and "udp://" in printed.out.decode()
+        with command(tmp_path, *join, "--num-actors", "2") as joining:
+            joining.wait_for("2 actors join the run")
+            wait_for_actors(joining, tmp_path, run, 3)
+            assert running.end(signal.SIGINT) == 130, running.text()
+            assert joining.end() == 0, joining.text()
+            assert "the run has ended" in joining.text()
+    over = finished(tmp_path, *join)
+    assert over.popen.returncode == errors.RunFolderError.exit_code, over.text()
+    assert "has ended" in over.text()
 
 
 def test_what_contradicts_the_run_is_told(tmp_path: Path) -> None:

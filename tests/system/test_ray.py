@@ -6,15 +6,25 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import all_ended, command, descendants, finished, lines_of_error
+from system.command import (
+    all_ended,
+    command,
+    descendants,
+    finished,
+    learned_since,
+    lines_of_error,
+)
+from system.test_joining import wait_for_actors
 
 from drlnet import errors
+from drlnet.metrics import RunFolder
 
 pytest.importorskip("ray", reason="needs ray: pip install 'drlnet[ray]'")
 
@@ -24,26 +34,28 @@ START_S = 120.0
 # In a process of its own, which answers lines: Ray's driver leaves threads and signal handlers.
 CLUSTER = """
 import json, sys
+head, *cores = map(int, sys.argv[1:])
 from ray.cluster_utils import Cluster
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False})
-nodes = [cluster.add_node(num_cpus=3) for _ in range(2)]
+first = {"num_cpus": head, "include_dashboard": False}
+cluster = Cluster(initialize_head=True, head_node_args=first)
+nodes = [cluster.add_node(num_cpus=count) for count in cores]
 print(json.dumps({"address": cluster.address}), flush=True)
 for line in sys.stdin:
     if line.startswith("remove"):
         cluster.remove_node(nodes.pop(), allow_graceful=False)
     elif line.startswith("add"):
-        nodes.append(cluster.add_node(num_cpus=3))
+        nodes.append(cluster.add_node(num_cpus=cores[0]))
     print(json.dumps({"nodes": len(nodes)}), flush=True)
 cluster.shutdown()
 """
 
 
 class Cluster:
-    """Three nodes: the head with 4 cores, two with 3."""
+    """Nodes of so many cores, the head first."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cores: Sequence[int]) -> None:
         self._popen = subprocess.Popen(
-            [sys.executable, "-c", CLUSTER],
+            [sys.executable, "-c", CLUSTER, *map(str, cores)],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -82,8 +94,8 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
-    made = Cluster(folder)
+def cluster(folder: Path, cores: Sequence[int] = (4, 3, 3)) -> Iterator[Cluster]:
+    made = Cluster(folder, cores)
     try:
         yield made
     finally:
@@ -110,6 +122,33 @@ def test_cartpole_is_learned_although_a_node_goes(tmp_path: Path) -> None:
         result = running.last_json()
         assert result["eval_return_mean"] >= 475 and result["stopped"] == "goal"
         assert result["failures"] and all("lost with" in words for words in result["failures"])
+
+
+def test_nodes_that_come_are_used(tmp_path: Path) -> None:
+    """By actors that wait for one, and by those that `launch --join` adds."""
+    with cluster(tmp_path, cores=(3, 2)) as where:
+        endless = ("run.goal=none", "run.max_seconds=none", "run.max_env_steps=none")
+        sets = [word for value in endless for word in ("--set", value)]
+        run = launch(where, tmp_path, *sets, "--num-actors", "2")
+        with command(tmp_path, *run) as running:
+            wait_for_actors(running, tmp_path, tmp_path / "run", 2)
+            assert where.do("remove") == 0
+            running.wait_for("host actors-1 is lost", deadline_s=START_S)
+            running.wait_for("host actors-0 is lost", deadline_s=START_S)
+            lost = running.text().count("is there: ")
+            assert where.do("add") == 1
+            added_s = time.monotonic()
+            while running.text().count("is there: ") < lost + 2:
+                assert time.monotonic() < added_s + START_S, running.text()
+                running.read(1.0)
+            learned_since(running, RunFolder(tmp_path / "run"), time.time())
+
+            assert where.do("add") == 2
+            at = ("--on", "ray", "--address", where.address, "--num-actors", "2")
+            with command(tmp_path, "launch", "--join", str(tmp_path / "run"), *at) as joining:
+                wait_for_actors(joining, tmp_path, tmp_path / "run", 4)
+                assert joining.end(signal.SIGINT, deadline_s=START_S) == 130, joining.text()
+            assert running.end(signal.SIGINT, deadline_s=START_S) == 130, running.text()
 
 
 def test_ctrl_c_ends_all_of_it(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from system.command import (
     lines_of_error,
 )
 from system.sshd import Sshd, sshd
+from system.test_joining import wait_for_actors
 
 from drlnet import errors
 from drlnet.metrics import RunFolder
@@ -96,6 +97,22 @@ def test_a_run_over_ssh_survives_crashes_and_a_lost_host(tmp_path: Path, marked:
         assert result["learner_restarts"] == 1 and result["actor_restarts"] >= 2
         assert any("learner was killed by SIGKILL" in failure for failure in result["failures"])
         assert any("was lost with two" in failure for failure in result["failures"])
+    assert not roles(marked)
+
+
+def test_actors_join_from_other_hosts(tmp_path: Path, marked: Sshd) -> None:
+    with command(tmp_path, *launch(marked, tmp_path)) as running:
+        before = set(started_roles(running, marked, "actor"))
+        where = ("--on", "ssh", "--hosts", str(marked.hosts), "--ssh", marked.ssh)
+        join = ("launch", "--join", str(tmp_path / "run"), *where, "--num-actors", "2")
+        with command(tmp_path, *join) as joining:
+            wait_for_actors(joining, tmp_path, tmp_path / "run", 3)
+            more = {pid: words for pid, words in roles(marked).items() if pid not in before}
+            assert sum("actor" in words for words in more.values()) >= 2
+            assert joining.end(signal.SIGINT, deadline_s=120) == 130, joining.text()
+            assert all_ended([*more])
+        learned_since(running, RunFolder(tmp_path / "run"), time.time())
+        running.end(signal.SIGINT, deadline_s=120)
     assert not roles(marked)
 
 

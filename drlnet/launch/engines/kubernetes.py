@@ -22,16 +22,20 @@ def manifest(plan: Plan, image: str) -> str:
         "apiVersion: jobset.x-k8s.io/v1alpha2",
         "kind: JobSet",
         "metadata:",
-        f"  name: {name}",
+        f"  name: {name if near else f'{name}-more'}",
         "spec:",
         "  network: {enableDNSHostnames: true}",
-        "  # The run ends with its learner.",
-        "  successPolicy: {operator: All, targetReplicatedJobs: [main]}",
-        "  failurePolicy: {maxRestarts: 3}",
-        "  replicatedJobs:",
-        *_job("main", 1, near, image, address, restart="Never"),
-        *_job("actors", actor.count, [actor], image, address, restart="OnFailure"),
     ]
+    if near:
+        lines += [
+            "  # The run ends with its learner.",
+            "  successPolicy: {operator: All, targetReplicatedJobs: [main]}",
+            "  failurePolicy: {maxRestarts: 3}",
+        ]
+    lines.append("  replicatedJobs:")
+    if near:
+        lines += _job("main", 1, near, image, address, restart="Never")
+    lines += _job("actors", actor.count, [actor], image, address, restart="OnFailure")
     return "\n".join(lines) + "\n"
 
 

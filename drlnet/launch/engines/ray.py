@@ -48,13 +48,13 @@ def bundles(plan: Plan, most: int = 8) -> list[dict[str, Any]]:
     others = [
         {"host": f"actors-{at}", "takes": ["actor"], "CPU": each, "GPU": 0} for at in range(count)
     ]
-    return [main, *others]
+    return [main, *others] if near else others
 
 
 def script(plan: Plan, address: str | None, most: int = 8) -> str:
     """What the bridge asks Ray for, and what is started in it."""
     lines = [
-        f"# A run of {plan.env} in the Ray cluster at {address or 'auto, else a local one'}.",
+        f"# {plan.title} in the Ray cluster at {address or 'auto, else a local one'}.",
         "# Placement group, strategy SPREAD; a Ray actor in each bundle starts the commands there:",
     ]
     for bundle in bundles(plan, most):
@@ -64,7 +64,7 @@ def script(plan: Plan, address: str | None, most: int = 8) -> str:
             lines += [f"  {role.command()}" for role in plan if role.name in _MAIN]
         else:
             actor = plan.role("actor")
-            shared = actor.count // (len(bundles(plan, most)) - 1)
+            shared = actor.count // min(most, actor.count)
             lines.append(f"  {shared} or more of: {actor.command()} --num-actors 1")
     return "\n".join(lines) + "\n"
 

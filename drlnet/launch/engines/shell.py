@@ -9,9 +9,11 @@ ADDRESS = "udp://127.0.0.1:7447"
 
 def script(plan: Plan) -> str:
     """A script that does by hand what `drlnet run` does, without its view and its restarts."""
+    if not plan.has("server"):
+        return f"#!/bin/sh\nexec {actors(plan)}\n"
     lines = [
         "#!/bin/sh",
-        f"# A run of {plan.env} on this machine. It ends with its learner.",
+        f"# {plan.title} on this machine. It ends with its learner.",
         "set -eu",
         "pids=",
         "trap 'kill $pids 2>/dev/null; wait' EXIT",
@@ -27,3 +29,9 @@ def script(plan: Plan) -> str:
     learner = plan.role("learner").command(server=ADDRESS)
     lines.append(learner.replace(ADDRESS, "$server"))
     return "\n".join(lines) + "\n"
+
+
+def actors(plan: Plan) -> str:
+    """The command for all actors of a plan of actors alone."""
+    actor = plan.role("actor")
+    return f"{actor.command()} --num-actors {actor.count}"

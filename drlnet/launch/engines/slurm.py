@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from drlnet.errors import ConfigError, NotInstalled, RoleFailed
-from drlnet.launch.plan import Plan
+from drlnet.launch.plan import Plan, Role
 from drlnet.launch.signals import Stop
 
 _PORT = "$((20000 + SLURM_JOB_ID % 10000))"  # jobs may share a node
@@ -25,6 +25,8 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
 
     slurm_args: further options of sbatch, such as --partition=gpu, for both components.
     """
+    if not plan.has("server"):
+        return _actors_alone(plan, slurm_args)
     server, actor = plan.role("server"), plan.role("actor")
     near = [role for role in plan if role.name != "actor"]
     more = [f"#SBATCH {word}" for word in slurm_args]
@@ -43,12 +45,7 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
         for name in ("infer", "learner", "actor")
     )
     lines = [
-        "#!/bin/bash",
-        f"# A run of {plan.env}: sbatch this file.",
-        f"#SBATCH --job-name=drlnet-{plan.env.replace('/', '-')}",
-        "#SBATCH --output=%x-%j.log",
-        "#SBATCH --open-mode=append",
-        "#SBATCH --requeue",
+        *_head(plan),
         "#SBATCH --signal=B:TERM@60",
         *more,
         # The server, and beside it the learner.
@@ -58,9 +55,7 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
         *([f"#SBATCH --gpus={gpus}"] if gpus else []),
         "#SBATCH hetjob",
         *more,
-        f"#SBATCH --ntasks={actor.count}",
-        f"#SBATCH --cpus-per-task={actor.cores}",
-        f"#SBATCH --mem-per-cpu={-(-actor.memory_bytes // _MB // actor.cores)}M",
+        *_each(actor),
         "set -eu",
         # The learner first, which keeps its state, and says good-bye to the server.
         "end() { kill $learner 2>/dev/null; wait $learner; kill $(jobs -p) 2>/dev/null; wait; }",
@@ -82,6 +77,33 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _actors_alone(plan: Plan, slurm_args: Sequence[str]) -> str:
+    actor = plan.role("actor")
+    more = [f"#SBATCH {word}" for word in slurm_args]
+    playing = f"exec srun --kill-on-bad-exit=0 {actor.command()} --num-actors 1"
+    return "\n".join([*_head(plan), *more, *_each(actor), playing]) + "\n"
+
+
+def _head(plan: Plan) -> list[str]:
+    return [
+        "#!/bin/bash",
+        f"# {plan.title}: sbatch this file.",
+        f"#SBATCH --job-name=drlnet-{plan.env.replace('/', '-')}",
+        "#SBATCH --output=%x-%j.log",
+        "#SBATCH --open-mode=append",
+        "#SBATCH --requeue",
+    ]
+
+
+def _each(actor: Role) -> list[str]:
+    """A task for each actor."""
+    return [
+        f"#SBATCH --ntasks={actor.count}",
+        f"#SBATCH --cpus-per-task={actor.cores}",
+        f"#SBATCH --mem-per-cpu={-(-actor.memory_bytes // _MB // actor.cores)}M",
+    ]
+
+
 def require_installed() -> None:
     """Raises NotInstalled without Slurm's commands."""
     if shutil.which("sbatch") is None:
@@ -91,13 +113,15 @@ def require_installed() -> None:
         )
 
 
-def submit(text: str, folder: Path, stop: Stop, note: Callable[[str], None]) -> None:
-    """Submits the script, kept as run.sbatch in the run's folder, and follows the job to its end.
+def submit(
+    text: str, folder: Path, stop: Stop, note: Callable[[str], None], name: str = "run"
+) -> None:
+    """Submits the script, kept as NAME.sbatch in that folder, and follows the job to its end.
 
     Its log is in the folder, too, and what comes into it is noted. When stopped, cancels the job.
     Raises ConfigError for what sbatch refuses, in its words.
     """
-    script = folder / "run.sbatch"
+    script = folder / f"{name}.sbatch"
     script.write_text(text, encoding="utf-8")
     sent = _ask("sbatch", "--parsable", str(script), within=folder)
     if sent.returncode != 0:

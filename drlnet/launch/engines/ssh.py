@@ -95,11 +95,10 @@ def script(plan: Plan, hosts: list[SshHost], ssh: str) -> str:
     address = f"udp://{first.address or first.name}:{_PORT}"
     lines = [
         "#!/bin/sh",
-        f"# A run of {plan.env} on {len(hosts)} hosts. It ends with its learner.",
+        f"# {plan.title} on {len(hosts)} hosts.",
         "set -eu",
         "pids=",
         "trap 'kill $pids 2>/dev/null; wait' EXIT",
-        f"server={address}",
     ]
 
     def far(host: SshHost, words: list[str]) -> str:
@@ -119,5 +118,8 @@ def script(plan: Plan, hosts: list[SshHost], ssh: str) -> str:
                     lines.append(_ID)
         elif role.name != "learner":
             lines += [f"{far(first, args)} &", _ID]
-    lines.append(far(first, plan.role("learner").args(server=address)))
+    if plan.has("learner"):
+        lines.append(far(first, plan.role("learner").args(server=address)))
+    else:
+        lines.append("wait")
     return "\n".join(lines) + "\n"
