@@ -88,6 +88,19 @@ class Server:
     def poll_once(self) -> bool: ...
     def stats(self) -> Metrics: ...
 
+class SavedShard(TypedDict):
+    record: int
+    params_version: int
+    tables: list[dict[str, Any]]  # name, capacity, rows, items, env_steps
+    notes: list[str]
+
+class SavedState(TypedDict):
+    lineage: int
+    incarnation: int
+    shards: list[SavedShard]
+
+def read_state(path: str) -> SavedState: ...
+
 class StreamWriter:
     leases: list[Lease]
     rows_stored: int

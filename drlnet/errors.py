@@ -191,6 +191,12 @@ class NotInstalled(DrlnetError):
     exit_code = 27
 
 
+class StateDamaged(DrlnetError):
+    """A server's state on disk has bytes other than those that were written."""
+
+    exit_code = 30
+
+
 # What `drlnet doctor` ends with where something would not work: a finding, not an error of its own.
 RUN_UNFIT_EXIT_CODE = 24
 DPDK_UNFIT_EXIT_CODE = 25

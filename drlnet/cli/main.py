@@ -26,6 +26,7 @@ from drlnet.cli import (
     plot,
     run,
     serve,
+    state,
     stats,
     sweep,
     watch,
@@ -88,6 +89,7 @@ app.command("learn")(learn.learn)
 app.command("launch")(launch.launch)
 app.command("agent", hidden=True)(launch.agent)
 app.command("ray-bridge", hidden=True)(launch.ray_bridge)
+app.add_typer(state.commands, name="state")
 app.command("stats")(stats.stats)
 app.command("watch")(watch.watch)
 app.command("ls")(ls.list_runs)

@@ -52,6 +52,7 @@ PrintOption = Annotated[
     "run.max_seconds",
     "run.max_env_steps",
     "run.max_learner_steps",
+    "run.keep_replay",
     "actor.num_actors",
     "actor.envs_per_actor",
     "replay.sampler",

@@ -210,6 +210,16 @@ def _check_run(config: Config) -> None:
             f"policy.where = {config.policy.where} with run.serial: one process has one agent",
             "leave one of them out",
         )
+    if run.serial and run.keep_replay:
+        raise ConfigError(
+            "run.keep_replay with run.serial: its server ends with its process",
+            "leave one of them out",
+        )
+    if run.keep_replay and config.server.state is not None:
+        raise ConfigError(
+            "run.keep_replay with server.state: both say where the replay is kept",
+            "leave one of them out",
+        )
     if run.folder == "":  # of a shell's variable that is not set: it would be the working directory
         raise ConfigError(
             "run.folder is empty", "name a folder, or leave it out: runs/<env>-<time>-<seed>"

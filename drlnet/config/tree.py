@@ -244,6 +244,9 @@ class RunConfig:
         3, "restarts in a minute of a learner that a signal ended; it goes on from its state", low=0
     )
     folder: str | None = setting(None, "the run's folder; none: runs/<env>-<time>-<seed>")
+    keep_replay: bool = setting(
+        False, "keep the replay in the run's folder, too, so that --resume goes on with it"
+    )
     resume: bool = setting(False, "go on from the learner's state in run.folder: see --resume")
     sinks: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = setting(
         ("tensorboard",), "where the curves go beside metrics.jsonl: tensorboard, wandb, mlflow"

@@ -22,6 +22,7 @@ from drlnet.metrics import RunFolder
 STARTING = "starting the learner and actors"
 READING_INTERVAL_S = 0.5
 READY_DEADLINE_S = 60.0
+STATE_DEADLINE_S = 1800.0  # of a server that reads its state first: a disk may take long
 ANSWER_DEADLINE_S = 3.0
 
 Show = Callable[[Mapping[str, Any]], None]
@@ -82,7 +83,9 @@ class LocalRun:
 
     def _start_server(self, group: Group, role: Role) -> str:
         server = group.start("server", role.args())
-        ready = group.wait_for_line(server, "ready", READY_DEADLINE_S)
+        kept = "--state" in role.argv or self.config.server.state is not None
+        deadline_s = STATE_DEADLINE_S if kept else READY_DEADLINE_S
+        ready = group.wait_for_line(server, "ready", deadline_s)
         return str(ready.get("addresses", [""])[0])
 
     @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 from drlnet.config import Config
 from drlnet.config.toml import literal
 from drlnet.config.transports import LISTEN
+from drlnet.metrics import RunFolder
 
 # Words of a command that are known only when it is started.
 SERVER, HOST = "{server}", "{host}"  # the server's address; that of the host it is started on
@@ -122,7 +123,7 @@ def plan_of(config: Config, given: Mapping[str, Any], *, listen: str = "") -> Pl
         for word in ("--set", f"{key}={literal(value)}")
         if value is not None
     ]
-    server = ["serve", "--listen", listen or f"udp://{HOST}:0", "--json", *serving]
+    server = ["serve", "--listen", listen or f"udp://{HOST}:0", "--json", *serving, *_kept(config)]
     return _plan(config, server, learner, ["--server", SERVER, "--json"])
 
 
@@ -147,9 +148,16 @@ def local_plan(config: Config) -> Plan:
     transport = config.server.transport
     own = ["--config", str(folder / "config.toml"), "--json"]
     server = ["serve", *own, "--listen", LISTEN.get(transport, transport), "--run", str(folder)]
+    server += _kept(config)
     env = config.env.id
     learner = ["learn", env, "--server", SERVER, *own, "--again", "--no-view"]
     return _plan(config, server, learner, [env, "--server", SERVER, *own])
+
+
+def _kept(config: Config) -> list[str]:
+    """What a server is told of where it keeps the run's replay."""
+    folder = Path(str(config.run.folder))
+    return ["--state", str(RunFolder(folder).replay_path)] if config.run.keep_replay else []
 
 
 def _plan(

@@ -40,6 +40,7 @@ class RunFolder:
         self.tensorboard_path = path / "tensorboard"
         self.checkpoint_path = path / "checkpoint.safetensors"
         self.learner_path = path / "learner.safetensors"  # all that the learner goes on from
+        self.replay_path = path / "replay"  # the server's state, with run.keep_replay
         self.best_path = path / "best.safetensors"  # the evaluator's, while the run goes on
         self.evaluator_log_path = path / "evaluator.log"
         self.result_path = path / "result.json"

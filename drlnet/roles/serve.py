@@ -40,6 +40,20 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop, note: Callable[[s
     for server in servers:
         for line in server.state_notes:
             note(f"warning: the state is damaged: {line}")
+    with looping(servers, on_end=stop.set), _metrics(config, servers) as url:
+        on_ready(list(servers[0].addresses), url)
+        _wait(servers, stop, note)
+
+
+@contextmanager
+def looping(
+    servers: list[native.Server], on_end: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Keeps the loops of servers running while the block does, each in a thread; then their states
+    are written. on_end: called by a loop that ends, in its thread.
+
+    Raises what has ended a loop.
+    """
     failures: list[BaseException] = []
 
     def loop(server: native.Server) -> None:
@@ -48,7 +62,7 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop, note: Callable[[s
         except BaseException as error:
             failures.append(error)  # the caller's thread raises it
         finally:
-            stop.set()
+            on_end()
 
     # The loop never returns to the interpreter, and handlers of signals run in the main thread
     # only: it stays free for them. (Blocking signals there would not do: threads of libraries
@@ -57,9 +71,7 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop, note: Callable[[s
     for thread in threads:
         thread.start()
     try:
-        with _metrics(config, servers) as url:
-            on_ready(list(servers[0].addresses), url)
-            _wait(servers, stop, note)
+        yield
     finally:
         for server in servers:
             server.stop()

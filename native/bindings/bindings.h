@@ -22,6 +22,7 @@ namespace nb = nanobind;
 void bind_errors(nb::module_& module);
 void bind_specs(nb::module_& module);
 void bind_server(nb::module_& module);
+void bind_state(nb::module_& module);
 void bind_batches(nb::module_& module);
 void bind_client(nb::module_& module);
 void bind_adders(nb::module_& module);

@@ -16,6 +16,7 @@ NB_MODULE(_native, module) {
   drlnet::bind_errors(module);
   drlnet::bind_specs(module);
   drlnet::bind_server(module);
+  drlnet::bind_state(module);
   drlnet::bind_batches(module);
   drlnet::bind_client(module);
   drlnet::bind_adders(module);

@@ -104,14 +104,17 @@ void Recovery::put_together() {
   for (auto& [name, blob] : blobs) state_->blobs.push_back(std::move(blob));
 }
 
-// Whether a record before the chosen one needs no row from that one on.
-bool Recovery::older_does_without(uint32_t table, uint64_t first, size_t& record) const {
+// The head of the table in the newest record before the chosen one that needs no row from that one
+// on; nothing where none does.
+std::optional<uint64_t> Recovery::older_does_without(uint32_t table, uint64_t first,
+                                                     size_t& record) const {
   for (record = records_.size() - 1; record-- > 0;) {
     const auto& tables = records_[record].state.tables;
     const auto found = std::ranges::find(tables, table, &SavedTable::number);
-    if (found == tables.end() || found->state.counters.head <= first) return true;
+    if (found == tables.end()) return 0;
+    if (found->state.counters.head <= first) return found->state.counters.head;
   }
-  return false;
+  return std::nullopt;
 }
 
 bool Recovery::load(const SavedTable& saved, Table& table) {
@@ -121,7 +124,8 @@ bool Recovery::load(const SavedTable& saved, Table& table) {
   const TableCounters& counters = saved.state.counters;
   if (const auto gap = reader.load(ring, counters.oldest, counters.head)) {
     size_t older = 0;
-    if (older_does_without(saved.number, gap->first, older)) {
+    if (const auto head = older_does_without(saved.number, gap->first, older);
+        head && counters.head - *head <= gap->end - counters.oldest) {
       notes_.push_back(gap->why + "; goes on from record " +
                        std::to_string(records_[older].state.sequence) +
                        ", which does without these rows");

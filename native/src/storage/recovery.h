@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,10 @@ class Recovery {
   // The newest record that is not given up yet: the state as it says, all items included. Null
   // where there is none.
   const SavedState* state() const { return state_ ? state_.get() : nullptr; }
-  // Fills the table, which is as new, with that state and its rows. Rows that can not be read are
-  // given up if no older record does without them; else this returns false, and state() is the
-  // older one. Throws Error(config) where that does not fit the table.
+  // Fills the table, which is as new, with that state and its rows. Where some cannot be read, they
+  // and older ones are given up, unless fewer are lost by an older record that does without them:
+  // then this returns false, and state() is that one. Throws Error(config) where that does not fit
+  // the table.
   bool load(const SavedTable& saved, Table& table);
   // Those of the state or, where they are damaged, the next older ones; null where there are none.
   std::shared_ptr<const Params> params();
@@ -43,7 +45,7 @@ class Recovery {
   void read_snapshot(size_t file);
   void give_up_to(size_t record);
   void put_together();
-  bool older_does_without(uint32_t table, uint64_t first, size_t& record) const;
+  std::optional<uint64_t> older_does_without(uint32_t table, uint64_t first, size_t& record) const;
 
   Path folder_;
   uint64_t lineage_;

@@ -73,7 +73,9 @@ StateFolder::StateFolder(const Path& path, uint32_t shards, uint16_t epoch, bool
 
 // The system lets go of it when the process ends, however it does.
 void StateFolder::lock() {
-  lock_ = File::open_lock(path_ / kLockFile);
+  // A disk that is only read may take no file; where there is none, no server has ever had it.
+  if (to_read_ && !std::filesystem::exists(path_ / kLockFile)) return;
+  lock_ = to_read_ ? File::open(path_ / kLockFile) : File::open_lock(path_ / kLockFile);
   if (lock_.try_lock()) return;
   throw Error(Status::config, "another process uses the state in " + path_.string(),
               "end that server first, or name another folder");
