@@ -34,9 +34,10 @@ class Mirror:
     def sample(self, n: int, *, timeout: float | None = 60.0) -> Batch:
         """Draws n items with replacement, as Table.sample() does.
 
-        Rows that are still on their way are waited for. An item whose rows are here no more is
-        replaced by another draw. Raises ReplayTimeout, which says what it waited for, and what
-        ended the session for rows, where something has.
+        Rows that are still on their way are waited for. While older ones are, a prioritized table
+        gives items since the oldest row that is here, with their probabilities among these. An item
+        whose rows are here no more is replaced by another draw. Raises ReplayTimeout, which says
+        what it waited for, and what ended the session for rows, where something has.
         """
         memory = BatchMemory(self._layout(n))
         self._mirror.sample(memory.layout, memory.bytes, seconds(timeout))

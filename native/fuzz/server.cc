@@ -41,6 +41,9 @@ Bytes whole_session() {
   add(Operation::sample, 3, body_of(SampleRequest{0, 40, 0, kReferences}));
   add(Operation::follow, 4, body_of(FollowRequest{0, 100, 0}));
   add(Operation::follow, 5, body_of(FollowRequest{0, 100, 1}));
+  add(Operation::sample, 6,
+      body_of(SampleRequest{0, 40, 0, kReferences | kFrom}, uint64_t{1} << kKeyNumberBits));
+  add(Operation::follow, 7, body_of(FollowRequest{0, 100 | kBefore, 0}));
   add(Operation::new_priorities, 1, body_of(ChangesRequest{0, 8, 0}));
   add(Operation::update_priorities, 2, body_of(UpdateHeader{0, 1}, uint64_t{3}, 0.5f));
   add(Operation::new_priorities, 3, body_of(ChangesRequest{0, 100, 5}));

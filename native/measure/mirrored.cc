@@ -9,7 +9,7 @@
 namespace drlnet::measure {
 namespace {
 
-constexpr uint64_t kTimeoutNs = 10'000'000'000;
+constexpr uint64_t kTimeoutNs = 10'000'000'000, kFillNs = 60'000'000'000;
 
 // One that has all of its rows.
 void fill(RowMirror& rows, const TableSpec& spec) {
@@ -35,6 +35,7 @@ MirroredReplay::MirroredReplay(Client& client, const ClientOptions& options, con
   };
   mirrored_ = std::make_unique<MirroredTable>(std::vector<Client*>{&client}, spec, Rank{}, connect,
                                               nullptr);
+  mirrored_->mirror().wait_until_whole(deadline_in(kFillNs));
 }
 
 void MirroredReplay::draw(uint32_t batch, std::span<std::byte> out) {

@@ -12,7 +12,7 @@ namespace drlnet::measure {
 // In the network, but for the rows: the server draws and names them, and they lie here.
 class MirroredReplay final : public Replay {
  public:
-  // The client has opened the table, and outlives this.
+  // The client has opened the table, and outlives this. Waits until all rows are here.
   MirroredReplay(Client& client, const ClientOptions& options, const TableSpec& spec);
   void update(std::span<const uint64_t> keys, std::span<const float> priorities) override;
 

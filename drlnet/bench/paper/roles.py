@@ -263,8 +263,6 @@ class Learner:
         filled = Filled(session, self.spec, self._shape.capacity)
         if place == "mirror":
             mirror = measure.MirroredReplay(session, _LEARNER, self._poll, self.spec)
-            # Once nearly all rows are here that were there: it waits for the youngest one drawn.
-            mirror.sample(BATCHES[0], self.buffer(BATCHES[0]))
             self.replays = {Layout.MIRROR: mirror}
         else:
             self.replays = {

@@ -85,30 +85,52 @@ Mirror::~Mirror() {
   }
 }
 
-// One request waits for rows to come; while the server has more than those, several follow one
-// another. Each names the rows that it is for: any of them may be lost, and asked again.
+// The newest rows come first, then older ones until the server has none, which new ones pass. While
+// there are more, several requests follow one another; then one waits for rows to come. Each names
+// the rows that it is for: any of them may be lost, and asked again.
 void Mirror::follow(Shard& shard) {
+  struct Asked {
+    CallId id;
+    uint32_t count;
+    bool older;
+  };
   RowMirror& rows = shard.rows;
   Client& client = *shard.client;
   const auto most = static_cast<uint32_t>(std::max<uint64_t>(kRunBytes / row_bytes_, 1));
-  std::deque<CallId> asked;
-  uint64_t next = 0, known = 0;  // keys: of the row to ask for, and of the server's head
-  const auto ask = [&](uint32_t count) {
-    const FollowRequest request{shard.table, count, next};
-    asked.push_back(client.start(Operation::follow, deadline_in(kMostSilenceNs),
-                                 [&](auto& body) { ByteWriter(body).put(request); }));
-    next += next == 0 ? 0 : count;
+  std::deque<Asked> asked;
+  // Keys: of the row to ask for, of the server's head, and of the row before which others are asked
+  // for.
+  uint64_t next = 0, known = 0, before = 0;
+  const auto ask = [&](uint64_t rows_left, bool older) {
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(rows_left, most));
+    const FollowRequest request{shard.table, count | (older ? kBefore : 0), older ? before : next};
+    const CallId id = client.start(Operation::follow, deadline_in(kMostSilenceNs),
+                                   [&](auto& body) { ByteWriter(body).put(request); });
+    asked.push_back({id, count, older});
+    (older ? before : next) += older ? -uint64_t{count} : count;
+  };
+  const auto ask_more = [&] {
+    if (asked.empty()) {
+      next = rows.next_key();
+      before = rows.first_key();
+      if (next == 0) return ask(most, true);  // the newest
+      if (number_of(before) == 0) rows.end_older();
+      if (rows.whole() && known <= next) return ask(most, false);  // waits
+    }
+    while (next != 0 && asked.size() < kAhead) {
+      if (next < known) {
+        ask(known - next, false);
+      } else if (!rows.whole() && number_of(before) > 0) {
+        ask(number_of(before), true);
+      } else {
+        return;
+      }
+    }
   };
   try {
     for (;;) {
-      if (asked.empty()) {
-        next = rows.next_key();
-        if (known <= next) ask(most);  // waits
-      }
-      while (next < known && asked.size() < kAhead) {
-        ask(static_cast<uint32_t>(std::min<uint64_t>(known - next, most)));
-      }
-      const CallId id = asked.front();
+      ask_more();
+      const auto [id, count, older] = asked.front();
       while (!client.wait(id, deadline_in(kMostSilenceNs), kPatienceNs)) {
       }
       asked.pop_front();
@@ -117,11 +139,12 @@ void Mirror::follow(Shard& shard) {
         gone = status == Status::sample_expired;
         if (gone) return;
         throw_if_refused(status, reply);
-        rows.store(reply);
+        const FollowHeader run = rows.store(reply);
+        if (older && run.count < count) rows.end_older();
+        known = std::max(run.head, rows.next_key());
       });
-      known = rows.next_key() + rows.behind();
       if (!gone) continue;
-      for (const CallId other : std::exchange(asked, {})) client.abandon(other);
+      for (const Asked& other : std::exchange(asked, {})) client.abandon(other.id);
     }
   } catch (const Stopped&) {
   } catch (...) {
@@ -152,23 +175,35 @@ uint32_t Mirror::gather(uint32_t shard, std::span<const std::byte> references,
   read(layout_.lengths(n), drawn.lengths, n);
   read(layout_.references(n), drawn.slots, n * reach_.rows());
   const uint64_t head = number_of(drawn.header.head);
-  uint32_t youngest = UINT32_MAX;
-  for (const uint32_t age : drawn.slots) youngest = std::min(youngest, age);
+  uint32_t youngest = UINT32_MAX, oldest = 0;
+  for (const uint32_t age : drawn.slots) {
+    youngest = std::min(youngest, age);
+    oldest = std::max(oldest, age);
+  }
   if (youngest == 0 || youngest > head) {
     throw Error(Status::protocol, "a sample refers to rows that have not been",
                 "install the same drlnet on both sides");
   }
   RowMirror& rows = shards_[shard]->rows;
-  const uint64_t needed = head - youngest + 1;
-  if (rows.head() < needed) {
-    const uint64_t began = now_ns();
-    rows.wait_for(needed, deadline, interrupt_);
+  const uint64_t began = now_ns();
+  if (rows.wait_for(head - std::min<uint64_t>(head, oldest), head - youngest + 1, deadline,
+                    interrupt_)) {
     wait_ns_ += now_ns() - began;
   }
   const uint32_t left = rows.gather(drawn, places_of);
   drawn_ += left;
   replaced_ += n - left;
   return left;
+}
+
+uint64_t Mirror::from(size_t shard, Deadline deadline) {
+  return shards_[shard] ? shards_[shard]->rows.from(deadline, interrupt_) : 0;
+}
+
+void Mirror::wait_until_whole(Deadline deadline) const {
+  for (const auto& shard : shards_) {
+    if (shard) shard->rows.wait_until_whole(deadline, interrupt_);
+  }
 }
 
 void Mirror::read_metrics(Metrics& metrics) const {

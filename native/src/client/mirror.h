@@ -42,6 +42,10 @@ class Mirror {
   uint32_t world() const { return rank_.world; }
   // Bytes of a sample by reference of that many items.
   uint64_t reference_bytes(uint64_t items) const;
+  // See RowMirror::from(), of that shard's.
+  uint64_t from(size_t shard, Deadline deadline);
+  // Waits until all rows are here that the server has.
+  void wait_until_whole(Deadline deadline) const;
   // Gathers what a sample by reference of a shard named, when all of its rows are here, into the
   // first of the places: how many items that is. The others had a row that is gone.
   // Throws Error(timeout) where rows are still on their way at the deadline.

@@ -32,7 +32,8 @@ RowMirror::RowMirror(const TableSpec& part)
       batch_layout_(part),
       row_layout_(part),
       size_(static_cast<uint32_t>(ring_slots(part))),
-      memory_(memory_bytes(part) + SampleLayout::align64(1) * part.columns.size()) {
+      memory_(memory_bytes(part) + SampleLayout::align64(1) * part.columns.size()),
+      capacity_(part.capacity) {
   uint64_t offset = 0;
   for (size_t c = 0; c < row_layout_.columns(); ++c) {
     const uint64_t bytes = row_layout_.row_bytes(c);
@@ -41,39 +42,75 @@ RowMirror::RowMirror(const TableSpec& part)
   }
 }
 
-void RowMirror::store(std::span<const std::byte> reply) {
+FollowHeader RowMirror::store(std::span<const std::byte> reply) {
   FollowHeader run;
   if (reply.size() < sizeof run) throw_malformed();
   std::memcpy(&run, reply.data(), sizeof run);
-  const uint64_t first = number_of(run.first);
+  const uint64_t first = number_of(run.first), end = first + run.count;
   if (run.count > size_ || reply.size() != row_layout_.total_bytes(run.count) ||
-      number_of(run.head) < first + run.count) {
+      number_of(run.head) < end) {
     throw_malformed();
   }
-  const bool follows = next_key_ != 0 && run.first - first == next_key_ - head_;
-  const uint64_t known =
-      follows && first < head_ ? std::min<uint64_t>(head_ - first, run.count) : 0;
+  const bool follows = known_ && run.first - first == base_;
+  if (follows && first < begin_) {  // older ones
+    if (end < begin_ || whole_) return run;
+    // The newest overwrite what would be too old.
+    put(reply, run, std::max(first, head_ - std::min<uint64_t>(head_, size_)), begin_);
+  } else {
+    put(reply, run, follows ? std::clamp<uint64_t>(head_, first, end) : first, end);
+  }
+  behind_ = run.head - std::min(run.head, next_key_);
+  return run;
+}
+
+// Those rows of a run. They touch the others, or take their place.
+void RowMirror::put(std::span<const std::byte> reply, const FollowHeader& run, uint64_t from,
+                    uint64_t to) {
+  const uint64_t first = number_of(run.first), base = run.first - first;
   {
     const std::unique_lock lock(rows_mutex_);
-    if (!follows || first > head_) begin_ = first;
-    for (size_t c = 0; c < columns_.size() && known < run.count; ++c) {
+    for (size_t c = 0; c < columns_.size(); ++c) {
       const RowColumn& column = columns_[c];
-      const std::byte* from = reply.data() + row_layout_.column(run.count, c);
-      for (uint64_t row = known; row < run.count;) {
-        const uint64_t slot = (first + row) % size_;
-        const uint64_t rows = std::min<uint64_t>(run.count - row, size_ - slot);
-        std::memcpy(column.at(slot), from + row * column.row_bytes, rows * column.row_bytes);
-        row += rows;
+      const std::byte* rows = reply.data() + row_layout_.column(run.count, c);
+      for (uint64_t number = from; number < to;) {
+        const uint64_t slot = number % size_;
+        const uint64_t count = std::min<uint64_t>(to - number, size_ - slot);
+        std::memcpy(column.at(slot), rows + (number - first) * column.row_bytes,
+                    count * column.row_bytes);
+        number += count;
       }
     }
     const std::lock_guard news(news_mutex_);
-    head_ = follows ? std::max<uint64_t>(head_, first + run.count) : first + run.count;
+    const bool gap = known_ && (base != base_ || from > head_);
+    if (known_ && !gap && from < begin_) {
+      begin_ = from;
+    } else {
+      if (!known_ || gap) begin_ = from;
+      if (gap) whole_ = true;  // from the oldest on
+      head_ = gap || !known_ ? to : std::max<uint64_t>(head_, to);
+    }
+    base_ = base;
+    known_ = true;
   }
   news_.notify_all();
-  next_key_ = run.first - first + head_;
-  stored_ += run.count - known;
-  behind_ = run.head - std::min(run.head, next_key_);
+  next_key_ = base + head_;
+  stored_ += to - std::min(from, to);
 }
+
+void RowMirror::end_older() {
+  const std::lock_guard lock(news_mutex_);
+  whole_ = true;
+  news_.notify_all();
+}
+
+// As many as the server can hold, and there have been.
+uint64_t RowMirror::older() const {
+  if (whole_ || !known_) return 0;
+  const uint64_t begin = begin_, here = head_ - begin;
+  return std::min(begin, capacity_ - std::min(capacity_, here));
+}
+
+uint64_t RowMirror::behind() const { return behind_ + older(); }
 
 void RowMirror::fail(std::exception_ptr failure) {
   const std::lock_guard lock(news_mutex_);
@@ -81,12 +118,30 @@ void RowMirror::fail(std::exception_ptr failure) {
   news_.notify_all();
 }
 
-void RowMirror::wait_for(uint64_t number, Deadline deadline,
+bool RowMirror::wait_for(uint64_t oldest, uint64_t end, Deadline deadline,
                          const std::function<void()>& interrupt) {
-  if (head_ >= number) return;
+  return wait(deadline, interrupt, [&]() -> uint64_t {
+    const uint64_t head = head_, begin = begin_;
+    return (end > head ? end - head : 0) + (!whole_ && begin > oldest ? begin - oldest : 0);
+  });
+}
+
+uint64_t RowMirror::from(Deadline deadline, const std::function<void()>& interrupt) {
+  wait(deadline, interrupt, [&]() -> uint64_t { return known_ ? 0 : 1; });
+  const uint64_t begin = begin_;
+  return begin == 0 || begin + capacity_ <= head_ ? 0 : base_ + begin;
+}
+
+void RowMirror::wait_until_whole(Deadline deadline, const std::function<void()>& interrupt) {
+  wait(deadline, interrupt, [&]() -> uint64_t { return whole_ ? behind_.load() : 1; });
+}
+
+bool RowMirror::wait(Deadline deadline, const std::function<void()>& interrupt,
+                     FunctionRef<uint64_t()> missing) {
+  if (missing() == 0) return false;
   const uint64_t began = waking_ns();
   std::unique_lock lock(news_mutex_);
-  while (head_ < number) {
+  while (const uint64_t rows = missing()) {
     if (failure_) std::rethrow_exception(failure_);
     const uint64_t now = waking_ns();
     if (now >= deadline) {
@@ -95,9 +150,8 @@ void RowMirror::wait_for(uint64_t number, Deadline deadline,
                     static_cast<double>(now - std::min(now, began)) / 1e9);
       throw Error(Status::timeout,
                   std::string("waited ") + seconds.data() + " for the mirror: " +
-                      std::to_string(number - head_) + " rows of a drawn batch are on their way",
-                  "allow more time, or use a faster link: rows travel in the order in which they "
-                  "were stored");
+                      std::to_string(rows) + " rows of a drawn batch are on their way",
+                  "allow more time, or use a faster link: rows come once, and in order");
     }
     news_.wait_for(lock, std::chrono::nanoseconds(std::min(deadline - now, kLookNs)));
     if (!interrupt) continue;
@@ -105,6 +159,7 @@ void RowMirror::wait_for(uint64_t number, Deadline deadline,
     interrupt();
     lock.lock();
   }
+  return true;
 }
 
 uint32_t RowMirror::gather(DrawnBatch& drawn, FunctionRef<const Places&(uint32_t)> places_of) {
@@ -118,7 +173,7 @@ uint32_t RowMirror::gather(DrawnBatch& drawn, FunctionRef<const Places&(uint32_t
 uint32_t RowMirror::keep_held(DrawnBatch& drawn) const {
   const size_t n = drawn.keys.size(), rows = reach_.rows();
   const uint64_t head = number_of(drawn.header.head), here = head_;
-  const uint64_t oldest = std::max(begin_, here > size_ ? here - size_ : 0);
+  const uint64_t oldest = std::max<uint64_t>(begin_, here > size_ ? here - size_ : 0);
   // The greatest age of a row that is here; all the younger ones have been waited for.
   const uint64_t most = head > oldest ? head - oldest : 0;
   const auto slot_of_head = static_cast<uint32_t>(head % size_);

@@ -29,27 +29,41 @@ class RowMirror {
   explicit RowMirror(const TableSpec& part);
   static uint64_t memory_bytes(const TableSpec& part);
 
-  // The key that a follower asks for next; 0: it has no row.
+  // The key that a follower asks for next; 0: it has heard of no row.
   uint64_t next_key() const { return next_key_; }
+  // The key of the oldest row that is here: those before it are asked for until the server has
+  // none.
+  uint64_t first_key() const { return next_key_ - head_ + begin_; }
+  bool whole() const { return whole_; }  // all are here that the server had
+  void end_older();
   // Takes a follow reply; throws Error(protocol) where it is none. Rows that are here are passed
   // over. Those before a gap are let go: the server holds them no more.
-  void store(std::span<const std::byte> reply);
+  FollowHeader store(std::span<const std::byte> reply);
   // No row comes any more: waits end by throwing this.
   void fail(std::exception_ptr failure);
 
-  // Waits until all rows before the one of that number are here. interrupt: see Client.
-  void wait_for(uint64_t number, Deadline deadline, const std::function<void()>& interrupt);
+  // Waits until all rows of these numbers, [oldest, end), are here, or the server has those no more
+  // that are missing: whether it took any waiting. interrupt: see Client.
+  bool wait_for(uint64_t oldest, uint64_t end, Deadline deadline,
+                const std::function<void()>& interrupt);
+  void wait_until_whole(Deadline deadline, const std::function<void()>& interrupt);
+  // Where draws are to begin: the key of the oldest row; 0: anywhere, as the server holds none that
+  // is older. Waits until something is known of the server's.
+  uint64_t from(Deadline deadline, const std::function<void()>& interrupt);
   // Gathers the items of a sample by reference, whose ages lie in drawn.slots, into
   // places_of(their number) of a reply with their rows. Those with a row that is not here any more
   // are taken out of `drawn`. Returns how many are left, which come first.
   uint32_t gather(DrawnBatch& drawn, FunctionRef<const Places&(uint32_t)> places_of);
 
-  uint64_t rows() const { return stored_; }    // so far
-  uint64_t head() const { return head_; }      // number of the row to come, as far as is known here
-  uint64_t behind() const { return behind_; }  // rows that the server had besides, at last
+  uint64_t rows() const { return stored_; }  // so far
+  uint64_t head() const { return head_; }    // number of the row to come, as far as is known here
+  uint64_t behind() const;                   // rows that the server had besides, at last
 
  private:
-  void restart(uint64_t first_key);
+  uint64_t older() const;  // rows that may still come
+  void put(std::span<const std::byte> reply, const FollowHeader& run, uint64_t from, uint64_t to);
+  bool wait(Deadline deadline, const std::function<void()>& interrupt,
+            FunctionRef<uint64_t()> missing);
   uint32_t keep_held(DrawnBatch& drawn) const;
   void write(const DrawnBatch& drawn, const Places& places) const;
 
@@ -60,11 +74,16 @@ class RowMirror {
   Mapping memory_;
   std::vector<RowColumn> columns_;
   mutable std::shared_mutex rows_mutex_;  // of what the columns hold, and of the two that follow
-  uint64_t begin_ = 0;                    // the first row since the last gap
-  std::atomic<uint64_t> head_ = 0;        // changes under news_mutex_, too
-  uint64_t next_key_ = 0;                 // the storing thread's
-  std::atomic<uint64_t> stored_ = 0, behind_ = 0;
-  std::mutex news_mutex_;  // of what follows
+  uint64_t capacity_;                     // rows that the server holds
+  // All rows of numbers [begin_, head_) are here, but for those that later ones have overwritten.
+  // Change under news_mutex_, too.
+  std::atomic<uint64_t> begin_ = 0, head_ = 0;
+  std::atomic<bool> whole_ = false;
+  std::atomic<uint64_t> base_ = 0;  // of keys; counts once known_
+  std::atomic<bool> known_ = false;
+  uint64_t next_key_ = 0;                          // the storing thread's
+  std::atomic<uint64_t> stored_ = 0, behind_ = 0;  // newer ones
+  std::mutex news_mutex_;                          // of what follows
   std::condition_variable news_;
   std::exception_ptr failure_;
 };

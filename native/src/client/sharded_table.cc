@@ -120,10 +120,17 @@ void ShardedTable::ask(SplitSample& split, const BatchLayout& batch, std::span<s
   try {
     for (SplitSample::Part& part : split.parts) {
       place(part, batch, memory);
+      const uint64_t from =
+          mirror_ && part.rows.count > 0 ? mirror_->from(part.shard, deadline) : 0;
       const SampleRequest request{numbers_[part.shard], part.rows.count, part.least,
-                                  mirror_ ? kReferences : 0};
+                                  (mirror_ ? kReferences : 0) | (from != 0 ? kFrom : 0)};
       part.call = shards_[part.shard]->start(
-          Operation::sample, deadline, [&](auto& body) { ByteWriter(body).put(request); },
+          Operation::sample, deadline,
+          [&](auto& body) {
+            ByteWriter writer(body);
+            writer.put(request);
+            if (from != 0) writer.put(from);
+          },
           part.places);
     }
   } catch (...) {

@@ -123,13 +123,23 @@ void Table::count_stock(uint64_t created) {
   logical_->changed(shard(), std::exchange(room_, 0), created, {live_items(), draws_left_});
 }
 
-void Table::draw_references(uint32_t batch, DrawnBatch& drawn) {
+bool Table::draw_references(uint32_t batch, uint64_t from, DrawnBatch& drawn) {
+  std::optional<Among> among;
+  const uint64_t oldest = from - key_base_;  // of a foreign key: beyond the head
+  if (batch > 0 && from != 0 && oldest > ring_.oldest() && oldest <= ring_.head()) {
+    if (oldest == ring_.head()) return false;
+    const uint32_t first = ring_.place(oldest).slot;
+    const auto mass = sampler_->mass_among(first, ring_.head_slot());
+    if (mass && !(*mass > 0)) return false;
+    if (mass) among = Among{first, *mass};
+  }
   drawn.slots.clear();
-  draw(batch, drawn, true);
+  draw(batch, drawn, true, among);
   for (uint32_t& slot : drawn.slots) slot = ring_.age_at(slot);
+  return true;
 }
 
-void Table::draw(uint32_t batch, DrawnBatch& drawn, bool whole) {
+void Table::draw(uint32_t batch, DrawnBatch& drawn, bool whole, std::optional<Among> among) {
   items_drawn_ += batch;
   drawn.header = header_of(batch);
   drawn.keys.resize(batch);
@@ -140,6 +150,8 @@ void Table::draw(uint32_t batch, DrawnBatch& drawn, bool whole) {
   if (is_queue()) {
     draw_from_queue(slots, drawn.probabilities);
     drawn.header.draws_left = draws_left_;
+  } else if (among) {
+    sampler_->draw_among(among->first, among->mass, slots, drawn.probabilities, random_);
   } else {
     sampler_->draw(slots, drawn.probabilities, random_);
   }

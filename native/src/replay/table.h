@@ -85,8 +85,10 @@ class Table {
   // Draws `batch` items with replacement and counts them; a queue's at most as often as they may be
   // drawn. may_sample(batch) must be Wait::none.
   void draw(uint32_t batch, DrawnBatch& drawn) { draw(batch, drawn, false); }
-  // The same, and where the items' rows lie: their ages are in place of their slots.
-  void draw_references(uint32_t batch, DrawnBatch& drawn);
+  // The same, and where the items' rows lie: their ages are in place of their slots. from: items
+  // whose anchors are older than the row of that key are not drawn, where the sampler can do so;
+  // 0: of all. False: there is no other, and nothing is drawn.
+  bool draw_references(uint32_t batch, uint64_t from, DrawnBatch& drawn);
   // See Gather::write().
   bool gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
               Loans* loans = nullptr) const {
@@ -97,6 +99,9 @@ class Table {
   // no longer stored. None where none has come. std::nullopt: no key of this table's, or of a row
   // that an index has no more.
   std::optional<FollowHeader> follow(uint64_t key, uint32_t most) const;
+  // Those before the row of that key (0: before the one to come), the newest of them, `most` at
+  // most; none where none is held. std::nullopt: no key of this table's.
+  std::optional<FollowHeader> follow_back(uint64_t key, uint32_t most) const;
   const RowLayout& row_layout() const { return row_layout_; }
   // Writes bytes [offset, offset + out.size()) of that run of rows. False when one has been
   // overwritten. Rows are lent as by gather().
@@ -163,7 +168,12 @@ class Table {
 
   uint32_t shard() const { return static_cast<uint32_t>(key_base_ >> kKeyShardShift); }
 
-  void draw(uint32_t batch, DrawnBatch& drawn, bool whole);
+  // Leaves from that slot on, up to the head, and their mass.
+  struct Among {
+    uint32_t first;
+    double mass;
+  };
+  void draw(uint32_t batch, DrawnBatch& drawn, bool whole, std::optional<Among> among = {});
   void draw_from_queue(std::span<uint32_t> slots, std::span<float> probabilities);
   size_t pick_live(std::span<const uint64_t> keys, std::span<const float> priorities,
                    std::span<uint32_t> slots, std::span<float> live) const;

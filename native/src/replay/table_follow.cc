@@ -21,6 +21,15 @@ std::optional<FollowHeader> Table::follow(uint64_t key, uint32_t most) const {
   return FollowHeader{key_base_ + first, key_base_ + ring_.head(), count, {}};
 }
 
+std::optional<FollowHeader> Table::follow_back(uint64_t key, uint32_t most) const {
+  const uint64_t asked = key == 0 ? ring_.head() : key - key_base_;
+  if (asked > ring_.head()) return std::nullopt;
+  const uint64_t newest = ring_.head() - std::min<uint64_t>(ring_.head(), ring_.row_slots());
+  const uint64_t oldest = std::min(asked, std::max(ring_.oldest(), newest));
+  const auto count = static_cast<uint32_t>(std::min<uint64_t>(asked - oldest, most));
+  return FollowHeader{key_base_ + asked - count, key_base_ + ring_.head(), count, {}};
+}
+
 bool Table::gather_rows(const FollowHeader& run, uint64_t offset, std::span<std::byte> out,
                         Loans* loans) const {
   const uint64_t number = run.first - key_base_;

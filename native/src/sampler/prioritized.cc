@@ -72,6 +72,36 @@ class Prioritized final : public Sampler {
     update_follows_ = std::exchange(updated_since_draw_, false);
   }
 
+  std::optional<double> mass_among(uint32_t first, uint32_t end) const override {
+    catch_up();
+    const double mass = tree_.before(end) - tree_.before(first);
+    return std::max(first < end ? mass : mass + tree_.total(), 0.0);
+  }
+  void draw_among(uint32_t first, double mass, std::span<uint32_t> slots,
+                  std::span<float> probabilities, Random& random) override {
+    catch_up();
+    const size_t n = slots.size();
+    targets_.resize(n);
+    found_.resize(n);
+    kernel_.stratify(random.bits(), mass, targets_.data(), n);
+    // Counted from the first, they may go round the end.
+    const double below = tree_.before(first), total = tree_.total();
+    size_t round = 0;
+    while (round < n && targets_[round] + below < total) targets_[round++] += below;
+    for (size_t i = round; i < n; ++i) targets_[i] = std::max(targets_[i] + below - total, 0.0);
+    const std::span targets(targets_);
+    const std::span found(found_);
+    if (round > 0) tree_.find(targets.first(round), found.first(round));
+    if (round < n) tree_.find(targets.subspan(round), found.subspan(round));
+    if (order_.size() != n) arrange(n);
+    const size_t start = random.below(n);
+    for (size_t i = 0; i < n; ++i) {
+      slots[i] = found_[order_[(start + i) % n]];
+      probabilities[i] = static_cast<float>(static_cast<double>(tree_.get(slots[i])) / mass);
+    }
+    update_follows_ = std::exchange(updated_since_draw_, false);
+  }
+
   float stored(uint32_t slot) const override {
     catch_up();
     return tree_.get(slot);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,17 @@ class Sampler {
   // sample as any other (but of fifo's, whose order is its meaning). Only called with size() > 0.
   // O(slots.size() * log(leaves)) for trees.
   virtual void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) = 0;
+
+  // The same among the leaves from `first` on, round the end of them all, up to before `end`, and
+  // the sum of their stored priorities, with which draw_among() is called only where it is > 0.
+  // None: this sampler draws from all items alone.
+  virtual std::optional<double> mass_among(uint32_t /*first*/, uint32_t /*end*/) const {
+    return std::nullopt;
+  }
+  virtual void draw_among(uint32_t /*first*/, double /*mass*/, std::span<uint32_t> slots,
+                          std::span<float> probabilities, Random& random) {
+    draw(slots, probabilities, random);
+  }
 
   // Items that updates since the last call have shown to be useless: the caller may remove them.
   // Valid until the next call.

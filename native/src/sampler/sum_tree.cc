@@ -37,4 +37,14 @@ SumTree::SumTree(uint32_t leaves, const Kernel& kernel) : kernel_(&kernel) {
   }
 }
 
+double SumTree::before(uint32_t leaf) const {
+  uint32_t node = leaf / kLeaves;
+  double sum = 0;
+  for (uint32_t i = node * kLeaves; i < leaf; ++i) sum += double{arrays_.leaves[i]};
+  for (uint32_t level = 0; level < arrays_.height; ++level, node /= kFan) {
+    for (uint32_t i = node / kFan * kFan; i < node; ++i) sum += arrays_.levels[level].sums[i];
+  }
+  return sum;
+}
+
 }  // namespace drlnet

@@ -38,6 +38,8 @@ class SumTree {
   }
 
   float get(uint32_t leaf) const { return arrays_.leaves[leaf]; }
+  // The masses of all leaves under that one, which may be the one behind the last.
+  double before(uint32_t leaf) const;
   double total() const { return *arrays_.levels[arrays_.height - 1].sums; }
 
   // For each target in [0, total()] the leaf under which it falls, counting masses from leaf 0.

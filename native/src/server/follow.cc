@@ -9,7 +9,7 @@ namespace drlnet {
 uint16_t Server::follow(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   ByteReader reader(body);
   const auto request = reader.get<FollowRequest>();
-  if (!reader.finished() || request.most == 0) {
+  if (!reader.finished() || (request.most & ~kBefore) == 0) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
   const OpenTable* open = open_table_for(request.table, slot);
@@ -17,9 +17,11 @@ uint16_t Server::follow(Peer& peer, Slot& slot, std::span<const std::byte> body)
   const Table& table = *open->table;
   // With room for the header, and for what lies between columns.
   const uint64_t room = kMaxReplyBytes / 2 / table.spec().row_bytes();
-  const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(room, 1, request.most));
-  const std::optional<FollowHeader> run = table.follow(request.key, most);
-  if (!run && table.index_only()) {
+  const bool before = (request.most & kBefore) != 0;
+  const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(room, 1, request.most & ~kBefore));
+  const std::optional<FollowHeader> run =
+      before ? table.follow_back(request.key, most) : table.follow(request.key, most);
+  if (!run && table.index_only() && !before) {
     return refuse(slot, Status::config,
                   "table '" + open->asked.name +
                       "' has lost rows that a follower lacks: an --index-only server keeps the "
@@ -32,7 +34,7 @@ uint16_t Server::follow(Peer& peer, Slot& slot, std::span<const std::byte> body)
                   "table '" + open->asked.name + "' has not had the row that a follower asks for",
                   "follow it anew");
   }
-  if (run->count == 0) {
+  if (run->count == 0 && !before) {
     followers_.push_back({peer.connection, request.table, run->head});
     return static_cast<uint16_t>(Wait::rows);
   }

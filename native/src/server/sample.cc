@@ -43,10 +43,14 @@ DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot) {
 }
 
 // So short that it is kept: what it says of the rows' ages holds, however long it takes.
-static void reply_with_references(Table& table, uint32_t batch, Slot& slot) {
+static void reply_with_references(Table& table, uint32_t batch, uint64_t from, Slot& slot) {
   DrawnBatch& drawn = reply_with_items(table, batch, slot);
   slot.use_source = false;
-  table.draw_references(batch, drawn);
+  if (!table.draw_references(batch, from, drawn)) {
+    slot.status = Status::sample_expired;
+    encode_error("no item has all of its rows at the client yet", "sample again", slot.bytes);
+    return;
+  }
   const SampleLayout& layout = table.layout();
   const auto put = [&](uint64_t offset, const auto& values) {
     const auto bytes = std::as_bytes(std::span(values));
@@ -69,7 +73,8 @@ bool gathers_from(const Table& table, const Slot& slot) {
   return slot.use_source && static_cast<const SampleReply&>(*slot.source).table == &table;
 }
 
-uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t session, Slot& slot) {
+uint16_t answer_sample(Table& table, const SampleRequest& request, uint64_t from, uint32_t session,
+                       Slot& slot) {
   const uint32_t batch = request.batch;
   // Not so in a server that is one alone once its limiter lets the request go ahead.
   const bool here = table.can_draw(batch);
@@ -83,7 +88,7 @@ uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t sess
     return 0;
   }
   if ((request.flags & kReferences) != 0) {
-    reply_with_references(table, batch, slot);
+    reply_with_references(table, batch, from, slot);
     return 0;
   }
   DrawnBatch& drawn = reply_with_items(table, batch, slot);
@@ -113,7 +118,10 @@ bool Server::refused_as_too_large(const Table& table, uint32_t batch, Slot& slot
 uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   ByteReader reader(body);
   const auto request = reader.get<SampleRequest>();
-  if (!reader.finished() || request.batch > kMaxBatch || (request.flags & ~kReferences) != 0) {
+  const bool has_from = (request.flags & kFrom) != 0;
+  const uint64_t from = has_from ? reader.get<uint64_t>() : 0;
+  if (!reader.finished() || request.batch > kMaxBatch ||
+      (request.flags & ~(kReferences | kFrom)) != 0) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
   Table* table = table_for(request.table, slot);
@@ -123,7 +131,7 @@ uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body)
     return refuse(slot, Status::config, "a sample by reference of a queue, whose rows may be gone",
                   "let the server send its rows: replay.rows = server");
   }
-  const uint16_t wait = answer_sample(*table, request, peer.connection, slot);
+  const uint16_t wait = answer_sample(*table, request, from, peer.connection, slot);
   if (wait != 0) peer.lane(Lane::sample).waits = &table->waits();
   return wait;
 }

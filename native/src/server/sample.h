@@ -11,7 +11,8 @@ namespace drlnet {
 
 // Draws a batch and leaves it in the slot as the source of the reply's bytes, or the references to
 // its rows as these. 0, or as a Wait why the session's request has to wait.
-uint16_t answer_sample(Table& table, const SampleRequest& request, uint32_t session, Slot& slot);
+uint16_t answer_sample(Table& table, const SampleRequest& request, uint64_t from, uint32_t session,
+                       Slot& slot);
 
 // Makes rows of the table the source of the slot's reply: of `items` items, which the caller fills
 // in.

@@ -66,7 +66,10 @@ struct SampleRequest {
   uint32_t least = 0;
   uint32_t flags = 0;
 };
-constexpr uint32_t kReferences = 1;  // of flags: rows' ages in the reply instead of windows of rows
+// Bits of flags: rows' ages in the reply instead of windows of rows; and behind the request stands
+// a key, u64, of the oldest row that the client has, and it has all from there on: samplers that
+// can do so give it items of these, with their chances among them.
+constexpr uint32_t kReferences = 1, kFrom = 2;
 
 constexpr uint32_t kMaxBatch = 65536;
 
@@ -79,11 +82,13 @@ struct ReadHeader {
 constexpr uint32_t kMaxReadKeys = (kMaxSampleRequestBytes - sizeof(ReadHeader)) / 8;
 
 // follow: FollowRequest  ->  the bytes of RowLayout: rows from that key on, in the order of their
-// keys, as many as there are. It waits while there is none.
+// keys, as many as there are. It waits while there is none. With kBefore: the rows before that key,
+// the newest of them, as many as are held; it does not wait.
 struct FollowRequest {
   uint32_t table, most;  // most: rows in the reply
-  uint64_t key;          // 0: from the oldest on that is held
+  uint64_t key;          // 0: from the oldest on that is held; before the one to come
 };
+constexpr uint32_t kBefore = 1u << 31;  // of most
 
 // update_priorities: UpdateHeader, keys u64[count], priorities f32[count]  ->  UpdateResult
 struct UpdateHeader {

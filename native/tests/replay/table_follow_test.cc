@@ -1,6 +1,8 @@
 // The rows as they came, in whatever pieces they are asked for.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "replay/request.h"
 
 namespace drlnet::test {
@@ -41,6 +43,19 @@ TEST_CASE("a run of rows is the same in any pieces, round the ring's end and beh
   CHECK(oldest->count == 100);
   CHECK(table.follow(kBase + 3, 7)->first == oldest->first);  // gone
   CHECK(table.follow(kBase + 3, 7)->count == 7);
+
+  // The newest first.
+  const auto newest = table.follow_back(0, 30);
+  REQUIRE(newest);
+  CHECK(newest->first == kBase + rows - 30);
+  CHECK(newest->count == 30);
+  CHECK(newest->head == kBase + rows);
+  const auto older = table.follow_back(newest->first, 1000);
+  CHECK(older->first == oldest->first);
+  CHECK(older->count == 70);
+  CHECK(table.follow_back(older->first, 5)->count == 0);
+  CHECK(table.follow_back(kBase + 3, 5)->count == 0);
+  CHECK_FALSE(table.follow_back(kBase + rows + 1, 5));
 
   // What is no longer held is there while it lies in the reserve.
   const uint64_t first = rows - ring_slots(table.spec());
@@ -97,8 +112,8 @@ TEST_CASE("an index has the newest rows alone, and draws by reference as a table
   }
   CHECK(index.consistent());
   DrawnBatch drawn[2];
-  whole.draw_references(500, drawn[0]);
-  index.draw_references(500, drawn[1]);
+  REQUIRE(whole.draw_references(500, 0, drawn[0]));
+  REQUIRE(index.draw_references(500, 0, drawn[1]));
   CHECK(drawn[0].keys == drawn[1].keys);
   CHECK(drawn[0].slots == drawn[1].slots);
   CHECK(drawn[0].lengths == drawn[1].lengths);
@@ -115,6 +130,54 @@ TEST_CASE("an index has the newest rows alone, and draws by reference as a table
   CHECK(index.follow(run->first, 10)->count == 10);
   CHECK_FALSE(index.follow(run->first - 1, 10));
   CHECK(whole.follow(run->first - 1, 10));
+}
+
+TEST_CASE("items of the newest rows are drawn with their chances among these") {
+  TableSpec spec = spec_of();
+  spec.capacity = 1000;
+  Table table(spec, 0, 1);
+  const Lease lease = table.streams().lease(1, 0);
+  const uint64_t rows = 3 * ring_slots(spec) + 400;  // those that are held lie round its end
+  const auto priority = [](uint64_t row) { return 1.0f + static_cast<float>(row % 7); };
+  for (uint64_t row = 0; row < rows; ++row) {
+    Request request(spec);
+    request.segment(lease, row);
+    request.row(row == 0 ? kFirst : 0, filled(spec, row));
+    if (row + 5 < rows) request.item(lease, row, priority(row));
+    REQUIRE(request.send(table) == Status::ok);
+  }
+  const uint64_t head = table.head_key(), base = head - rows;
+  DrawnBatch drawn;
+  CHECK_FALSE(table.draw_references(10, head, drawn));
+  CHECK_FALSE(table.draw_references(10, head - 5, drawn));  // rows without items
+  for (const uint64_t newest : {6, 300, 401, 999, 1000, 5000}) {
+    CAPTURE(newest);
+    const uint64_t from = head - std::min(newest, rows), held = std::max(from, head - 1000);
+    double mass = 0;
+    std::vector<double> expected(rows);
+    for (uint64_t row = held - base; row + 5 < rows; ++row) {
+      expected[row] = std::pow(static_cast<double>(priority(row)), spec.sampler.priority_exponent);
+      mass += expected[row];
+    }
+    std::vector<uint64_t> counts(rows);
+    constexpr uint32_t kBatch = 500, kBatches = 40;
+    for (uint32_t i = 0; i < kBatches; ++i) {
+      REQUIRE(table.draw_references(kBatch, from, drawn));
+      for (uint32_t n = 0; n < kBatch; ++n) {
+        const uint64_t row = drawn.keys[n] - base;
+        REQUIRE(drawn.keys[n] >= held);
+        REQUIRE(static_cast<double>(drawn.probabilities[n]) ==
+                doctest::Approx(expected[row] / mass).epsilon(1e-5));
+        ++counts[row];
+      }
+    }
+    // Stratified: each is drawn as often as it should be, but for one draw in a batch.
+    for (uint64_t row = held - base; row + 5 < rows; ++row) {
+      const double times = kBatches * kBatch * expected[row] / mass;
+      REQUIRE(std::abs(static_cast<double>(counts[row]) - times) <
+              6 * std::sqrt(std::min<double>(times, kBatches)) + 1);
+    }
+  }
 }
 
 }  // namespace drlnet::test

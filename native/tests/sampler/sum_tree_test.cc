@@ -57,6 +57,21 @@ std::vector<double> boundaries(const SumTree& tree, uint32_t count) {
 
 }  // namespace
 
+TEST_CASE("the masses before a leaf are a plain prefix sum") {
+  for (const uint32_t size : kSizes) {
+    CAPTURE(size);
+    std::vector<float> masses(size);
+    for (uint32_t i = 0; i < size; ++i) masses[i] = static_cast<float>(i % 7);
+    const SumTree tree = tree_of(masses, chosen_kernel());
+    double sum = 0;
+    for (uint32_t leaf = 0; leaf <= size; ++leaf) {
+      REQUIRE(tree.before(leaf) == sum);  // whole numbers
+      if (leaf < size) sum += double{masses[leaf]};
+    }
+    CHECK(tree.before(size) == tree.total());
+  }
+}
+
 TEST_CASE("a target falls under the leaf that a plain prefix sum names") {
   for (const Kernel* kernel : kernels()) {
     for (const uint32_t leaves : kSizes) {
