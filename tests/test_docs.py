@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import typer
 
+from drlnet import native
 from drlnet.cli import help as help_command
 from drlnet.cli.main import app
 from drlnet.config import Config, EnvConfig, known_keys
@@ -79,16 +80,22 @@ def atari_settings() -> str:
     return table("| setting | default | what it does |", rows)
 
 
+def limits() -> str:
+    rows = (f"| `{name}` | {default} | {of} |" for name, default, of in native.Server.limits())
+    return table("| limit | default | of what |", rows)
+
+
 @pytest.mark.parametrize(
     ("name", "made"),
     [
+        ("security", limits()),
         ("operations", rules()),
         ("operations", errors()),
         ("metrics", as_table()),
         ("metrics", operations()),
         ("environments", atari_settings()),
     ],
-    ids=["bottleneck", "errors", "metrics", "operations", "atari"],
+    ids=["limits", "bottleneck", "errors", "metrics", "operations", "atari"],
 )
 def test_tables_that_come_from_the_code(name: str, made: str) -> None:
     text = page(name)

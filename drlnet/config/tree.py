@@ -207,6 +207,10 @@ class ServerConfig:
         False,
         "keep keys, links and priorities, but no rows: for learners with replay.rows = learner",
     )
+    limits: dict[str, int] = setting_from(
+        dict,
+        "how far clients may make something grow, by name: `drlnet help security`",
+    )
     insecure: bool = setting(
         False, "allow addresses that other machines can reach, unauthenticated"
     )

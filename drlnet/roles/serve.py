@@ -36,6 +36,7 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop, note: Callable[[s
         index_only=config.index_only,
         state=config.state or "",
         durability_s=config.durability,
+        limits=config.limits,
     )
     for server in servers:
         for line in server.state_notes:

@@ -54,26 +54,27 @@ void bind_server(nb::module_& module) {
           [](Server* self, const std::vector<std::string>& listen, const std::string& poll,
              uint64_t memory_bytes, const std::string& sampler,
              const std::map<std::string, double>& sampler_options, const std::string& version,
-             bool index_only) {
-            new (self) Server(ServerOptions{listen,
-                                            poll_of(poll),
-                                            memory_bytes,
-                                            {sampler, sampler_options},
-                                            version,
-                                            index_only});
+             bool index_only, const std::map<std::string, uint64_t>& limits) {
+            ServerOptions options{listen,  poll_of(poll), memory_bytes, {sampler, sampler_options},
+                                  version, index_only};
+            options.limits = limits_from(limits);
+            new (self) Server(options);
           },
           nb::arg("listen"), nb::arg("poll") = "adaptive", nb::arg("memory_bytes") = 0,
           nb::arg("sampler") = "", nb::arg("sampler_options") = std::map<std::string, double>(),
-          nb::arg("version") = "", nb::arg("index_only") = false)
+          nb::arg("version") = "", nb::arg("index_only") = false,
+          nb::arg("limits") = std::map<std::string, uint64_t>())
       .def_static(
           "shards",
           [](const std::vector<std::string>& listen, uint32_t count, const std::string& poll,
              uint64_t memory_bytes, const std::string& sampler,
              const std::map<std::string, double>& sampler_options, const std::string& version,
-             bool index_only, const std::string& state, double durability_s, bool read_state_only) {
+             bool index_only, const std::string& state, double durability_s, bool read_state_only,
+             const std::map<std::string, uint64_t>& limits) {
             ServerOptions options{listen,  poll_of(poll), memory_bytes, {sampler, sampler_options},
                                   version, index_only};
             options.state_folder = state;
+            options.limits = limits_from(limits);
             options.read_state_only = read_state_only;
             options.durability_ns = static_cast<uint64_t>(durability_s * 1e9);
             std::vector<std::unique_ptr<Server>> made;
@@ -89,9 +90,18 @@ void bind_server(nb::module_& module) {
           nb::arg("memory_bytes") = 0, nb::arg("sampler") = "",
           nb::arg("sampler_options") = std::map<std::string, double>(), nb::arg("version") = "",
           nb::arg("index_only") = false, nb::arg("state") = "", nb::arg("durability_s") = 1.0,
-          nb::arg("read_state_only") = false)
+          nb::arg("read_state_only") = false, nb::arg("limits") = std::map<std::string, uint64_t>())
       .def_prop_ro("state_notes", &Server::state_notes)
       .def_prop_ro("state_trouble", &Server::state_trouble)
+      .def_static("limits",
+                  [] {
+                    nb::list limits;
+#define DRLNET_LIMIT(name, standard, lowest, highest, of) \
+  limits.append(nb::make_tuple(#name, uint64_t{standard}, of));
+#include "spec/limits.def"
+#undef DRLNET_LIMIT
+                    return limits;
+                  })
       .def_prop_ro("addresses", &Server::addresses)
       .def("run",
            [](Server& server) {

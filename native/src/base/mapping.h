@@ -17,10 +17,13 @@ namespace drlnet {
 class Mapping {
  public:
   Mapping() = default;
-  // Throws Error(server_full) when the kernel refuses.
-  explicit Mapping(size_t bytes) : bytes_(bytes) {
+  enum class Pages : bool { small, huge };
+  // small: a part of it that is touched takes no more memory than that. Throws Error(server_full)
+  // when the kernel refuses.
+  explicit Mapping(size_t bytes, Pages pages = Pages::huge) : bytes_(bytes) {
     if (bytes == 0) return;
-    const size_t whole = mapped_bytes(bytes), slack = bytes < kHugePage ? 0 : kHugePage;
+    const bool huge = pages == Pages::huge && bytes >= kHugePage;
+    const size_t whole = mapped_bytes(bytes), slack = huge ? kHugePage : 0;
     void* address = mmap(nullptr, whole + slack, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) {
@@ -29,13 +32,14 @@ class Mapping {
                   "lower the capacity, or free memory");
     }
     data_ = static_cast<std::byte*>(address);
+    if (pages == Pages::small) madvise(data_, whole, MADV_NOHUGEPAGE);  // both are hints
     if (slack == 0) return;
     // The kernel chose the place: give back what lies before and behind the aligned part.
     const size_t before = (0 - reinterpret_cast<uintptr_t>(address)) % kHugePage;
     if (before > 0) munmap(data_, before);
     if (before < slack) munmap(data_ + before + whole, slack - before);
     data_ += before;
-    madvise(data_, whole, MADV_HUGEPAGE);  // a hint: works without
+    madvise(data_, whole, MADV_HUGEPAGE);
   }
   Mapping(Mapping&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

@@ -9,6 +9,7 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
   if (!reader.ok()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   const OpenTable* open = open_table_for(header.table, slot);
   if (open == nullptr) return 0;
+  peer.has_streams = true;  // it may adopt them
   Append append{{}, {}, columns_, {}, peer.client};
   if (!split_append(body, open->column_bytes, append)) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);

@@ -8,12 +8,12 @@
 
 namespace drlnet {
 
-bool Blobs::takes(std::string_view name) const {
-  return blobs_.contains(name) || blobs_.size() < kMost;
+bool Blobs::takes(std::string_view name, size_t most) const {
+  return blobs_.contains(name) || blobs_.size() < most;
 }
 
 uint64_t Blobs::put(std::string_view name, std::span<const std::byte> bytes) {
-  DRLNET_ASSERT(takes(name) && name.size() <= kMaxNameBytes && bytes.size() <= kMaxBytes);
+  DRLNET_ASSERT(name.size() <= kMaxNameBytes && bytes.size() <= kMaxBytes);
   Blob& blob = blobs_[std::string(name)];
   bytes_ += bytes.size();
   bytes_ -= blob.bytes.size();
@@ -51,10 +51,10 @@ uint16_t Server::put_blob(Peer&, Slot& slot, std::span<const std::byte> body) {
                   "keep at most " + std::to_string(Blobs::kMaxBytes) + " bytes, under a name of " +
                       std::to_string(Blobs::kMaxNameBytes));
   }
-  if (!blobs_.takes(name)) {
-    return refuse(slot, Status::server_full,
-                  "the server keeps " + std::to_string(Blobs::kMost) + " blobs already",
-                  "put one under a name that it has");
+  if (const size_t most = sessions_.limits().blobs; !blobs_.takes(name, most)) {
+    return refuse_beyond(Limit::blobs, slot,
+                         "the server keeps " + std::to_string(most) + " blobs already",
+                         "put one under a name that it has, or raise server.limits.blobs");
   }
   reply_with(slot, PutBlobReply{blobs_.put(name, bytes)});
   return 0;

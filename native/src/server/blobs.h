@@ -14,7 +14,6 @@ namespace drlnet {
 
 class Blobs {
  public:
-  static constexpr size_t kMost = 64;
   static constexpr size_t kMaxNameBytes = 64;
   static constexpr size_t kMaxBytes = 128 * 1024;  // of each
   struct Blob {
@@ -22,9 +21,9 @@ class Blobs {
     std::vector<std::byte> bytes;
   };
 
-  // Whether there is room for one of that name.
-  bool takes(std::string_view name) const;
-  // Replaces the blob of that name, and returns its version. Only where takes() says so.
+  // Whether there is one of that name, or there are fewer than `most`.
+  bool takes(std::string_view name, size_t most) const;
+  // Replaces the blob of that name, and returns its version.
   uint64_t put(std::string_view name, std::span<const std::byte> bytes);
   // nullptr without one.
   const Blob* find(std::string_view name) const;

@@ -11,6 +11,14 @@ uint16_t Server::lease(Peer& peer, Slot& slot, std::span<const std::byte> body) 
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   Table* table = table_for(request.table, slot);
   if (table == nullptr) return 0;
+  const uint64_t most = sessions_.limits().streams;
+  if (table->streams().leased_count() + uint64_t{request.count} > most) {
+    return refuse_beyond(Limit::streams, slot,
+                         std::to_string(request.count) + " streams, where a table has at most " +
+                             std::to_string(most) + " leased",
+                         "use fewer environments, or raise server.limits.streams");
+  }
+  peer.has_streams = true;
   try {
     table->streams().require_room(request.count, now_ns());  // all or none
     for (uint32_t i = 0; i < request.count; ++i) {
@@ -30,6 +38,7 @@ uint16_t Server::resume(Peer& peer, Slot& slot, std::span<const std::byte> body)
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   Table* table = table_for(request.table, slot);
   if (table == nullptr) return 0;
+  peer.has_streams = true;
   try {
     for (const StreamName& name : names) {
       reply_with(slot, table->streams().resume(name.ordinal, name.token, peer.client));

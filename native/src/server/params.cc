@@ -36,10 +36,17 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
   ByteReader reader(body);
   const auto header = reader.get<PublishHeader>();
   const auto chunk = body.subspan(std::min(body.size(), sizeof header));
-  std::vector<std::byte>& staged = peer.staged_params;
+  std::vector<std::byte>& staged = staged_params_;
   if (!reader.ok() || header.total_bytes > kMaxParamsBytes ||
       header.offset + chunk.size() > header.total_bytes) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
+  }
+  if (header.total_bytes > sessions_.limits().params_bytes) {
+    return refuse_beyond(Limit::params_bytes, slot,
+                         "params of " + std::to_string(header.total_bytes) +
+                             " bytes, where the server takes " +
+                             std::to_string(sessions_.limits().params_bytes),
+                         "publish less, or raise server.limits.params_bytes");
   }
   if (publisher_ != 0 && publisher_ != peer.client && publisher_is_silent()) {
     ++publishers_replaced_;
@@ -48,7 +55,6 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
   if (publisher_ == 0) make_publisher(peer);
   if (publisher_ != peer.client) {
     ++publishes_refused_;
-    staged = {};
     return refuse(
         slot, Status::another_publisher,
         "the client '" + publisher_name_ + "' publishes params at this server; only one may",
@@ -98,6 +104,7 @@ bool Server::publisher_is_silent() {
 }
 
 void Server::make_publisher(const Peer& peer) {
+  if (publisher_ != peer.client) staged_params_ = {};  // those of its predecessor
   publisher_ = peer.client;
   publisher_name_ = peer.name;
 }

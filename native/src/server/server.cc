@@ -29,7 +29,9 @@ uint16_t Server::epoch_now() { return static_cast<uint16_t>(wall_s() / 60); }
 
 Server::Server(const ServerOptions& options)
     : poll_(options.poll),
-      memory_limit_((options.memory_bytes ? options.memory_bytes : default_memory_bytes()) /
+      memory_limit_((options.memory_bytes         ? options.memory_bytes
+                     : options.limits.table_bytes ? options.limits.table_bytes
+                                                  : default_memory_bytes()) /
                     (options.shards ? options.shards->count() : 1)),
       sampler_(options.sampler),
       index_only_(options.index_only),
@@ -39,6 +41,7 @@ Server::Server(const ServerOptions& options)
       epoch_(options.state ? options.state->epoch() : epoch_now()),
       sessions_(*this, identity_of(options), shard_, shards_ ? shards_->count() : 0),
       started_ns_(now_ns()) {
+  sessions_.set_limits(options.limits);
   if (options.state) {
     if (index_only_) {
       throw Error(Status::config,
@@ -232,14 +235,17 @@ void Server::retry_waiting() {
 
 void Server::ended(Peer& peer) {
   for (const OpenTable& open : tables_) {
-    open.table->streams().orphan(peer.client, now_ns());
+    if (peer.has_streams) open.table->streams().orphan(peer.client, now_ns());
     open.table->leave_line(peer.connection);
   }
   std::erase_if(followers_, [&](const Follower& one) { return one.session == peer.connection; });
   std::erase_if(refused_, [&](const Waiter& one) { return one.session == peer.connection; });
   questions_.ended(peer);
   if (keeper_) keeper_->ended(peer.connection);
-  if (publisher_ == peer.client) publisher_ = 0;
+  if (publisher_ == peer.client) {
+    publisher_ = 0;
+    staged_params_ = {};
+  }
   remember_report(peer);
 }
 
@@ -252,6 +258,12 @@ OpenTable* Server::open_table_for(uint32_t number, Slot& slot) {
 Table* Server::table_for(uint32_t number, Slot& slot) {
   const OpenTable* open = open_table_for(number, slot);
   return open != nullptr ? open->table.get() : nullptr;
+}
+
+uint16_t Server::refuse_beyond(Limit limit, Slot& slot, std::string_view cause,
+                               std::string_view remedy) {
+  sessions_.count_refusal(limit);
+  return refuse(slot, Status::server_full, cause, remedy);
 }
 
 uint16_t Server::refuse(Slot& slot, Status status, std::string_view cause,

@@ -51,6 +51,7 @@ struct ServerOptions {
   bool read_state_only = false;  // nothing is written there
   uint64_t durability_ns = 1'000'000'000;
   std::shared_ptr<StateFolder> state{};
+  Limits limits{};
 };
 
 class Server : private RequestHandler {
@@ -95,6 +96,7 @@ class Server : private RequestHandler {
   using Latency = std::array<HistogramReading, kOperations>;  // as clients report it
   static void add_latency(const Metrics& report, Latency& latency);
   void remember_report(const Peer& peer);
+  uint16_t refuse_beyond(Limit limit, Slot& slot, std::string_view cause, std::string_view remedy);
   void forget_report(uint64_t client);
   void measure_latency(Metrics& metrics);
   void answer_readers();
@@ -108,8 +110,9 @@ class Server : private RequestHandler {
     return refuse(slot, error.status(), error.cause(), error.remedy());
   }
   void run_again(const Waiter& waiter);
-  void retry_followers();                // follow.cc
-  OpenTable make_table(TableSpec spec);  // throws Error
+  void retry_followers();                             // follow.cc
+  void require_within_limits(const TableSpec& spec);  // throws Error
+  OpenTable make_table(TableSpec spec);               // throws Error
   // drop_table.cc: all that a drop comes to, and for tables that other shards have dropped.
   void drop(const OpenTable& table);
   void follow_drops();
@@ -165,6 +168,7 @@ class Server : private RequestHandler {
   static constexpr uint64_t kPublisherSilenceNs = 3'000'000'000;
   uint64_t publisher_ = 0;
   std::string publisher_name_;
+  std::vector<std::byte> staged_params_;  // of the publish in progress
   Blobs blobs_;
   Questions questions_;
   uint64_t publishes_refused_ = 0, publishers_replaced_ = 0;
@@ -180,8 +184,11 @@ class Server : private RequestHandler {
     uint64_t client;
     uint16_t listener;
     Latency latency;
+    uint64_t bytes;
   };
-  std::deque<Ended> ended_;  // kMaxPeers at most
+  std::deque<Ended> ended_;
+  uint64_t ended_bytes_ = 0;   // of all of them: limits().report_bytes at most
+  uint64_t report_bytes_ = 0;  // of the reports of those that are there
   // What other threads ask the loop for: all that it looks at in a round.
   enum Request : uint32_t { kStop = 1, kRead = 2, kRetry = 4 };
   std::atomic<uint32_t> requests_{0};

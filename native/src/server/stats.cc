@@ -133,11 +133,16 @@ void Server::add_latency(const Metrics& report, Latency& latency) {
 
 // Forgets a client that is gone.
 void Server::remember_report(const Peer& peer) {
+  report_bytes_ -= peer.report_bytes;
   if (peer.report.list().empty()) return;
-  Ended& ended = ended_.emplace_back(Ended{peer.client, peer.listener, {}});
+  Ended& ended = ended_.emplace_back(Ended{peer.client, peer.listener, {}, peer.report_bytes});
+  ended_bytes_ += ended.bytes;
   add_latency(peer.report, ended.latency);
   add_latency(peer.report, ended_latency_[peer.listener]);
-  if (ended_.size() > Sessions::kMaxPeers) ended_.pop_front();
+  while (!ended_.empty() && ended_bytes_ > sessions_.limits().report_bytes) {
+    ended_bytes_ -= ended_.front().bytes;
+    ended_.pop_front();
+  }
 }
 
 // The client is back, and has reported again what it had.
@@ -146,6 +151,7 @@ void Server::forget_report(uint64_t client) {
   if (former == ended_.end()) return;
   Latency& sum = ended_latency_[former->listener];
   for (size_t op = 0; op < kOperations; ++op) sum[op] = sum[op].since(former->latency[op]);
+  ended_bytes_ -= former->bytes;
   ended_.erase(former);
 }
 
@@ -168,7 +174,15 @@ uint16_t Server::report(Peer& peer, Slot& slot, std::span<const std::byte> body)
                   "report at most " + std::to_string(kMaxReportReadings) + " readings in " +
                       std::to_string(kMaxReportBytes) + " bytes");
   }
-  peer.report_bytes = body.size() + metrics.list().size() * kReadingNameBytes;
+  const uint64_t bytes = body.size() + metrics.list().size() * kReadingNameBytes;
+  const uint64_t others = report_bytes_ - peer.report_bytes, most = sessions_.limits().report_bytes;
+  if (others + bytes > most) {
+    return refuse_beyond(Limit::report_bytes, slot,
+                         "the reports of all clients take " + std::to_string(most) + " bytes",
+                         "report less, or raise server.limits.report_bytes");
+  }
+  report_bytes_ = others + bytes;
+  peer.report_bytes = bytes;
   peer.report = shown(metrics);
   forget_report(peer.client);
   return 0;

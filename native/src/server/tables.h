@@ -37,8 +37,8 @@ class Tables {
   // Why no table has that number: Error(table_dropped, unknown_table).
   Error why_none(uint32_t number) const;
 
-  bool full() const { return open_.size() == kMost; }
-  OpenTable& add(OpenTable table);  // not where it is full
+  size_t size() const { return open_.size(); }
+  OpenTable& add(OpenTable table);  // of fewer than kMost
   void drop(uint32_t number);       // of one that is open
 
   // What is kept on disk of them, and made of it again; open ones follow by restore().

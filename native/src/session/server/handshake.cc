@@ -6,6 +6,14 @@
 #include "wire/messages.h"
 
 namespace drlnet {
+namespace {
+
+// Both are unpredictable, and one client's hellos differ in the second.
+uint64_t opening_key(uint64_t client, uint64_t nonce) {
+  return client ^ nonce * 0x9E3779B97F4A7C15;
+}
+
+}  // namespace
 
 void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& hello_header,
                         uint64_t now) {
@@ -30,7 +38,7 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
   const size_t index = place_for(hello, frame.from);
   if (index == kMaxPeers) {
     return refuse(Status::server_full,
-                  "the server has " + std::to_string(kMaxPeers) + " clients, its maximum",
+                  "the server has " + std::to_string(limits_.sessions) + " clients, its maximum",
                   "end some of them, or start another server");
   }
   if (!peers_[index]) {
@@ -54,13 +62,24 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
                  frame.data.size());
 }
 
-// The index of the session that this hello, resent, has opened; else the lowest that is free once
-// the client's former session has ended; kMaxPeers when there is none.
+// The index of the session that this hello, resent, has opened; else the lowest that is free;
+// kMaxPeers when there is none.
 size_t Sessions::place_for(const Hello& hello, const Endpoint& from) {
-  if (const auto known = indices_.find(hello.client); known != indices_.end()) {
-    const size_t index = known->second;
-    if (peers_[index]->nonce == hello.nonce && peers_[index]->endpoint == from) return index;
-    end(index);  // it comes back before its former session went silent
+  for (const auto& [indices, key] : {std::pair(&opening_, opening_key(hello.client, hello.nonce)),
+                                     std::pair(&indices_, hello.client)}) {
+    const auto known = indices->find(key);
+    if (known == indices->end()) continue;
+    const Peer& peer = *peers_[known->second];
+    if (peer.nonce == hello.nonce && peer.client == hello.client && peer.endpoint == from) {
+      return known->second;
+    }
+  }
+  if (peer_count_ >= limits_.sessions) {
+    end_oldest_half_open();
+    if (peer_count_ >= limits_.sessions) {
+      refusals_.count(Limit::sessions);
+      return kMaxPeers;
+    }
   }
   const auto free = [](const auto& peer) { return peer == nullptr; };
   return static_cast<size_t>(std::ranges::find_if(peers_, free) - peers_.begin());
@@ -69,16 +88,63 @@ size_t Sessions::place_for(const Hello& hello, const Endpoint& from) {
 // Any address may say hello, in any number: what they leave behind is bounded. A client that loses
 // its session so says hello anew with its next request.
 void Sessions::make_room() {
-  const auto proved = [&](uint32_t connection) {
+  if (half_open_count_ >= limits_.half_open) end_oldest_half_open();
+  if (half_open_.size() < 2 * limits_.half_open) return;
+  std::erase_if(half_open_, [&](uint32_t connection) {
     const Peer* peer = find(connection);
     return peer == nullptr || peer->proved;
-  };
-  while (!half_open_.empty() && proved(half_open_.front())) half_open_.pop_front();
-  if (half_open_.size() >= kMaxHalfOpen) std::erase_if(half_open_, proved);
-  if (half_open_.size() < kMaxHalfOpen) return;
-  end(index_of(half_open_.front()));
-  half_open_.pop_front();
-  ++half_open_ended_;
+  });
+}
+
+void Sessions::end_oldest_half_open() {
+  while (!half_open_.empty()) {
+    const uint32_t connection = half_open_.front();
+    half_open_.pop_front();
+    const Peer* peer = find(connection);
+    if (peer == nullptr || peer->proved) continue;
+    refusals_.count(Limit::half_open);
+    return end(index_of(connection));
+  }
+}
+
+// The client's first frame in the session: it is where its hello said, and wants something. Only
+// now it takes the place of its former session, which a stranger's copy of a hello does not end,
+// and what costs more than a few microseconds.
+void Sessions::prove(Peer& peer) {
+  peer.map_bodies();
+  const size_t index = index_of(peer.connection);
+  if (const auto former = indices_.find(peer.client); former != indices_.end()) {
+    end(former->second);
+  }
+  forget_opening(peer);
+  peer.proved = true;
+  peer.name = distinct(peer.name);
+  indices_[peer.client] = index;
+}
+
+void Sessions::forget_opening(const Peer& peer) {
+  --half_open_count_;
+  const auto known = opening_.find(opening_key(peer.client, peer.nonce));
+  if (known != opening_.end() && known->second == index_of(peer.connection)) opening_.erase(known);
+}
+
+// What is in a body takes memory; let_bodies_go() sees to it that it is not too much.
+void Sessions::hold(Peer& peer, Slot& slot, uint32_t bytes) {
+  held_bytes_ += peer.hold(slot, bytes, clock_ns_);
+}
+
+// First those that no request is in. Then the session that holds most gives way: its client says
+// hello anew, and sends again what has not been answered.
+void Sessions::let_bodies_go() {
+  for (const auto& peer : peers_) {
+    if (peer && peer->held_bytes > 0) held_bytes_ -= peer->let_go();
+  }
+  while (held_bytes_ > limits_.request_bytes) {
+    const auto held = [](const auto& peer) { return peer ? peer->held_bytes : 0; };
+    const auto most = std::ranges::max_element(peers_, {}, held);
+    refusals_.count(Limit::request_bytes);
+    end(static_cast<size_t>(most - peers_.begin()));
+  }
 }
 
 void Sessions::admit(size_t index, uint16_t listener, const Hello& hello, const Endpoint& from) {
@@ -89,11 +155,12 @@ void Sessions::admit(size_t index, uint16_t listener, const Hello& hello, const 
   peer->listener = listener;
   peer->frames_apart = (hello.capabilities & kFramesApart) != 0;
   peer->endpoint = from;
-  peer->name = distinct(peer->name);
+  ++peer_count_;
+  ++half_open_count_;
   ++peers_on_[listener];
   share_credit(listener);
   half_open_.push_back(peer->connection);
-  indices_[hello.client] = index;
+  opening_[opening_key(hello.client, hello.nonce)] = index;
   peers_[index] = std::move(peer);
 }
 
@@ -102,7 +169,7 @@ void Sessions::admit(size_t index, uint16_t listener, const Hello& hello, const 
 std::string Sessions::distinct(const std::string& name) const {
   std::vector<bool> taken(kMaxPeers + 2);  // by number; 1: the name alone
   for (const auto& peer : peers_) {
-    if (!peer || !peer->name.starts_with(name)) continue;
+    if (!peer || !peer->proved || !peer->name.starts_with(name)) continue;
     const std::string rest = peer->name.substr(name.size());
     size_t number = rest.empty() ? 1 : 0;
     if (rest.starts_with("~")) std::from_chars(rest.data() + 1, rest.data() + rest.size(), number);
@@ -116,18 +183,27 @@ std::string Sessions::distinct(const std::string& name) const {
 
 void Sessions::end(size_t index) {
   Peer& peer = *peers_[index];
-  handler_.ended(peer);
+  if (peer.proved) {
+    handler_.ended(peer);
+  } else {
+    forget_opening(peer);
+  }
   for (size_t i = 0; i < kLanes; ++i) {
     if (const Slot* slot = peer.lanes[i].waiting()) end_wait(peer, static_cast<Lane>(i), *slot);
   }
   logs_[peer.listener]->of_ended.add(peer.traffic);
+  held_bytes_ -= peer.held_bytes;
+  --peer_count_;
   --peers_on_[peers_[index]->listener];
   share_credit(peers_[index]->listener);
   // Frames name sessions by connection number, so none of them dangles; acks name slots and go
   // first.
   std::erase_if(acks_, [&](const auto& ack) { return ack.first == peer.connection; });
   for (auto& level : turns_) std::erase(level, peer.connection);
-  indices_.erase(peer.client);
+  if (const auto known = indices_.find(peer.client);
+      known != indices_.end() && known->second == index) {
+    indices_.erase(known);
+  }
   peers_[index].reset();
   ran_ = true;  // what it held up may go on
 }
@@ -140,7 +216,14 @@ void Sessions::stood_still(uint64_t ns, uint64_t now) {
 
 void Sessions::expire(uint64_t now) {
   for (size_t i = 0; i < peers_.size(); ++i) {
-    if (peers_[i] && now > peers_[i]->last_heard_ns + kSilenceNs) end(i);
+    if (!peers_[i]) continue;
+    Peer& peer = *peers_[i];
+    if (now > peer.last_heard_ns + kSilenceNs) {
+      end(i);
+    } else if (peer.held_bytes > 0 && now > peer.held_at_ns + kIdleBodiesNs) {
+      held_bytes_ -= peer.let_go();
+      peer.held_at_ns = now;
+    }
   }
 }
 

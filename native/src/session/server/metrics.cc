@@ -43,11 +43,15 @@ void Sessions::read_metrics(Metrics& metrics, uint64_t now) const {
   const double busy_now = busy_since_ns_ != 0 ? seconds(busy_since_ns_, now) : 0;
   metrics.set("server.busy_s", static_cast<double>(busy_ns_) / 1e9 + busy_now);
   metrics.set("server.expired_pulls", expired_pulls_);
-  metrics.set("server.half_open_ended", half_open_ended_);
+  refusals_.each([&](const char* limit, uint64_t refused) {
+    metrics.set(std::string("server.refused.") + limit, refused);
+  });
+  metrics.set("server.half_open", uint64_t{half_open_count_});
+  metrics.set("server.request_bytes", held_bytes_);
   metrics.set("server.waiting_requests", waiting_);
   uint64_t count = 0;
   for (const auto& peer : peers_) {
-    if (!peer) continue;
+    if (!peer || !peer->proved) continue;  // hellos of strangers would fill the reply
     ++count;
     read_peer(*peer, metrics, now);
   }

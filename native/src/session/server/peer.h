@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/loans.h"
+#include "base/mapping.h"
 #include "base/metrics.h"
 #include "session/fragments.h"
 #include "session/traffic.h"
@@ -42,7 +43,8 @@ struct alignas(64) Slot {
   uint32_t eager_bytes = 0;
   uint64_t arrived_ns = 0;
   Fragments fragments;
-  std::span<std::byte> body;  // room for the lane's largest request
+  std::span<std::byte> body;  // room for the lane's largest request, once the session has proved
+  uint32_t held_bytes = 0;    // of it that take memory
   // The reply: bytes, or a source when use_source is set. The source outlives its request, so that
   // the next one reuses its memory. A source's reply may become a refusal while it is sent.
   Status status = Status::ok;
@@ -117,18 +119,25 @@ struct Peer {
   bool proved = false;  // its frames name the session: what we send to its address arrives
   uint64_t packet_number = 0;
   std::array<LaneState, kLanes> lanes;
-  std::unique_ptr<std::byte[]> bodies;  // of all slots; pages are touched when first used
-  std::array<PullQueue, 2> pulls;       // samples before the rest (params)
+  Mapping bodies;                           // of all slots; pages are touched when first used
+  uint64_t held_bytes = 0, held_at_ns = 0;  // of the bodies; when they last became more
+  std::array<PullQueue, 2> pulls;           // samples before the rest (params)
   Traffic traffic;
   WaitTimes waits;
   uint64_t duplicates = 0;
   // For appends: when the last one was answered, and the first whose answer is held back (0: none).
   uint64_t append_answered_ns = 0, first_held = 0;
-  std::vector<std::byte> staged_params;  // a publish in progress
-  Metrics report;                        // what the client said about itself
-  size_t report_bytes = 0;               // of a stats reply, that it takes
+  bool has_streams = false;  // it has leased, resumed or appended
+  Metrics report;            // what the client said about itself
+  size_t report_bytes = 0;   // of a stats reply, that it takes
 
   explicit Peer(const Hello& hello);
+  // Makes room for requests.
+  void map_bodies();
+  // The first bytes of the slot's body are in use; returns how many take memory that did not.
+  uint64_t hold(Slot& slot, uint32_t bytes, uint64_t now_ns);
+  // Gives back the memory of bodies that no request is in, and returns its bytes.
+  uint64_t let_go();
   LaneState& lane(Lane which) { return lanes[static_cast<size_t>(which)]; }
 };
 

@@ -69,6 +69,7 @@ bool Sessions::poll() {
   answer_held(turned);
   const bool busy = turned || ran_ || started != 0;
   for (Outbox& outbox : outboxes_) outbox.flush();
+  if (held_bytes_ > limits_.request_bytes) let_bodies_go();
   note_round(busy, started);
   idle_ = !busy && !pulls_ && !output_blocked();
   return busy;
@@ -113,7 +114,7 @@ void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
     return;
   }
   peer->last_heard_ns = now;
-  peer->proved = true;
+  if (!peer->proved) prove(*peer);
   peer->traffic.received(frame.data.size());
   switch (header.kind) {
     case FrameKind::request:
@@ -183,10 +184,12 @@ void Sessions::on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
     // The common case: run it where it lies. Only a request that waits is copied.
     slot.state = Slot::State::ready;
     if (!run_slot(peer, header.lane, slot, payload)) {
+      hold(peer, slot, header.total_bytes);
       copy_body(payload, slot, 0);
     }
     return run_lane(peer, header.lane);
   } else {
+    hold(peer, slot, header.total_bytes);
     copy_body(payload, slot, header.offset);
   }
   if (slot.fragments.complete()) {

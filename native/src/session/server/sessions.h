@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "session/outbox.h"
 #include "session/server/peer.h"
+#include "spec/limits.h"
 
 namespace drlnet {
 
@@ -48,9 +49,9 @@ struct ServerIdentity {
 class Sessions {
  public:
   static constexpr size_t kMaxPeers = 16'384;
-  // How many may have said hello and nothing else: the oldest one makes room for another.
-  static constexpr size_t kMaxHalfOpen = 1024;
   static constexpr uint64_t kSilenceNs = 60'000'000'000;  // after which a session is over
+  // After which the room that its long requests took is given back.
+  static constexpr uint64_t kIdleBodiesNs = 10'000'000'000;
   // The longest frame, or as many others as one message over UDP takes: what a round costs beside
   // the copying is shared by more bytes. More would hold up another client's ping for longer.
   static constexpr uint32_t kTurnBytes = 56 * 1024;
@@ -61,6 +62,9 @@ class Sessions {
   Sessions(RequestHandler& handler, ServerIdentity identity, uint32_t shard = 0,
            uint32_t shards = 0);
 
+  void set_limits(const Limits& limits) { limits_ = limits; }
+  const Limits& limits() const { return limits_; }
+  void count_refusal(Limit limit) { refusals_.count(limit); }
   void add_listener(std::unique_ptr<Transport> transport);
   std::span<const std::unique_ptr<Transport>> listeners() const { return transports_; }
 
@@ -96,6 +100,11 @@ class Sessions {
                 uint64_t now_ns);
   size_t place_for(const Hello& hello, const Endpoint& from);
   void make_room();
+  void end_oldest_half_open();
+  void prove(Peer& peer);
+  void forget_opening(const Peer& peer);
+  void hold(Peer& peer, Slot& slot, uint32_t bytes);
+  void let_bodies_go();
   void admit(size_t index, uint16_t listener, const Hello& hello, const Endpoint& from);
   void on_request(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload,
                   uint64_t now_ns);
@@ -141,6 +150,7 @@ class Sessions {
   std::vector<std::unique_ptr<ListenerLog>> logs_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::unordered_map<uint64_t, size_t> indices_;  // in peers_, by the client's own number
+  std::unordered_map<uint64_t, size_t> opening_;  // of those that have not proved, by their hello
   uint64_t waiting_ = 0;                          // requests
   std::vector<std::pair<uint32_t, Slot*>> acks_;  // slots that owe an ack
   std::vector<uint32_t> held_answers_;            // sessions with answers that are held back
@@ -163,7 +173,10 @@ class Sessions {
   std::array<uint64_t, kDrops> drops_{};
   uint64_t expired_pulls_ = 0;
   std::deque<uint32_t> half_open_;  // sessions in the order of their hellos; some have proved since
-  uint64_t half_open_ended_ = 0;
+  size_t half_open_count_ = 0, peer_count_ = 0;
+  Limits limits_;
+  Refusals refusals_;
+  uint64_t held_bytes_ = 0;  // of all sessions' bodies
 };
 
 }  // namespace drlnet
