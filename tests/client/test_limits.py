@@ -40,7 +40,7 @@ def views(count: int) -> Item:
 
 REFUSED: list[tuple[str, int, Callable[[Client], object]]] = [
     ("tables", 1, lambda client: opened(client, "b")),
-    ("table_bytes", 4096, lambda client: opened(client, "b", capacity=10**6)),
+    ("table_bytes", 1 << 20, lambda client: opened(client, "b", capacity=10**6)),
     ("table_parts", 2, lambda client: opened(client, "b", item=views(3))),
     ("name_bytes", 12, lambda client: opened(client, "b" * 13)),
     ("streams", 2, lambda client: opened(client, "a").writer(3)),
@@ -77,7 +77,7 @@ def test_a_full_server_refuses_another_client_until_one_leaves() -> None:
 
 
 def test_limits_are_named_and_bounded() -> None:
-    with pytest.raises(ConfigError, match=r"server.limits.table is no limit"):
+    with pytest.raises(ConfigError, match=r"the limit server.limits.table is unknown"):
         native.Server(["udp://127.0.0.1:0"], limits={"table": 1})
     with pytest.raises(ConfigError, match=r"server.limits.tables is 0\n.*1 to 256"):
         native.Server(["udp://127.0.0.1:0"], limits={"tables": 0})

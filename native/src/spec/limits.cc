@@ -26,7 +26,7 @@ Limits limits_from(const std::map<std::string, uint64_t>& named) {
   if (known == named.size()) return limits;
   for (const auto& [name, value] : named) {
     if ((", " + names + ",").find(", " + name + ",") != std::string::npos) continue;
-    throw Error(Status::config, "server.limits." + name + " is no limit of a server",
+    throw Error(Status::config, "the limit server.limits." + name + " is unknown",
                 "choose among " + names);
   }
   return limits;

@@ -25,8 +25,9 @@ constexpr uint32_t kSteps = 20;  // of an episode, the final observation include
 
 class RunningServer {
  public:
-  explicit RunningServer(const std::string& address = "udp://127.0.0.1:0")
-      : server_(ServerOptions{{address}, Poll::adaptive, 0}), thread_([this] { server_.run(); }) {}
+  explicit RunningServer(const std::string& address = "udp://127.0.0.1:0",
+                         const Limits& limits = {})
+      : server_(options_of(address, limits)), thread_([this] { server_.run(); }) {}
   ~RunningServer() {
     server_.stop();
     thread_.join();
@@ -34,6 +35,12 @@ class RunningServer {
   std::string address() const { return server_.addresses().front(); }
 
  private:
+  static ServerOptions options_of(const std::string& address, const Limits& limits) {
+    ServerOptions options{{address}, Poll::adaptive, 0};
+    options.limits = limits;
+    return options;
+  }
+
   Server server_;
   std::thread thread_;
 };

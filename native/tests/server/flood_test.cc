@@ -1,0 +1,178 @@
+// A client that means harm takes a bounded share, and the others go on.
+#include <array>
+#include <atomic>
+#include <optional>
+
+#include "base/random.h"
+#include "client/bench.h"
+#include "session/seal.h"
+#include "wire/frame.h"
+
+namespace drlnet::test {
+namespace {
+
+// A source port from which any frame goes out, its checksum made right.
+class Port {
+ public:
+  explicit Port(const std::string& address) : connected_(connect(address)) {}
+
+  void send(FrameHeader header, std::span<const std::byte> payload, size_t bytes = 0) {
+    const std::span<TxFrame> frame = connected_.transport->reserve(1);
+    frame[0].to = connected_.server;
+    frame[0].length = static_cast<uint32_t>(std::max(kHeaderBytes + payload.size(), bytes));
+    std::memset(frame[0].data, 0, frame[0].length);
+    write_header(frame[0].data, header);
+    if (!payload.empty()) {
+      std::memcpy(frame[0].data + kHeaderBytes, payload.data(), payload.size());
+    }
+    seal(frame[0]);
+    connected_.transport->send_burst(frame);
+  }
+  void hello(uint64_t client, uint64_t nonce) {
+    FrameHeader header;
+    header.kind = FrameKind::hello;
+    header.length = sizeof(Hello);
+    Hello hello;
+    hello.client = client;
+    hello.nonce = nonce;
+    std::memcpy(hello.name, "stranger", 8);
+    send(header, std::as_bytes(std::span(&hello, 1)), kMinFrameBytes);
+  }
+  // Frames that have come, the last of that kind.
+  std::optional<FrameHeader> received(FrameKind kind) {
+    std::optional<FrameHeader> found;
+    for (const RxFrame& frame : connected_.transport->recv_burst()) {
+      FrameHeader header;
+      if (!parse_frame(frame.data, header) && header.kind == kind) found = header;
+    }
+    return found;
+  }
+  uint32_t open(uint64_t client, uint64_t nonce) {
+    std::optional<FrameHeader> welcome;
+    run_until([&] { return (welcome = received(FrameKind::welcome)).has_value(); },
+              [&] { hello(client, nonce); });
+    return welcome->connection;
+  }
+  // One fragment of a request.
+  void request(uint32_t connection, Operation operation, uint64_t number, uint32_t total,
+               uint32_t offset, std::span<const std::byte> part) {
+    FrameHeader header;
+    header.kind = FrameKind::request;
+    header.connection = connection;
+    header.lane = lane_of(operation);
+    header.operation = operation;
+    header.frame_bytes = kMinFrameBytes;
+    header.request = number;
+    header.total_bytes = total;
+    header.offset = offset;
+    header.length = static_cast<uint32_t>(part.size());
+    send(header, part);
+  }
+
+ private:
+  Connected connected_;
+};
+
+constexpr uint32_t kPart = kMinFrameBytes - kHeaderBytes;
+
+// Everything that needs no secret, again and again.
+void attack(const std::string& address, const std::atomic<bool>& stop) {
+  Random random(7);
+  std::vector<std::unique_ptr<Port>> ports;
+  for (int i = 0; i < 32; ++i) ports.push_back(std::make_unique<Port>(address));
+  std::vector<uint32_t> sessions;
+  for (auto& port : ports) sessions.push_back(port->open(random.bits(), random.bits()));
+  std::vector<std::byte> bytes(kPart);
+  while (!stop) {
+    for (std::byte& one : bytes) one = static_cast<std::byte>(random.bits());
+    const size_t at = random.bits() % ports.size();
+    Port& port = *ports[at];
+    FrameHeader garbage;
+    std::memcpy(&garbage, bytes.data(), sizeof garbage);
+    port.send(garbage, bytes);  // with the magic number, or not
+    garbage.magic = kMagic;
+    garbage.version = kVersion;
+    garbage.connection = sessions[at];
+    garbage.length = kPart;
+    port.send(garbage, bytes);
+    for (int i = 0; i < 8; ++i) port.hello(random.bits(), random.bits());
+    // The last part of a long request, in each place of each lane: it stays without the others.
+    const uint32_t last = 60 * kPart;
+    const uint64_t number = 1 + random.bits() % 8;
+    port.request(sessions[at], Operation::append, number, last + kPart, last, bytes);
+    port.request(sessions[at], Operation::update_priorities, number, last + kPart, last, bytes);
+    port.request(sessions[at], Operation::stats, 1, 0, 0, {});  // valid; most of them late
+    FrameHeader replayed;  // what ends a session of ours, which comes back
+    if (random.bits() % 64 == 0) {
+      replayed.kind = FrameKind::bye;
+      replayed.connection = sessions[at];
+      port.send(replayed, {});
+    }
+    if (port.received(FrameKind::reset) || replayed.kind == FrameKind::bye) {
+      sessions[at] = port.open(random.bits(), random.bits());
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a flood of garbage, hellos, parts of requests and valid ones takes a bounded share") {
+  Limits limits;
+  limits.request_bytes = 8 << 20;
+  limits.half_open = 64;
+  RunningServer server("udp://127.0.0.1:0", limits);
+  Client honest(options_of(server));
+  const TableSpec spec = spec_of(2000);
+  const uint32_t table = honest.open_table(spec);
+  StreamWriter writer(honest, table, spec, honest.lease(table, 2), {});
+  write(writer, 2, 0, 5 * kSteps);
+  writer.flush();
+  const uint64_t before = metric(honest, "server.resident_bytes");
+  std::atomic<bool> stop = false;
+  std::thread attacker([&] { attack(server.address(), stop); });
+  const SampleLayout layout(spec);
+  std::vector<std::byte> reply(layout.total_bytes(64));
+  uint64_t rounds = 5;
+  const auto refused = [&](const char* limit) {
+    return metric(honest, std::string("server.refused.") + limit);
+  };
+  const uint64_t deadline = now_ns() + kPatienceNs;
+  while (rounds < 60 || refused("half_open") < 2000 || refused("request_bytes") < 3) {
+    REQUIRE(now_ns() < deadline);
+    write(writer, 2, rounds * kSteps, (rounds + 1) * kSteps);
+    ++rounds;
+    writer.flush();
+    honest.sample(table, 64, reply, deadline_in(kPatienceNs));
+    check_sample(spec, reply, 64);
+    CHECK(metric(honest, "server.request_bytes") <= limits.request_bytes + (1 << 20));
+    CHECK(metric(honest, "server.half_open") <= limits.half_open);
+    CHECK(metric(honest, "server.clients") <= 33);
+  }
+  CHECK(metric(honest, "server.resident_bytes") < before + (64 << 20));
+  CHECK(writer.rows_stored() == 2 * rounds * kSteps);
+  stop = true;
+  attacker.join();
+}
+
+TEST_CASE("a stranger's copy of a hello does not end its client's session") {
+  RunningServer server;
+  Port client(server.address()), stranger(server.address());
+  const uint32_t connection = client.open(5, 1);
+  const auto ping = [&](Port& port, uint32_t session, uint64_t number) {
+    std::optional<FrameHeader> answer;
+    run_until([&] { return (answer = port.received(FrameKind::response)).has_value(); },
+              [&] { port.request(session, Operation::ping, number, 0, 0, {}); });
+    CHECK(answer->connection == session);
+  };
+  ping(client, connection, 1);
+  const uint32_t other = stranger.open(5, 1), another = stranger.open(5, 2);
+  CHECK(other != connection);
+  CHECK(another != connection);
+  ping(client, connection, 2);
+  ping(stranger, another, 1);  // the client itself, say, from a new address: now it takes its place
+  client.request(connection, Operation::ping, 3, 0, 0, {});
+  std::optional<FrameHeader> reset;
+  run_until([&] { return (reset = client.received(FrameKind::reset)).has_value(); }, [] {});
+}
+
+}  // namespace drlnet::test
