@@ -186,6 +186,8 @@ TEST_CASE("a forgotten session is opened anew and its requests are answered") {
 TEST_CASE("a client has not been silent while its server was stopped") {
   Bench bench("memory:", 0, 1);
   bench.open();
+  const CallId call = append(*bench.clients[0], 1, 10);
+  bench.run_until([&] { return bench.clients[0]->done(call); });
   const uint64_t stopped = 2 * Sessions::kSilenceNs, later = now_ns() + stopped;
   bench.sessions.stood_still(stopped, later);
   bench.sessions.expire(later + Sessions::kSilenceNs / 2);
