@@ -117,8 +117,8 @@ void Sessions::prove(Peer& peer) {
     end(former->second);
   }
   forget_opening(peer);
-  peer.proved = true;
   peer.name = distinct(peer.name);
+  peer.proved = true;
   indices_[peer.client] = index;
 }
 
