@@ -51,6 +51,7 @@ TEST_CASE("any thread may read a server that runs, sleeps, was stopped or never 
     std::thread running([&] { server.run(); });
     {
       Client client({server.addresses().front(), "test", kPatienceNs, poll});
+      ping(client, 1);
       std::atomic<int> answered = 0;
       std::vector<std::thread> readers;
       for (int reader = 0; reader < 3; ++reader) {
@@ -107,6 +108,7 @@ TEST_CASE("latencies of all clients are one, of those that are gone too") {
 TEST_CASE("a client whose session had ended comes back, and its calls count once") {
   RunningServer server;
   Client observer(options_of(server));
+  observer.stats();  // the first of its name
   Client other({server.address(), "other", kPatienceNs, Poll::adaptive});
   Connected connected = connect(server.address());
   auto leaving = std::make_unique<LeavingTransport>(std::move(connected.transport));
