@@ -71,6 +71,7 @@ TEST_CASE("a peer says what it waits for, and how long it has in all") {
     of_table.read_times("table.", metrics, now_ns());
     return reading<double>(metrics, prefix + "limiter_wait_s.inserts_limit");
   };
+  ping(bench, client, 100);
   CHECK(reading<std::string>(read(bench), "peer.test.waiting_for").empty());
   CHECK(reading<double>(read(bench), "peer.test.waiting_s") == 0);
   bench.handler.closed = true;
