@@ -21,6 +21,7 @@ _LABELS = {
     "table": ".+",
     "transport": ".+",
     "reason": "[a-z_]+",
+    "limit": "[a-z_]+",
     "stage": "[a-z]+",
     "size": "[0-9]+",
 }
