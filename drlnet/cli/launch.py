@@ -138,7 +138,7 @@ def launch(
     drlnet launch CartPole-v1 --on kubernetes --print --image me/drlnet:1
     """
     from drlnet.cli.run import run_processes
-    from drlnet.cli.training import note_no_end
+    from drlnet.cli.training import note_no_end, require_trainable
     from drlnet.config import load
     from drlnet.metrics import RunFolder
 
@@ -150,6 +150,7 @@ def launch(
     if env is None:
         raise typer.BadParameter("ENV is missing: which environment?")
     settings = load(env, **layers)
+    require_trainable(settings)
     if show:
         plan = _plan(settings, layers)
         _show(plan, where)

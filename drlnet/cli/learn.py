@@ -70,12 +70,12 @@ def learn(
 
     drlnet learn CartPole-v1 --server udp://10.0.0.2:7447 --max-seconds 300
     """
-    from drlnet.algos import require_fit
     from drlnet.cli.training import (
         finish,
         going_on,
         learn_view,
         note_no_end,
+        require_trainable,
         resumed,
         settings_of,
     )
@@ -92,13 +92,12 @@ def learn(
             settings = settings_of(env, resume, **layers)
         else:
             settings = settings_to_play(env, address, stop, output, **layers)
-        spaces = require_fit(settings)
-        from drlnet.learning.ranks import place_told, require_ranks
+        require_trainable(settings)
+        from drlnet.learning.ranks import place_told
         from drlnet.nets.device import usable_device
         from drlnet.roles.learn import learn as learn_role
         from drlnet.roles.rank import learn_along
 
-        require_ranks(settings, spaces)
         told = place_told(settings)
         if told is not None and told.rank > 0:
             learn_along(settings, address, told, stop, output.note)

@@ -96,7 +96,7 @@ def run(
 
     drlnet run CartPole-v1 --serial --max-env-steps 20000
     """
-    from drlnet.cli.training import note_no_end, resumed, settings_of
+    from drlnet.cli.training import note_no_end, require_trainable, resumed, settings_of
     from drlnet.metrics import RunFolder
 
     if flags["run.serial"] and flags["run.max_seconds"] is not None:
@@ -109,13 +109,7 @@ def run(
     settings = settings_of(env, resume, file=config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, [settings.server.transport])
 
-    from drlnet.algos import require_fit
-
-    spaces = require_fit(settings)
-    if settings.learner.processes > 1:
-        from drlnet.learning.ranks import require_ranks
-
-        require_ranks(settings, spaces)
+    require_trainable(settings)
     if show:
         from drlnet.cli.launch import print_local
 

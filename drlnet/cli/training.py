@@ -50,6 +50,17 @@ def settings_of(env: str | None, resume: Path | None, **layers: Any) -> Config:
     return load(file=folder.config_path, flags=flags, sets=layers["sets"])
 
 
+def require_trainable(settings: Config) -> None:
+    """Raises what keeps these settings from being trained, before anything is started."""
+    from drlnet.algos import require_fit
+
+    spaces = require_fit(settings)
+    if settings.learner.processes > 1:
+        from drlnet.learning.ranks import require_ranks
+
+        require_ranks(settings, spaces)
+
+
 def going_on(settings: Config, **layers: Any) -> Config | None:
     """The settings of the run in run.folder, where a learner has left its state there; else None.
 

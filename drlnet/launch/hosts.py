@@ -14,7 +14,7 @@ from drlnet.errors import ConfigError, DrlnetError, RoleFailed
 from drlnet.launch.plan import HOST
 from drlnet.launch.process import Process, error_told
 from drlnet.launch.signals import Stop
-from drlnet.launch.supervisor import Ended, Event, Said, Supervisor
+from drlnet.launch.supervisor import Ended, Event, Said, Supervisor, Waiting
 
 UP_DEADLINE_S = 60.0
 _AGAIN_S, _AGAIN_MAX_S = 1.0, 60.0  # before a connection that has ended is tried again
@@ -67,7 +67,7 @@ class Host:
         return ip_address(self.address).is_loopback
 
 
-class Hosts:
+class Hosts(Waiting):
     """A group (see supervisor.Group) whose roles run on several hosts.
 
     links: starts the connections, each to one agent or more. expected: the hosts' names, in the
@@ -257,25 +257,8 @@ class Hosts:
             return [Ended(role, said["ended"])]
         return []
 
-    def wait_for_line(self, process: Any, event: str, deadline_s: float) -> dict[str, Any]:
-        """The line {"event": EVENT, ...} of a role; empty when stopped before.
-
-        Raises what the role died of, or RoleFailed when it says nothing in time.
-        """
-        deadline = time.monotonic() + deadline_s
-        while not self._stop.is_set():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise RoleFailed(
-                    f"{process.name} was not ready within {deadline_s:g} s",
-                    f"see {self._log_folder / process.name}.log",
-                )
-            for happened in self.wait(left):
-                if isinstance(happened, Ended):
-                    raise happened.process.failure()
-                if isinstance(happened, Said) and happened.values.get("event") == event:
-                    return happened.values
-        return {}
+    def _look_at(self, process: Any) -> str:
+        return f"see {self._log_folder / process.name}.log"
 
     def end(self, processes: Sequence[Any]) -> list[Said]:
         """Stops these roles and waits for them; returns their last words."""

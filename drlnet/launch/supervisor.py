@@ -62,7 +62,48 @@ class Group(Protocol):
         """Stops these roles and waits for them; returns their last words."""
 
 
-class Supervisor:
+class Waiting:
+    """How groups wait for what one role says."""
+
+    _stop: Stop
+    _heard: list[Event]  # what the next wait() begins with
+
+    def wait(self, timeout: float) -> list[Event]:
+        """See Group."""
+        raise NotImplementedError
+
+    def _look_at(self, process: Any) -> str:
+        """Where to look for why a role says nothing: a remedy."""
+        raise NotImplementedError
+
+    def wait_for_line(self, process: Any, event: str, deadline_s: float) -> dict[str, Any]:
+        """The line {"event": EVENT, ...} of a role; empty when stopped before.
+
+        Raises what the role died of, or RoleFailed when it says nothing in time.
+        """
+        deadline = time.monotonic() + deadline_s
+        while not self._stop.is_set():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise RoleFailed(
+                    f"{process.name} was not ready within {deadline_s:g} s",
+                    self._look_at(process),
+                )
+            events = self.wait(left)
+            for index, happened in enumerate(events, 1):
+                if isinstance(happened, Ended) and not happened.process.stopping:
+                    raise happened.process.failure()
+                if (
+                    isinstance(happened, Said)
+                    and happened.process is process
+                    and happened.values.get("event") == event
+                ):
+                    self._heard = events[index:]  # its end, perhaps, which came at the same moment
+                    return happened.values
+        return {}
+
+
+class Supervisor(Waiting):
     """A group of processes that live no longer than this object.
 
     One thread, one selector over their pipes, their pidfds and the stop flag: nothing is polled.
@@ -208,31 +249,8 @@ class Supervisor:
             stream.close()
         return [Said(process, values) for values in objects]
 
-    def wait_for_line(self, process: Process, event: str, deadline_s: float) -> dict[str, Any]:
-        """The line {"event": EVENT, ...} of a role; empty when stopped before.
-
-        Raises what the role died of, or RoleFailed when it says nothing in time.
-        """
-        deadline = time.monotonic() + deadline_s
-        while not self._stop.is_set():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise RoleFailed(
-                    f"{process.name} was not ready within {deadline_s:g} s",
-                    f"run it by hand: drlnet {' '.join(process.args)}",
-                )
-            events = self.wait(left)
-            for index, happened in enumerate(events, 1):
-                if isinstance(happened, Ended) and not happened.process.stopping:
-                    raise happened.process.failure()
-                if (
-                    isinstance(happened, Said)
-                    and happened.process is process
-                    and happened.values.get("event") == event
-                ):
-                    self._heard = events[index:]  # its end, perhaps, which came at the same moment
-                    return happened.values
-        return {}
+    def _look_at(self, process: Any) -> str:
+        return f"run it by hand: drlnet {' '.join(process.args)}"
 
     def end(self, processes: Sequence[Any]) -> list[Said]:
         """Stops these roles and waits for them; SIGKILL for those that take too long.

@@ -161,3 +161,13 @@ def test_hosts_files_are_checked(tmp_path: Path) -> None:
         ended = finished(tmp_path, *where)
         assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
         assert words in lines_of_error(ended)[0]
+
+
+def test_settings_that_do_not_fit_start_nothing(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("nowhere.invalid\n")
+    where = ("launch", ENV, "--on", "ssh", "--hosts", str(hosts))
+    ended = finished(tmp_path, *where, "--algo", "tabular")
+    assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+    assert "tabular" in lines_of_error(ended)[0]
+    assert not (tmp_path / "runs").exists()
