@@ -134,16 +134,21 @@ void Mirror::follow(Shard& shard) {
       while (!client.wait(id, deadline_in(kMostSilenceNs), kPatienceNs)) {
       }
       asked.pop_front();
-      bool gone = false;
+      bool gone = false, anew = false;
       client.collect(id, deadline_in(kMostSilenceNs), [&](Status status, auto reply) {
         gone = status == Status::sample_expired;
-        if (gone) return;
+        anew = status == Status::bad_request && rows.next_key() != 0;  // not a key of its
+        if (gone || anew) return;
         throw_if_refused(status, reply);
         const FollowHeader run = rows.store(reply);
         if (older && run.count < count) rows.end_older();
         known = std::max(run.head, rows.next_key());
       });
-      if (!gone) continue;
+      if (anew) {
+        rows.forget();
+        known = 0;
+      }
+      if (!gone && !anew) continue;
       for (const Asked& other : std::exchange(asked, {})) client.abandon(other.id);
     }
   } catch (const Stopped&) {
@@ -186,7 +191,8 @@ uint32_t Mirror::gather(uint32_t shard, std::span<const std::byte> references,
   }
   RowMirror& rows = shards_[shard]->rows;
   const uint64_t began = now_ns();
-  if (rows.wait_for(head - std::min<uint64_t>(head, oldest), head - youngest + 1, deadline,
+  const uint64_t base = n > 0 ? base_of(drawn.keys[0]) : 0;
+  if (rows.wait_for(base, head - std::min<uint64_t>(head, oldest), head - youngest + 1, deadline,
                     interrupt_)) {
     wait_ns_ += now_ns() - began;
   }

@@ -21,6 +21,12 @@ constexpr uint64_t kPastCachesBytes = uint64_t{8} << 20;
               "install the same drlnet on both sides");
 }
 
+// Whether keys with that base are of a later life of the server, whose epochs count round.
+bool later(uint64_t base, uint64_t other) {
+  const auto epoch = [](uint64_t of) { return static_cast<uint16_t>(of >> kKeyNumberBits); };
+  return static_cast<int16_t>(epoch(base) - epoch(other)) > 0;
+}
+
 }  // namespace
 
 uint64_t RowMirror::memory_bytes(const TableSpec& part) {
@@ -97,6 +103,14 @@ void RowMirror::put(std::span<const std::byte> reply, const FollowHeader& run, u
   stored_ += to - std::min(from, to);
 }
 
+void RowMirror::forget() {
+  const std::unique_lock lock(rows_mutex_);
+  const std::lock_guard news(news_mutex_);
+  known_ = whole_ = false;
+  begin_ = head_ = 0;
+  next_key_ = 0;
+}
+
 void RowMirror::end_older() {
   const std::lock_guard lock(news_mutex_);
   whole_ = true;
@@ -118,10 +132,11 @@ void RowMirror::fail(std::exception_ptr failure) {
   news_.notify_all();
 }
 
-bool RowMirror::wait_for(uint64_t oldest, uint64_t end, Deadline deadline,
+bool RowMirror::wait_for(uint64_t base, uint64_t oldest, uint64_t end, Deadline deadline,
                          const std::function<void()>& interrupt) {
   return wait(deadline, interrupt, [&]() -> uint64_t {
     const uint64_t head = head_, begin = begin_;
+    if (!known_ || base_ != base) return !known_ || later(base, base_) ? end - oldest : 0;
     return (end > head ? end - head : 0) + (!whole_ && begin > oldest ? begin - oldest : 0);
   });
 }
@@ -164,6 +179,8 @@ bool RowMirror::wait(Deadline deadline, const std::function<void()>& interrupt,
 
 uint32_t RowMirror::gather(DrawnBatch& drawn, FunctionRef<const Places&(uint32_t)> places_of) {
   const std::shared_lock lock(rows_mutex_);
+  // Keys of the server's life before name other rows, if any.
+  if (!drawn.keys.empty() && base_of(drawn.keys[0]) != base_) drawn.keys.clear();
   const uint32_t left = keep_held(drawn);
   if (left > 0) write(drawn, places_of(left));
   return left;

@@ -19,9 +19,13 @@
 #include "rows/drawn.h"
 #include "rows/gather.h"
 #include "session/client/destination.h"
+#include "spec/items.h"
 #include "spec/row_layout.h"
 
 namespace drlnet {
+
+// What the keys of one table in one life of its server have before the number.
+constexpr uint64_t base_of(uint64_t key) { return key - number_of(key); }
 
 class RowMirror {
  public:
@@ -36,6 +40,8 @@ class RowMirror {
   uint64_t first_key() const { return next_key_ - head_ + begin_; }
   bool whole() const { return whole_; }  // all are here that the server had
   void end_older();
+  // Lets all go: the server has been started again, and its keys are others.
+  void forget();
   // Takes a follow reply; throws Error(protocol) where it is none. Rows that are here are passed
   // over. Those before a gap are let go: the server holds them no more.
   FollowHeader store(std::span<const std::byte> reply);
@@ -43,8 +49,9 @@ class RowMirror {
   void fail(std::exception_ptr failure);
 
   // Waits until all rows of these numbers, [oldest, end), are here, or the server has those no more
-  // that are missing: whether it took any waiting. interrupt: see Client.
-  bool wait_for(uint64_t oldest, uint64_t end, Deadline deadline,
+  // that are missing: whether it took any waiting. base: of their keys, see base_of(). interrupt:
+  // see Client.
+  bool wait_for(uint64_t base, uint64_t oldest, uint64_t end, Deadline deadline,
                 const std::function<void()>& interrupt);
   void wait_until_whole(Deadline deadline, const std::function<void()>& interrupt);
   // Where draws are to begin: the key of the oldest row; 0: anywhere, as the server holds none that
