@@ -167,6 +167,17 @@ class Mirrored(Ours):
     def _source(self, table: Table) -> Table | Mirror:
         return table.mirror()
 
+    @contextmanager
+    def prefetching(self, batch: int) -> Iterator[Step]:
+        # The mirror that is there has the rows: another would first fetch them all.
+        stream = self._drawn_from.stream(batch, depth=DEPTH)
+
+        def step(priorities: NDArray[np.float32]) -> None:
+            keys, _, _ = _drawn(next(stream))
+            self._table.update_priorities_async(keys, priorities)
+
+        yield step
+
     def sent_bytes(self) -> int | None:
         total = 0
         for name, value in self._client.stats().items():
