@@ -1,9 +1,12 @@
 #include "base/world.h"
 
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -39,6 +42,20 @@ void sleep_on(std::span<pollfd> descriptors, uint64_t until_ns) {
                          static_cast<long>(left % 1'000'000'000)};
   ::ppoll(descriptors.data(), descriptors.size(), &timeout, nullptr);
 }
+
+int open_wake_fd() { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
+
+void set_wake_fd(int fd) {
+  // Only an eventfd at its maximum refuses, and that one is readable.
+  DRLNET_ASSERT(eventfd_write(fd, 1) == 0 || errno == EAGAIN);
+}
+
+void clear_wake_fd(int fd) {
+  eventfd_t ignored;
+  eventfd_read(fd, &ignored);  // fails when it was not set: as good as read
+}
+
+void close_wake_fd(int fd) { close(fd); }
 
 #if defined(__x86_64__)
 

@@ -1,6 +1,7 @@
 // The world that the core runs in: its clock, its secrets, and sleep. Nothing else in the core asks
 // the kernel for them, so that another world.cc can take this one's place when a program is linked:
-// there time passes and secrets come as a seed says.
+// there time passes and secrets come as a seed says. The network is transport/registry.cc, which
+// can be replaced in the same way. sim/ replaces both.
 //
 // Every deadline and latency of the core is in nanoseconds of now_ns(): CLOCK_MONOTONIC's, read off
 // the processor's time-stamp counter wherever the kernel keeps time by it as well. The kernel's own
@@ -27,6 +28,13 @@ uint64_t random_secret();
 // over negative descriptors.
 void sleep_on(std::span<pollfd> descriptors, uint64_t until_ns);
 inline void sleep_until(uint64_t until_ns) { sleep_on({}, until_ns); }
+
+// Descriptors that sleep_on() takes, readable from set to clear: WakeFd's. -1: none is left, errno
+// says why. A signal handler may set one.
+int open_wake_fd();
+void set_wake_fd(int fd);
+void clear_wake_fd(int fd);
+void close_wake_fd(int fd);
 
 #if defined(__x86_64__)
 
