@@ -127,11 +127,13 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
           opening ? remedy_of_silence(options_.address)
                   : "look at `drlnet stats --server " + options_.address + "`, or allow more time");
     }
-    if (interrupt_ && started != 0 && now >= interrupt_at) {
-      hand_over_watch();
-      lock.unlock();
-      interrupt_();
-      lock.lock();
+    if (started != 0 && now >= interrupt_at) {
+      if (interrupt_) {
+        hand_over_watch();
+        lock.unlock();
+        interrupt_();
+        lock.lock();
+      }
       interrupt_at = now + kInterruptNs;
     }
     moved = connection_.progress();
