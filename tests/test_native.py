@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +17,47 @@ pytestmark = pytest.mark.exhaustive  # the core is compiled again, with its test
 def test_native_suites() -> None:
     build()
     run("ctest", "--test-dir", str(BUILD), "--output-on-failure", "-j", jobs(), timeout_s=600)
+
+
+def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    build("drlnet-sim")
+    command = [str(BUILD / "sim" / "drlnet-sim"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+
+
+def test_simulated_systems_keep_their_promises() -> None:
+    ended = simulate("--seeds", "2000", "--jobs", jobs(), "--rare", "1")
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-6000:]
+    assert "2000 seeds, 0 failures" in ended.stdout
+
+
+def test_a_simulated_system_runs_twice_alike() -> None:
+    ended = simulate("--seeds", "40", "--from", "7000", "--twice")
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-6000:]
+    # In another process, too: each run's trace is in the last line's.
+    traces = [
+        re.search(r"trace (\w+)", simulate("--seed", "7000").stdout),
+        re.search(r"trace (\w+)", simulate("--seed", "7000").stdout),
+    ]
+    assert traces[0] and traces[1] and traces[0][1] == traces[1][1]
+
+
+def test_a_broken_promise_is_found_and_shrunk_to_what_breaks_it() -> None:
+    # Without checksums, altered bytes are believed.
+    ended = simulate("--seeds", "60", "--jobs", jobs(), "--no-checksums")
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    found = re.findall(
+        r"^seed (\d+): (.*)\n((?:  \d+: .*\n)+)  again: drlnet-sim (.*) --trace$",
+        ended.stdout,
+        re.MULTILINE,
+    )
+    assert found, ended.stdout
+    seed, promise, faults, flags = found[0]
+    assert "flips" in faults
+    assert "seeds, 0 failures" in simulate("--seeds", "1", "--from", seed).stdout
+    again = simulate(*flags.split())
+    assert again.returncode == 1
+    assert again.stdout.startswith(f"seed {seed}: {promise}\n{faults}"), again.stdout
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark: apt-get install tshark")

@@ -1,0 +1,66 @@
+#include "fiber.h"
+
+#include <cxxabi.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace drlnet::sim {
+namespace {
+
+constexpr size_t kStackBytes = 1 << 20, kGuardBytes = 1 << 16;
+
+}  // namespace
+
+Fiber::Fiber(std::shared_ptr<Process> process, std::function<void()> body)
+    : process_(std::move(process)), body_(std::move(body)) {
+  void* memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  DRLNET_ASSERT(memory != MAP_FAILED);
+  DRLNET_ASSERT(mprotect(memory, kGuardBytes, PROT_NONE) == 0);
+  stack_ = static_cast<std::byte*>(memory);
+  DRLNET_ASSERT(getcontext(&here_) == 0);
+  here_.uc_stack.ss_sp = stack_ + kGuardBytes;
+  here_.uc_stack.ss_size = kStackBytes - kGuardBytes;
+  here_.uc_link = &back_;
+  const auto self = reinterpret_cast<uintptr_t>(this);
+  makecontext(&here_, reinterpret_cast<void (*)()>(&Fiber::enter), 2,
+              static_cast<unsigned>(self & 0xFFFFFFFF), static_cast<unsigned>(self >> 32));
+}
+
+Fiber::~Fiber() { munmap(stack_, kStackBytes); }
+
+void Fiber::enter(unsigned low, unsigned high) {
+  reinterpret_cast<Fiber*>(uintptr_t{low} | uintptr_t{high} << 32)->run();
+}
+
+void Fiber::run() {
+  try {
+    body_();
+  } catch (const Killed&) {
+    // It has let go of all it held on its way here.
+  }
+  body_ = {};
+  ended_ = true;
+}
+
+void Fiber::swap_exceptions() {
+  Exceptions other;
+  void* globals = abi::__cxa_get_globals();
+  std::memcpy(&other, globals, sizeof other);
+  std::memcpy(globals, &exceptions_, sizeof other);
+  exceptions_ = other;
+}
+
+void Fiber::go_on() {
+  swap_exceptions();
+  DRLNET_ASSERT(swapcontext(&back_, &here_) == 0);
+  swap_exceptions();
+}
+
+void Fiber::stop() { DRLNET_ASSERT(swapcontext(&here_, &back_) == 0); }
+
+}  // namespace drlnet::sim

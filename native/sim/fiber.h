@@ -1,0 +1,52 @@
+// A stack of its own for a piece of code that goes on where it stopped. Threading: one thread.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "world.h"
+
+namespace drlnet::sim {
+
+class Fiber {
+ public:
+  Fiber(std::shared_ptr<Process> process, std::function<void()> body);
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  Process& process() { return *process_; }
+  bool ended() const { return ended_; }
+  void go_on();  // until it stops or ends
+  void stop();   // called by the code that runs on it
+
+  // While it sleeps.
+  std::vector<int> descriptors;
+  uint64_t until_ns = 0;  // on its process's clock
+  uint64_t sleeps = 0;    // an alarm of an earlier sleep does nothing
+
+ private:
+  // What the C++ runtime keeps of exceptions under way: of a thread, so of us all.
+  struct Exceptions {
+    void* caught = nullptr;
+    unsigned uncaught = 0;
+  };
+
+  static void enter(unsigned low, unsigned high);
+  void run();
+  void swap_exceptions();
+
+  std::shared_ptr<Process> process_;
+  std::function<void()> body_;
+  std::byte* stack_;
+  ucontext_t here_{}, back_{};
+  Exceptions exceptions_;
+  bool ended_ = false;
+};
+
+}  // namespace drlnet::sim
