@@ -45,11 +45,17 @@ OutOption = Annotated[
     "run.max_env_steps",
     "run.max_learner_steps",
     "run.serial",
+    "run.seed",
 )
 def sweep(
     env: options.EnvArgument,
     flags: dict[str, Any],
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="runs of each setting")] = 5,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds", min=1, help="runs of each setting; their seeds count up from --seed"
+        ),
+    ] = 5,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="runs at a time")] = 1,
     out: OutOption = None,
     config: options.ConfigOption = None,
@@ -80,6 +86,7 @@ def sweep(
             "--serial with --max-seconds: a clock would end two runs at different points",
             "give --max-env-steps or --max-learner-steps instead",
         )
+    first_seed = flags.pop("run.seed") or 0
     settings, common = grid(set_ or ())
     given = [f"{key}={literal(value)}" for key, value in flags.items() if value is not None]
     common = [*given, *common]
@@ -88,7 +95,7 @@ def sweep(
     arguments = [env, *(["--config", str(config.resolve())] if config else [])]
     arguments += [word for text in common for word in ("--set", text)]
     output = Output(json)
-    made = Sweep((out or _new_folder(env)).resolve(), arguments, settings, seeds)
+    made = Sweep((out or _new_folder(env)).resolve(), arguments, settings, seeds, first_seed)
     left = made.open()
     if len(left) < len(made.plan):
         output.note(f"{len(made.plan) - len(left)} of {len(made.plan)} runs have results already")

@@ -118,6 +118,7 @@ class Sweep:
     arguments: list[str]
     settings: list[tuple[str, ...]]
     seeds: int
+    first_seed: int = 0
     results: dict[Path, dict[str, Any]] = field(default_factory=dict)  # by run folder
     failures: dict[Path, str] = field(default_factory=dict)
 
@@ -126,7 +127,7 @@ class Sweep:
         """All runs, seeds outermost: an interrupted sweep has compared all settings alike."""
         return [
             Planned(setting, seed, self._path(setting, seed))
-            for seed in range(self.seeds)
+            for seed in range(self.first_seed, self.first_seed + self.seeds)
             for setting in self.settings
         ]
 

@@ -65,6 +65,12 @@ def test_a_run_without_its_end_is_made_again(tmp_path: Path, incomplete: str) ->
     assert sweep.open() == sweep.plan[:1]
 
 
+def test_seeds_count_up_from_the_first(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path, ["Env"], [()], 2, first_seed=7)
+    assert [sweep.command(run)[-2] for run in sweep.plan] == ["7", "8"]
+    assert [run.path.name for run in sweep.plan] == ["seed=7", "seed=8"]
+
+
 def test_a_summary_is_over_the_seeds_of_one_setting(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path, ["Env"], [("a.n=1",), ("a.n=2",)], 3)
     (one0, two0, one1, two1, one2, _) = (run.path for run in sweep.plan)
