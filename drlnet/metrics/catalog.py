@@ -199,6 +199,7 @@ CATALOG: tuple[Metric, ...] = (
         ("probes", "counter", "frames", "of these two: a millisecond or so after the last news"),
         ("timeouts", "counter", "calls", "lost 20 ms or more: nothing told sooner what was lost"),
         ("reconnects", "counter", "sessions", "opened anew"),
+        ("server_restarts", "counter", "starts", "of the server, which came back with its state"),
         ("dropped_frames", "counter", "frames", "that made no sense to the client"),
         ("altered_frames", "counter", "frames", "whose checksum told that they were; dropped"),
         ("duplicate_frames", "counter", "frames", "of replies that it had already"),

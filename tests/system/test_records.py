@@ -36,7 +36,7 @@ OF_INDEX_ONLY_SERVERS = "table.<table>.saved_bytes"
 # Where policy.where is central: tests/roles/test_infer.py; what `drlnet stats` adds.
 NOT_IN_RECORDS = (
     *("inference role", "server, where policy.where is central"),
-    "learner; drlnet stats adds it",
+    *("learner; drlnet stats adds it", "server that keeps its state (--state)"),
 )
 
 
