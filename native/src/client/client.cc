@@ -276,6 +276,20 @@ bool Client::wait(CallId id, Deadline deadline, uint64_t patience_ns) {
   return connection_.done(id);
 }
 
+bool Client::wait_for_room(Operation operation, Deadline deadline, uint64_t patience_ns) {
+  Lock lock = take_lock();
+  const Deadline look = deadline_in(patience_ns);
+  const Call* other = nullptr;
+  run_until(
+      lock, deadline,
+      [&] {
+        other = connection_.in_the_way(operation);
+        return other == nullptr || (waking_ns() >= look && held(*other));
+      },
+      [&] { return explain(*other) + ", and no room for another"; });
+  return other == nullptr;
+}
+
 void Client::wait(Lock& lock, CallId id, Deadline deadline) {
   run_until(
       lock, deadline, [&] { return connection_.done(id); },

@@ -147,6 +147,8 @@ class Client {
   // False when the server still holds the request after patience_ns, as it may for any time: that
   // does not fail it.
   bool wait(CallId id, Deadline deadline, uint64_t patience_ns);
+  // For room in its lane, likewise: others that share the session may have all of it.
+  bool wait_for_room(Operation operation, Deadline deadline, uint64_t patience_ns);
   // Waits, and throws the server's error if it refused; else visits the reply, then frees the call.
   void collect(CallId id, Deadline deadline, Visit visit);
   // The same; the request's body is the caller's to keep.

@@ -156,8 +156,25 @@ void StreamWriter::send() {
   look_at_replies(false);
   if (client_.restarts() != restarts_) send_again();
   while (under_way_.size() >= kLaneWindow[static_cast<size_t>(Lane::append)]) finish_oldest();
-  const Deadline deadline = deadline_in(options_.timeout_ns);
-  under_way_.push_back(client_.start(Operation::append, deadline, [&](auto& body) { fill(body); }));
+  under_way_.push_back(start([&](auto& body) { fill(body); }));
+}
+
+// Waits again and again while it returns false, which is told.
+void StreamWriter::unless_held(FunctionRef<bool(Deadline deadline, uint64_t patience_ns)> wait) {
+  constexpr uint64_t kPatienceNs = 1'000'000'000;
+  if (!options_.held) return;
+  const uint64_t began = waking_ns();
+  while (!wait(deadline_in(kPatienceNs + options_.timeout_ns), kPatienceNs)) {
+    options_.held(waking_ns() - began);
+  }
+}
+
+// Other writers of this client may have the lane full, with appends that the limiter holds.
+CallId StreamWriter::start(Client::Fill fill) {
+  unless_held([&](Deadline deadline, uint64_t patience_ns) {
+    return client_.wait_for_room(Operation::append, deadline, patience_ns);
+  });
+  return client_.start(Operation::append, deadline_in(options_.timeout_ns), fill);
 }
 
 void StreamWriter::look_at_replies(bool all) {
@@ -186,13 +203,9 @@ void StreamWriter::finish_oldest() {
 
 // Until the call is answered, or the deadline.
 void StreamWriter::wait_for(CallId id) {
-  constexpr uint64_t kPatienceNs = 1'000'000'000;
-  if (options_.held) {
-    const uint64_t began = waking_ns();
-    while (!client_.wait(id, deadline_in(kPatienceNs + options_.timeout_ns), kPatienceNs)) {
-      options_.held(waking_ns() - began);
-    }
-  }
+  unless_held([&](Deadline deadline, uint64_t patience_ns) {
+    return client_.wait(id, deadline, patience_ns);
+  });
   client_.wait(id, deadline_in(options_.timeout_ns));
 }
 
@@ -272,9 +285,7 @@ void StreamWriter::send_again() {
   size_t next = 0;
   restarts_ = client_.restarts();
   while (next < again.size()) {
-    const Deadline deadline = deadline_in(options_.timeout_ns);
-    const CallId id =
-        client_.start(Operation::append, deadline, [&](auto& body) { body = again[next].body; });
+    const CallId id = start([&](auto& body) { body = again[next].body; });
     wait_for(id);
     Sent copy;
     const AppendResult result = take_reply(id, copy, status, refusal);

@@ -63,6 +63,8 @@ class StreamWriter {
   bool due() const;
   void look_at_replies(bool all);
   void finish_oldest();
+  void unless_held(FunctionRef<bool(Deadline deadline, uint64_t patience_ns)> wait);
+  CallId start(Client::Fill fill);
   void wait_for(CallId id);
   AppendResult take_reply(CallId id, Sent& sent, Status& status, std::vector<std::byte>& refusal);
   void check(Status status, const AppendResult& result, std::span<const std::byte> refusal) const;

@@ -304,6 +304,23 @@ TEST_CASE("a long append that the limiter holds is not passed by short ones that
   long_writer.join();
 }
 
+TEST_CASE("a writer without room for an append, for those of another, is told that they are held") {
+  struct Held {};
+  LimiterSpec limiter;
+  limiter.samples_per_insert = 4;
+  limiter.error_buffer = 40;
+  RunningServer server;
+  const TableSpec spec = spec_of(10'000, limiter);
+  Client client(options_of(server));
+  const uint32_t table = client.open_table(spec);
+  const WriterOptions options{
+      .flush_rows = kSteps, .timeout_ns = 2'000'000'000, .held = [](uint64_t) { throw Held{}; }};
+  StreamWriter one(client, table, spec, client.lease(table, 1), options);
+  StreamWriter other(client, table, spec, client.lease(table, 1), options);
+  CHECK_THROWS_AS(write(one, 1, 0, 100 * kSteps), Held);  // it has all of the lane by then
+  CHECK_THROWS_AS(write(other, 1, 0, kSteps), Held);
+}
+
 TEST_CASE("another specification is refused and named; bad priorities are, and lose nothing") {
   RunningServer server;
   const TableSpec spec = spec_of();

@@ -112,10 +112,13 @@ class Connection {
 
   // Whether the lane's window takes another request. Answers that are not yet collected do not
   // count.
-  bool has_room(Operation operation) const {
+  bool has_room(Operation operation) const { return in_the_way(operation) == nullptr; }
+  // The unanswered call whose place the next one of this operation's lane would take, if any.
+  const Call* in_the_way(Operation operation) const {
     const LaneCalls& lane = lanes_[static_cast<size_t>(lane_of(operation))];
-    return !(lane.taken & lane.bit(lane.next)) ||
-           lane.calls[lane.place(lane.next)].state == Call::State::done;
+    const Call& call = lane.calls[lane.place(lane.next)];
+    const bool taken = (lane.taken & lane.bit(lane.next)) != 0;
+    return taken && call.state != Call::State::done ? &call : nullptr;
   }
   // A call to fill (its body is empty, its room kept). has_room() must hold. submit() sends it,
   // withdraw() forgets it; one of the two comes before the next begin().
