@@ -143,6 +143,12 @@ class AnotherPublisher(DrlnetError):
     exit_code = 26
 
 
+class Forbidden(DrlnetError):
+    """The server does not know this client's key, or its role may not do this."""
+
+    exit_code = 31
+
+
 class CheckpointMismatch(DrlnetError):
     """A checkpoint, or published params, of another architecture or format."""
 
@@ -218,6 +224,7 @@ _BY_STATUS: dict[int, type[DrlnetError]] = {
     13: BadRequest,
     14: AnotherPublisher,
     15: TableDropped,
+    16: Forbidden,
 }
 
 

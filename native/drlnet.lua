@@ -3,7 +3,9 @@
 -- Frames are told by their first bytes on any UDP port. tests/test_dissector.py holds the names and
 -- messages below together with PROTOCOL.md.
 
-local KINDS = {[0] = "none", "hello", "welcome", "refuse", "request", "ack", "pending", "response", "pull", "reset", "bye"}
+local KINDS = {[0] = "none", "hello", "welcome", "refuse", "request", "ack", "pending", "response", "pull", "reset", "bye",
+  "keyed_hello", "cookie", "keyed_welcome"}
+local SEALED = 0x80  -- of the kind
 local LANES = {[0] = "control", "append", "sample", "update"}
 local OPERATIONS = {
   [0] = "ping", "open_table", "lease", "resume", "release", "append", "sample", "update_priorities", "publish", "fetch",
@@ -13,7 +15,7 @@ local OPERATIONS = {
 local STATUSES = {
   [0] = "ok", "config", "transport", "protocol", "timeout", "table_mismatch", "unknown_table", "sample_expired",
   "stream_gap", "unknown_lease", "bad_priority", "server_full", "session_lost", "bad_request", "another_publisher",
-  "table_dropped",
+  "table_dropped", "forbidden",
 }
 local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions",
   "rows", "disk"}
@@ -79,6 +81,10 @@ declare("remedy", ProtoField.string)
 declare("name", ProtoField.stringz)
 declare("payload", ProtoField.bytes)
 declare("response_time", ProtoField.double)
+declare("seal", ProtoField.bytes)
+declare("sealed", ProtoField.bytes)
+declare("key_id", ProtoField.uint32, base.HEX)
+declare("cookie", ProtoField.bytes)
 
 -- One field for a name, although its numbers are of 4 bytes in one message and of 8 in another.
 local BODY = {u32 = {4, ProtoField.uint64}, u64 = {8, ProtoField.uint64}, f64 = {8, ProtoField.double}}
@@ -134,8 +140,23 @@ local function add_time(tree, key, kind, pinfo)
   end
 end
 
+-- A frame of a session with keys: all but its first fields is encrypted.
+local function dissect_sealed(frame, root)
+  local tree = root:add(drlnet, frame())
+  for _, row in ipairs(HEADER) do
+    if row[1] < 16 and row[3] ~= "kind" then tree:add_le(fields[row[3]], frame(row[1], row[2])) end
+  end
+  local kind = KINDS[frame(3, 1):uint() - SEALED]
+  tree:add(fields.kind, frame(3, 1), frame(3, 1):uint() - SEALED)
+  tree:add(fields.seal, frame(16, 16))
+  tree:add(fields.sealed, frame(32))
+  tree:append_text(", sealed " .. kind)
+  return frame:len(), "sealed " .. kind
+end
+
 -- One frame; how long it is.
 local function dissect(frame, pinfo, root)
+  if frame(3, 1):uint() >= SEALED then return dissect_sealed(frame, root) end
   local kind = KINDS[frame(3, 1):uint()]
   local operation = OPERATIONS[frame(33, 1):uint()] or "?"
   local status, length = frame(34, 2):le_uint(), frame(56, 4):le_uint()
@@ -164,6 +185,11 @@ local function dissect(frame, pinfo, root)
       tree:add(fields.arrived, payload())
     elseif kind == "refuse" or (kind == "response" and status ~= 0 and operation ~= "append") then
       add_texts(tree, payload)
+    elseif kind == "cookie" then
+      tree:add(fields.cookie, payload(0, 16))
+    elseif kind == "keyed_hello" then
+      tree:add_le(fields.key_id, payload(0, 4))
+      tree:add(fields.cookie, payload(8, 16))
     elseif OPENINGS[kind] then
       add_parts(OPENINGS[kind], tree, payload)
       if kind == "hello" and payload:len() >= 112 then tree:add(fields.name, payload(72, 40)) end
@@ -177,7 +203,7 @@ local function dissect(frame, pinfo, root)
 end
 
 local function is_ours(frame)
-  return frame:len() >= 64 and frame(0, 2):string() == "DL" and KINDS[frame(3, 1):uint()] ~= nil
+  return frame:len() >= 64 and frame(0, 2):string() == "DL" and KINDS[frame(3, 1):uint() % SEALED] ~= nil
 end
 
 -- A capture on the sending host may show frames that the kernel cuts apart later.

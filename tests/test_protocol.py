@@ -54,11 +54,25 @@ def test_kinds_of_frames() -> None:
 
 def test_operations_and_their_lanes() -> None:
     rows = re.findall(r"^\| (\d+) (\w+) \| (\w+) \| [^|]+ \| [^|]+ \|$", DOCUMENT, re.MULTILINE)
-    declared = re.findall(r"^DRLNET_OPERATION\((\w+), (\w+)\)", source("wire/operations.def"), re.M)
+    declared = re.findall(
+        r"^DRLNET_OPERATION\((\w+), (\w+), \w+\)", source("wire/operations.def"), re.M
+    )
     assert [(name, lane) for _, name, lane in sorted(rows, key=lambda row: int(row[0]))] == declared
     assert [int(number) for number, _, _ in sorted(rows, key=lambda row: int(row[0]))] == [
         *range(len(rows))
     ]
+
+
+def test_roles_may_do_what_the_table_says() -> None:
+    declared = re.findall(
+        r"^DRLNET_OPERATION\((\w+), \w+, (\w+)\)", source("wire/operations.def"), re.M
+    )
+    written = {
+        role: set(re.findall(r"\w+", words_behind(f"{role} (", ")"))) - {"these", "and"}
+        for role in ("viewer", "actor")
+    }
+    for role, operations in written.items():
+        assert operations == {name for name, least in declared if least == role}
 
 
 def test_numbers_that_travel() -> None:
@@ -96,6 +110,9 @@ def test_numbers_that_travel() -> None:
         ("kJumboFrameBytes", "transport/transport.h", "8968", "of 8,968, 8,952, 1,472,"),
         ("kMinFrameCharge", "transport/transport.h", "1024", "max(its bytes, 1,024)"),
         ("kSilenceNs", "session/server/sessions.h", "60'000'000'000", "after 60 s of silence"),
+        ("kPackets", "session/keys/sealing.h", "2048", "or is 2,048 or more below"),
+        ("kPacketBits", "session/keys/sealing.h", "22", "after each 2^22 packet numbers"),
+        ("kHandshakes", "session/server/doorkeeper.h", "4096", "4,096 first messages a second"),
         ("kTurnBytes", "session/server/sessions.h", "56 * 1024", "turns of 56 KiB"),
         ("kAppendPauseNs", "session/server/sessions.h", "100'000", "once in 100 us"),
         ("kMinTimeoutNs", "session/client/connection.cc", "20'000'000", "at least 20 ms"),

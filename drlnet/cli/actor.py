@@ -30,6 +30,7 @@ def actor(
     env: options.EnvOfRunArgument = None,
     server: options.ServerOption = None,
     eal: options.EalOption = None,
+    key: options.KeyOption = None,
     index: IndexOption = 0,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,

@@ -24,6 +24,7 @@ def infer(
     env: options.EnvOfRunArgument = None,
     server: options.ServerOption = None,
     eal: options.EalOption = None,
+    key: options.KeyOption = None,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
     json: options.JsonOption = False,

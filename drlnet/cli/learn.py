@@ -47,6 +47,7 @@ def learn(
     resume: options.ResumeOption = None,
     server: options.ServerOption = None,
     eal: options.EalOption = None,
+    key: options.KeyOption = None,
     again: AgainOption = False,
     takeover: TakeoverOption = False,
     view: ViewOption = True,

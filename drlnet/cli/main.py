@@ -20,6 +20,7 @@ from drlnet.cli import (
     evaluate,
     help,
     infer,
+    keygen,
     launch,
     learn,
     ls,
@@ -83,6 +84,7 @@ def options(
 
 app.command("run")(run.run)
 app.command("serve")(serve.serve)
+app.command("keygen")(keygen.keygen)
 app.command("actor")(actor.actor)
 app.command("infer")(infer.infer)
 app.command("learn")(learn.learn)

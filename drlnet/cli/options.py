@@ -13,6 +13,16 @@ from drlnet.cli import completion
 
 DEFAULT_ADDRESS = "udp://127.0.0.1:7447"
 EAL_VARIABLE = "DRLNET_EAL"  # read when DPDK starts
+_KEY_VARIABLE = "DRLNET_KEY_FILE"  # drlnet/config/keys.py
+# Whose key a command takes out of a folder; others leave that to the processes that they start.
+_KEY_OWNERS = {
+    "serve": "server",
+    "actor": "actor",
+    "learn": "learner",
+    "infer": "learner",
+    "stats": "viewer",
+    "watch": "viewer",
+}
 
 
 def _print_config_help(context: typer.Context, asked: bool) -> None:
@@ -28,6 +38,18 @@ def _pass_eal(arguments: str | None) -> str | None:
     if arguments is not None:
         os.environ[EAL_VARIABLE] = arguments
     return arguments
+
+
+def _pass_key(context: typer.Context, key: Path | None) -> Path | None:
+    # Through the environment, as its path: neither a process nor its arguments show a key.
+    if key is None or context.resilient_parsing:
+        return key
+    from drlnet.config.keys import key_path
+
+    owner = _KEY_OWNERS.get(context.info_name or "")
+    path = key.absolute() if owner is None else key_path(key.absolute(), owner)
+    os.environ[_KEY_VARIABLE] = str(path)
+    return path
 
 
 def require_dpdk(eal: str | None, places: Collection[str] | None) -> None:
@@ -98,6 +120,19 @@ EalOption = Annotated[
         callback=_pass_eal,
         rich_help_panel="Server and network",
         help="more arguments for DPDK's environment layer, e.g. '-m 1024'; '--help' lists them",
+    ),
+]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        envvar=_KEY_VARIABLE,
+        show_envvar=False,
+        callback=_pass_key,
+        rich_help_panel="Server and network",
+        help="key file of drlnet keygen, or its folder: sessions are encrypted and authenticated"
+        f" [dim](default: ${_KEY_VARIABLE})[/dim]",
     ),
 ]
 ConfigOption = Annotated[

@@ -65,6 +65,7 @@ def run(
     env: options.EnvOrRunArgument = None,
     resume: options.ResumeOption = None,
     eal: options.EalOption = None,
+    key: options.KeyOption = None,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
     pictures: PicturesOption = None,

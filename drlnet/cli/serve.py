@@ -30,6 +30,7 @@ RunOption = Annotated[Path | None, typer.Option("--run", hidden=True, help="the 
 def serve(
     flags: dict[str, Any],
     eal: options.EalOption = None,
+    key: options.KeyOption = None,
     run: RunOption = None,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,

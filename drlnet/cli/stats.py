@@ -79,6 +79,7 @@ def stats(
     interval: IntervalOption = 1.0,
     count: CountOption = None,
     eal: options.EalOption = None,
+    key: options.KeyOption = None,
     json: JsonOption = False,
     follow: FollowOption = False,
     once: OnceOption = False,

@@ -30,6 +30,7 @@ _ANSWER_DEADLINE_S = 3.0
 def watch(
     run: RunArgument = None,
     eal: options.EalOption = None,
+    key: options.KeyOption = None,
     json: options.JsonOption = False,
     debug: options.DebugOption = False,
 ) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from drlnet import native
 from drlnet.client.arguments import contents, number, readings, text, whole
 from drlnet.client.specs import Column, Item, Limiter, Sampler, declared, native_spec
 from drlnet.client.table import Table
+from drlnet.config.keys import client_key
 from drlnet.errors import UnknownTable
 from drlnet.native import HistogramReading
 
@@ -20,8 +22,11 @@ class Client:
 
     name: what the server's statistics call this client. timeout: seconds that opening the session
     and every control call may take. poll: "adaptive" spins for 20 us before it sleeps, "busy" never
-    sleeps, "block" never spins.
-    Raises TransportError when nothing answers, ProtocolError when something else answers.
+    sleeps, "block" never spins. key: the key file of a role, or the folder that `drlnet keygen` has
+    filled; left out: what DRLNET_KEY_FILE names, if anything. With it the session is encrypted, and
+    either side has proved itself; `dpdk:local` stays as it is.
+    Raises TransportError when nothing answers, ProtocolError when something else answers, Forbidden
+    when the server does not know the key.
 
     >>> with Client("udp://127.0.0.1:7447") as client:
     ...     table = client.table(
@@ -39,11 +44,12 @@ class Client:
         name: str = "client",
         timeout: float = 10.0,
         poll: str = "adaptive",
+        key: str | Path | None = None,
     ) -> None:
         self.address = text("address", address)
         self.name = text("name", name)
         self._native: native.Client | None = native.Client(
-            address, name, number("timeout", timeout), text("poll", poll)
+            address, name, number("timeout", timeout), text("poll", poll), client_key(key)
         )
 
     @classmethod

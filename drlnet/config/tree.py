@@ -212,7 +212,7 @@ class ServerConfig:
         "how far clients may make something grow, by name: `drlnet help security`",
     )
     insecure: bool = setting(
-        False, "allow addresses that other machines can reach, unauthenticated"
+        False, "allow addresses that other machines can reach, without keys as well"
     )
     metrics: str | None = setting(
         None, "HOST:PORT where Prometheus reads the metrics, at /metrics; port 0 picks a free one"

@@ -10,6 +10,7 @@ from typing import Any
 from drlnet import __version__, native
 from drlnet.config import ServerConfig
 from drlnet.config.endpoint import Endpoint
+from drlnet.config.keys import server_keys
 from drlnet.roles.stop import Stop
 
 _LOOK_INTERVAL_S = 1.0
@@ -37,6 +38,7 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop, note: Callable[[s
         state=config.state or "",
         durability_s=config.durability,
         limits=config.limits,
+        keys=server_keys(),
     )
     for server in servers:
         for line in server.state_notes:

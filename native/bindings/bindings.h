@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/metrics.h"
+#include "session/keys/crypto.h"
 
 namespace drlnet {
 
@@ -26,6 +27,9 @@ void bind_state(nb::module_& module);
 void bind_batches(nb::module_& module);
 void bind_client(nb::module_& module);
 void bind_adders(nb::module_& module);
+
+// That number of keys, one behind the other. Throws Error(config) for another number of bytes.
+std::vector<Key> keys_of(const nb::bytes& bytes, size_t count);
 
 // {"dotted.name": int | float | str | HistogramReading}
 nb::dict to_dict(const Metrics& metrics);

@@ -10,9 +10,15 @@ namespace {
 constexpr char kClient[] = "a client";
 using LeaseTuple = std::tuple<uint32_t, uint32_t, uint64_t, uint64_t>;
 
+// key: the client's secret and the server's public key; empty: none.
 ClientOptions options_of(const std::string& address, const std::string& name, double timeout_s,
-                         const std::string& poll) {
-  return {address, name, ns_of(timeout_s), poll_of(poll)};
+                         const std::string& poll, const nb::bytes& key) {
+  ClientOptions options{address, name, ns_of(timeout_s), poll_of(poll)};
+  if (key.size() > 0) {
+    const std::vector<Key> keys = keys_of(key, 2);
+    options.key = ClientKey{keys[0], keys[1]};
+  }
+  return options;
 }
 
 std::vector<LeaseTuple> tuples_of(const std::vector<Lease>& leases) {
@@ -187,21 +193,24 @@ nb::tuple answer(HeldClient& held, const std::vector<AskedTuple>& answers, bool 
 
 nb::class_<HeldClient> bind_calls(nb::module_& module) {
   return nb::class_<HeldClient>(module, "Client")
-      .def("__init__",
-           [](HeldClient* self, const std::string& address, const std::string& name,
-              double timeout_s, const std::string& poll) {
-             const Unlocked unlocked;
-             new (self) HeldClient(std::make_unique<ShardedClient>(
-                                       options_of(address, name, timeout_s, poll), check_signals),
-                                   kClient);
-           })
+      .def(
+          "__init__",
+          [](HeldClient* self, const std::string& address, const std::string& name,
+             double timeout_s, const std::string& poll, const nb::bytes& key) {
+            const ClientOptions options = options_of(address, name, timeout_s, poll, key);
+            const Unlocked unlocked;
+            new (self) HeldClient(std::make_unique<ShardedClient>(options, check_signals), kClient);
+          },
+          nb::arg("address"), nb::arg("name"), nb::arg("timeout_s"), nb::arg("poll"),
+          nb::arg("key") = nb::bytes("", 0))
       .def_static(
           "in_process",
           [](Server& server, const std::string& name, double timeout_s) {
             return std::make_unique<HeldClient>(
-                std::make_unique<ShardedClient>(
-                    options_of(server.addresses().front(), name, timeout_s, "adaptive"),
-                    check_signals, [&server] { return server.poll_once(); }),
+                std::make_unique<ShardedClient>(options_of(server.addresses().front(), name,
+                                                           timeout_s, "adaptive", nb::bytes("", 0)),
+                                                check_signals,
+                                                [&server] { return server.poll_once(); }),
                 kClient);
           },
           nb::keep_alive<0, 1>())

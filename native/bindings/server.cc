@@ -1,5 +1,7 @@
 #include "server/server.h"
 
+#include <cstring>
+
 #include "bindings.h"
 #include "held.h"
 
@@ -18,6 +20,31 @@ nb::object to_python(const T& reading) {
 
 }  // namespace
 
+std::vector<Key> keys_of(const nb::bytes& bytes, size_t count) {
+  if (bytes.size() != count * kKeyBytes) {
+    throw Error(Status::config, "keys of " + std::to_string(bytes.size()) + " bytes",
+                "give " + std::to_string(count) + " keys of 32 bytes each");
+  }
+  std::vector<Key> keys(count);
+  std::memcpy(keys.data(), bytes.data(), bytes.size());
+  return keys;
+}
+
+namespace {
+
+// Each: the server's secret, and the public keys of viewers, actors and learners. None: no keys.
+std::shared_ptr<KeyStore> store_of(const std::vector<nb::bytes>& identities) {
+  if (identities.empty()) return nullptr;
+  KeyRing ring;
+  for (const nb::bytes& identity : identities) {
+    const std::vector<Key> keys = keys_of(identity, 1 + kRoles);
+    ring.emplace_back(keys[0], std::array{keys[1], keys[2], keys[3]});
+  }
+  return std::make_shared<KeyStore>(std::move(ring));
+}
+
+}  // namespace
+
 nb::dict to_dict(const Metrics& metrics) {
   nb::dict result;
   for (const auto& [name, value] : metrics.list()) {
@@ -28,6 +55,10 @@ nb::dict to_dict(const Metrics& metrics) {
 }
 
 void bind_server(nb::module_& module) {
+  module.def("public_key", [](const nb::bytes& secret) {
+    const Key key = public_of(keys_of(secret, 1)[0]);
+    return nb::bytes(key.data(), key.size());
+  });
   nb::class_<HistogramReading>(module, "HistogramReading")
       .def_ro("count", &HistogramReading::count)
       .def_prop_ro("max_us", [](const HistogramReading& r) { return double(r.max_ns) / 1e3; })
@@ -70,10 +101,11 @@ void bind_server(nb::module_& module) {
              uint64_t memory_bytes, const std::string& sampler,
              const std::map<std::string, double>& sampler_options, const std::string& version,
              bool index_only, const std::string& state, double durability_s, bool read_state_only,
-             const std::map<std::string, uint64_t>& limits) {
+             const std::map<std::string, uint64_t>& limits, const std::vector<nb::bytes>& keys) {
             ServerOptions options{listen,  poll_of(poll), memory_bytes, {sampler, sampler_options},
                                   version, index_only};
             options.state_folder = state;
+            options.keys = store_of(keys);
             options.limits = limits_from(limits);
             options.read_state_only = read_state_only;
             options.durability_ns = static_cast<uint64_t>(durability_s * 1e9);
@@ -90,7 +122,8 @@ void bind_server(nb::module_& module) {
           nb::arg("memory_bytes") = 0, nb::arg("sampler") = "",
           nb::arg("sampler_options") = std::map<std::string, double>(), nb::arg("version") = "",
           nb::arg("index_only") = false, nb::arg("state") = "", nb::arg("durability_s") = 1.0,
-          nb::arg("read_state_only") = false, nb::arg("limits") = std::map<std::string, uint64_t>())
+          nb::arg("read_state_only") = false, nb::arg("limits") = std::map<std::string, uint64_t>(),
+          nb::arg("keys") = std::vector<nb::bytes>())
       .def_prop_ro("state_notes", &Server::state_notes)
       .def_prop_ro("state_trouble", &Server::state_trouble)
       .def_static("limits",

@@ -58,6 +58,8 @@ def header(scene: Scene, width: int) -> Text:
     restarts = window.latest("client.run.learner_restarts")
     if restarts > 0:
         line.append(f"  learner restarts {count(restarts)}", "yellow")
+    if window.latest("server.insecure") > 0:
+        line.append("  no keys: anyone may use it", "yellow")
     version = window.text("server.version")
     if version:
         line.append(f"  {version}")

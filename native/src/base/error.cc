@@ -36,6 +36,8 @@ std::string_view status_name(Status status) {
       return "table_dropped";
     case Status::bad_request:
       return "bad_request";
+    case Status::forbidden:
+      return "forbidden";
   }
   return "unknown";
 }

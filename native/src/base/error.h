@@ -27,6 +27,7 @@ enum class Status : uint16_t {
   bad_request = 13,        // a request that a correct client does not send
   another_publisher = 14,  // another client publishes params at this server
   table_dropped = 15,      // a client has dropped the table
+  forbidden = 16,          // the client's key does not allow it, or is none that the server knows
 };
 
 std::string_view status_name(Status status);

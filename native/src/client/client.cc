@@ -75,7 +75,7 @@ Client::Client(Connected connected, const ClientOptions& options, std::function<
       timeout_ns_(options.timeout_ns),
       interrupt_(std::move(interrupt)),
       run_server_(std::move(run_server)),
-      connection_(std::move(connected), options.name) {
+      connection_(std::move(connected), options.name, options.key) {
   open();
 }
 

@@ -28,6 +28,8 @@ struct ClientOptions {
   std::string name = "client";
   uint64_t timeout_ns = 10'000'000'000;  // of control calls
   Poll poll = Poll::adaptive;
+  // The session is sealed with it, but within this machine's memory; none: it is not.
+  std::optional<ClientKey> key{};
 };
 
 // Items that were created, or whose priority was set, with what the server stores for them: 0 where

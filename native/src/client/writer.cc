@@ -216,8 +216,9 @@ AppendResult StreamWriter::take_reply(CallId id, Sent& sent, Status& status,
       id, deadline_in(options_.timeout_ns),
       [&](Status s, auto reply) {
         status = s;
-        if (status == Status::unknown_table || status == Status::table_dropped) {
-          refusal.assign(reply.begin(), reply.end());  // no table: no result
+        if (status == Status::unknown_table || status == Status::table_dropped ||
+            status == Status::forbidden) {
+          refusal.assign(reply.begin(), reply.end());  // not looked at: no result
         } else {
           result = ByteReader(reply).get<AppendResult>();
         }

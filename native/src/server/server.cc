@@ -55,8 +55,10 @@ Server::Server(const ServerOptions& options)
     throw Error(Status::config, "a server needs an address to listen on",
                 "name one: udp://127.0.0.1:7447");
   }
+  if (options.keys) sessions_.require_keys(options.keys);
   for (const std::string& address : options.listen) {
     sessions_.add_listener(listen(address, shards_ ? shards_->count() : 1));
+    insecure_ |= !options.keys && !is_loopback(address);
   }
   poll_fds_.resize(options.listen.size() + 1);
   ended_latency_.resize(options.listen.size());
@@ -206,7 +208,7 @@ uint16_t Server::handle(Peer& peer, Slot& slot, std::span<const std::byte> body)
 uint16_t Server::run_request(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   using Handler = uint16_t (Server::*)(Peer&, Slot&, std::span<const std::byte>);
   static constexpr std::array<Handler, kOperations> kHandlers = {
-#define DRLNET_OPERATION(name, lane) &Server::name,
+#define DRLNET_OPERATION(name, lane, role) &Server::name,
 #include "wire/operations.def"
 #undef DRLNET_OPERATION
   };

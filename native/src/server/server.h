@@ -43,6 +43,8 @@ struct ServerOptions {
   // Keeps keys, links and priorities, and of the rows only the newest, on their way to clients that
   // mirror its tables. What needs rows is refused.
   bool index_only = false;
+  // Those of the server and its clients; null: sessions are not sealed.
+  std::shared_ptr<KeyStore> keys{};
   // For a server that is one of several: made by make_shards().
   std::shared_ptr<Shards> shards{};
   uint32_t shard = 0;
@@ -86,7 +88,7 @@ class Server : private RequestHandler {
   void ended(Peer& peer) override;
 
   // One request each, in a file of that name. A handler that refuses calls refuse().
-#define DRLNET_OPERATION(name, lane) \
+#define DRLNET_OPERATION(name, lane, role) \
   uint16_t name(Peer& peer, Slot& slot, std::span<const std::byte> body);
 #include "wire/operations.def"
 #undef DRLNET_OPERATION
@@ -176,6 +178,7 @@ class Server : private RequestHandler {
   uint64_t next_expiry_ns_ = 0;
   uint64_t polls_ = 0, waits_ = 0;
   bool work_left_ = false;  // some table has more to do when no client waits
+  bool insecure_ = false;   // no keys, and other machines can reach us
   std::vector<pollfd> poll_fds_;
   // By listener: of clients that are gone. Those that went last are known one by one: a client that
   // comes back reports again what it had.

@@ -68,6 +68,7 @@ void Server::measure(Metrics& metrics) {
   const uint64_t now = now_ns();
   metrics.set("server.uptime_s", static_cast<double>(now - std::min(now, started_ns_)) / 1e9);
   metrics.set("server.version", version_);
+  metrics.set("server.insecure", uint64_t{insecure_});
   metrics.set("server.polls", polls_);
   metrics.set("server.waits", waits_);
   metrics.set("server.cpu_s", process_cpu_s());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "session/keys/sealing.h"
 #include "session/seal.h"
 #include "transport/transport.h"
 
@@ -15,15 +16,17 @@ class Outbox {
   explicit Outbox(Transport& transport)
       : transport_(&transport), seals_(transport.may_alter_bytes()) {}
 
-  // The next empty frame, or nullptr while the device takes no more.
-  TxFrame* next(const Endpoint& to, bool apart) {
+  // The next empty frame, or nullptr while the device takes no more. sealing: of its session, if it
+  // is sealed; it outlives the next flush(), or seal_filled().
+  TxFrame* next(const Endpoint& to, bool apart, Sealing* sealing = nullptr) {
     if (filled_ == frames_.size()) {
       flush();
       if (!frames_.empty()) return nullptr;
       frames_ = transport_->reserve(kBurst);
-      sent_ = filled_ = 0;
+      sent_ = sealed_ = filled_ = 0;
       if (frames_.empty()) return nullptr;
     }
+    sealings_[filled_] = sealing;
     TxFrame* frame = &frames_[filled_++];
     frame->to = to;
     frame->apart = apart;
@@ -44,9 +47,8 @@ class Outbox {
   // Sends what is filled. True when nothing is left over.
   bool flush() {
     if (sent_ == filled_) return true;
-    const auto burst = frames_.subspan(sent_, filled_ - sent_);
-    if (seals_) std::ranges::for_each(burst, seal);
-    sent_ += transport_->send_burst(burst);
+    seal_filled();
+    sent_ += transport_->send_burst(frames_.subspan(sent_, filled_ - sent_));
     for (TxFrame& left : frames_.subspan(sent_, filled_ - sent_)) {
       left.loans.copy_out();
       left.loans.clear();
@@ -54,8 +56,20 @@ class Outbox {
     if (sent_ < filled_) return false;
     // From the front again: in the processor's cache are the frames that were used last.
     frames_ = {};
-    sent_ = filled_ = 0;
+    sent_ = sealed_ = filled_ = 0;
     return true;
+  }
+
+  // Before a session ends whose sealing its frames name. Each is sealed once: those that the device
+  // did not take go out as they are.
+  void seal_filled() {
+    for (; sealed_ < filled_; ++sealed_) {
+      if (sealings_[sealed_] != nullptr) {
+        sealings_[sealed_]->seal(frames_[sealed_]);
+      } else if (seals_) {
+        seal(frames_[sealed_]);
+      }
+    }
   }
 
   bool blocked() const { return sent_ < filled_; }
@@ -66,7 +80,8 @@ class Outbox {
   Transport* transport_;
   bool seals_;
   std::span<TxFrame> frames_;
-  size_t sent_ = 0, filled_ = 0;
+  std::array<Sealing*, kBurst> sealings_{};  // of the frames that are filled
+  size_t sent_ = 0, sealed_ = 0, filled_ = 0;
 };
 
 }  // namespace drlnet

@@ -4,16 +4,22 @@ namespace drlnet {
 
 const char* operation_name(Operation operation) {
   constexpr const char* kNames[] = {
-#define DRLNET_OPERATION(name, lane) #name,
+#define DRLNET_OPERATION(name, lane, role) #name,
 #include "wire/operations.def"
 #undef DRLNET_OPERATION
   };
   return kNames[static_cast<size_t>(operation)];
 }
 
+const char* role_name(Role role) {
+  constexpr const char* kNames[kRoles] = {"viewer", "actor", "learner"};
+  return kNames[static_cast<size_t>(role)];
+}
+
 const char* drop_name(Drop drop) {
-  constexpr const char* kNames[kDrops] = {"short_frame", "magic", "version", "kind", "length",
-                                          "session",     "lane",  "request", "late", "checksum"};
+  constexpr const char* kNames[kDrops] = {"short_frame", "magic",    "version", "kind",
+                                          "length",      "session",  "lane",    "request",
+                                          "late",        "checksum", "forged",  "replayed"};
   return kNames[static_cast<size_t>(drop)];
 }
 
@@ -26,7 +32,7 @@ std::optional<Drop> parse_frame(std::span<const std::byte> frame, FrameHeader& h
   if (kind == 0 || kind >= kFrameKinds) return Drop::kind;
   // A hello or refuse of another version is for the handshake to answer.
   if (header.version != kVersion && header.kind != FrameKind::hello &&
-      header.kind != FrameKind::refuse) {
+      header.kind != FrameKind::keyed_hello && header.kind != FrameKind::refuse) {
     return Drop::version;
   }
   if (static_cast<size_t>(header.lane) >= kLanes) return Drop::lane;
@@ -37,6 +43,12 @@ std::optional<Drop> parse_frame(std::span<const std::byte> frame, FrameHeader& h
       return payload < sizeof(Hello) ? std::optional(Drop::length) : std::nullopt;
     case FrameKind::welcome:
       return payload < sizeof(Welcome) ? std::optional(Drop::length) : std::nullopt;
+    case FrameKind::keyed_hello:
+      return payload < sizeof(KeyedHello) ? std::optional(Drop::length) : std::nullopt;
+    case FrameKind::keyed_welcome:
+      return payload < sizeof(KeyedWelcome) ? std::optional(Drop::length) : std::nullopt;
+    case FrameKind::cookie:
+      return payload < sizeof(KeyedHello::cookie) ? std::optional(Drop::length) : std::nullopt;
     case FrameKind::refuse:
     case FrameKind::reset:
     case FrameKind::bye:

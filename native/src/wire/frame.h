@@ -29,8 +29,13 @@ enum class FrameKind : uint8_t {
   pull = 8,      // client: send bytes [offset, offset + length) of a reply
   reset = 9,     // server: no such session; say hello again
   bye = 10,      // client: the session ends
+  // Only sealed sessions have these (PROTOCOL.md, "Keys"):
+  keyed_hello = 11,    // client: a hello, or the question for the cookie that one needs
+  cookie = 12,         // server: what proves that a hello comes from where it says
+  keyed_welcome = 13,  // server: as welcome
 };
-constexpr uint8_t kFrameKinds = 11;
+constexpr uint8_t kFrameKinds = 14;
+constexpr uint8_t kSealedBit = 0x80;  // of the kind, on the wire: the frame is sealed
 
 // Requests of one lane run in order, one after another; lanes do not wait for each other, so that
 // an append which waits for the limiter cannot block the sample that would release it.
@@ -43,14 +48,24 @@ constexpr std::array<uint32_t, kLanes> kLaneWindow = {4, 8, 32, 8};
 constexpr size_t window_place(uint64_t request, size_t window) { return request & (window - 1); }
 static_assert(std::ranges::all_of(kLaneWindow, [](uint32_t n) { return std::has_single_bit(n); }));
 
+// What a client's key lets it do: each role whatever those before it may.
+enum class Role : uint8_t { viewer, actor, learner };
+constexpr size_t kRoles = 3;
+const char* role_name(Role role);
+
 enum class Operation : uint8_t {
-#define DRLNET_OPERATION(name, lane) name,
+#define DRLNET_OPERATION(name, lane, role) name,
 #include "wire/operations.def"
 #undef DRLNET_OPERATION
 };
 namespace operations {
 constexpr Lane kLaneOf[] = {
-#define DRLNET_OPERATION(name, lane) Lane::lane,
+#define DRLNET_OPERATION(name, lane, role) Lane::lane,
+#include "wire/operations.def"
+#undef DRLNET_OPERATION
+};
+constexpr Role kRoleOf[] = {
+#define DRLNET_OPERATION(name, lane, role) Role::role,
 #include "wire/operations.def"
 #undef DRLNET_OPERATION
 };
@@ -59,6 +74,10 @@ constexpr size_t kOperations = std::size(operations::kLaneOf);
 constexpr Lane lane_of(Operation operation) {
   return operations::kLaneOf[static_cast<size_t>(operation)];
 }
+// The least role that may ask for it.
+constexpr Role role_for(Operation operation) {
+  return operations::kRoleOf[static_cast<size_t>(operation)];
+}
 const char* operation_name(Operation operation);
 
 struct FrameHeader {
@@ -66,9 +85,10 @@ struct FrameHeader {
   uint8_t version = kVersion;
   FrameKind kind{};
   uint32_t connection = 0;     // the server's number for the session, 0 in hello
-  uint64_t packet_number = 0;  // per session and direction, grows: the nonce of encryption to come
-  uint32_t checksum = 0;       // of the frame (session/seal.h)
-  uint8_t tag[12] = {};        // zeros: with the checksum, the room of the authentication to come
+  uint64_t packet_number = 0;  // per session and direction, grows: the nonce of a sealed frame
+  // In a sealed frame these 16 bytes are the tag, and what follows is encrypted.
+  uint32_t checksum = 0;  // of the frame (session/seal.h)
+  uint8_t tag[12] = {};   // zeros
   // The message that this frame is a part of.
   Lane lane{};
   Operation operation{};
@@ -106,9 +126,11 @@ enum class Drop : uint8_t {
   lane,
   request,
   late,
-  checksum
+  checksum,
+  forged,   // not sealed with the session's key, or altered since
+  replayed  // has come before, or is older than the newest 2,048
 };
-constexpr size_t kDrops = 10;
+constexpr size_t kDrops = 12;
 const char* drop_name(Drop drop);
 
 // Checks everything that can be checked without a session. Never throws, never allocates.
@@ -137,6 +159,9 @@ inline void write_header(std::byte* frame, const FrameHeader& header) {
 // Bits of capabilities, of hello and welcome alike.
 // Its sender takes no datagrams that an offload has joined: the other side sends each alone.
 constexpr uint64_t kFramesApart = 1;
+// The client has AES's instructions; from the server: frames are sealed with AES-256-GCM, else with
+// ChaCha20-Poly1305. Of sealed sessions alone.
+constexpr uint64_t kAes = 2;
 
 // hello and welcome carry these.
 struct Hello {
@@ -158,5 +183,25 @@ struct Welcome {
   uint64_t incarnation = 0;  // counts its starts: tells a restart from a lost session
 };
 static_assert(sizeof(Welcome) == 40);
+
+// What a keyed hello carries. The key's number and the cookie are clear; the message is the first
+// one of the handshake, and has a Hello in it.
+struct KeyedHello {
+  uint32_t key_id = 0;
+  uint32_t reserved = 0;
+  std::array<std::byte, 16> cookie{};  // zeros where the client has none yet
+  std::array<std::byte, 96 + sizeof(Hello)> message{};
+};
+static_assert(sizeof(KeyedHello) == 232);
+
+// What the second message of the handshake has in it: no one else can say another connection or
+// credit.
+struct Admission {
+  Welcome welcome;
+  uint32_t connection = 0, credit = 0;
+};
+struct KeyedWelcome {
+  std::array<std::byte, 48 + sizeof(Admission)> message{};
+};
 
 }  // namespace drlnet

@@ -112,9 +112,14 @@ struct Bench {
   std::vector<std::unique_ptr<Connection>> clients;
   std::string address;
   FaultPlan faults;
+  std::optional<ClientKey> key;  // of the next client
 
-  explicit Bench(const std::string& listen_on, double fault, uint64_t seed, double alter = 0) {
+  explicit Bench(const std::string& listen_on, double fault, uint64_t seed, double alter = 0,
+                 const std::shared_ptr<KeyStore>& keys = {},
+                 const std::optional<ClientKey>& first = {})
+      : key(first) {
     handler.sessions = &sessions;
+    if (keys) sessions.require_keys(keys);
     faults = {fault, fault, fault, 0, seed};
     auto transport = listen(listen_on);
     address = transport->local_address();
@@ -134,7 +139,7 @@ struct Bench {
           std::make_unique<FaultyTransport>(std::move(connected.transport), faults, back);
       faults.seed += 2;
     }
-    clients.push_back(std::make_unique<Connection>(std::move(connected), "test"));
+    clients.push_back(std::make_unique<Connection>(std::move(connected), "test", key));
     return *clients.back();
   }
   template <typename Condition>

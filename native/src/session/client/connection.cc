@@ -18,7 +18,7 @@ constexpr uint64_t kKeepAliveNs = 1'000'000'000;  // for requests that the serve
 
 }  // namespace
 
-Connection::Connection(Connected connected, std::string name)
+Connection::Connection(Connected connected, std::string name, const std::optional<ClientKey>& key)
     : transport_(std::move(connected.transport)),
       server_(connected.server),
       outbox_(*transport_),
@@ -32,6 +32,7 @@ Connection::Connection(Connected connected, std::string name)
     lanes_[i].window = kLaneWindow[i];
   }
   nonce_ = random_secret();
+  if (key && checked_) keyed_ = std::make_unique<Keyed>(*key);
 }
 
 Connection::~Connection() {
@@ -39,7 +40,7 @@ Connection::~Connection() {
 }
 
 void Connection::say_bye() {
-  if (TxFrame* frame = outbox_.next(server_, frames_apart_)) {
+  if (TxFrame* frame = outbox_.next(server_, frames_apart_, sealing())) {
     write_header(frame->data, header_for(FrameKind::bye, Call{}));
     frame->length = kHeaderBytes;
     outbox_.flush();
@@ -157,7 +158,11 @@ bool Connection::round(std::span<const RxFrame> frames) {
     if (frame.placed_bytes > 0) parts = expected_.frames()[placed++].parts;
     if (frame.from == server_) {
       traffic_.received(frame.data.size() + frame.placed_bytes);
-      if (whole(frame, parts)) on_frame(frame, now);
+      if (keyed_) {
+        on_keyed_frame(frame, now);
+      } else if (whole(frame, parts)) {
+        on_frame(frame, now);
+      }
     }
     if (state_ == State::lost) return true;
   }
@@ -219,7 +224,11 @@ void Connection::on_frame(const RxFrame& received, uint64_t now) {
     ++drops_;
     return;
   }
-  if (header.kind == FrameKind::welcome) return on_welcome(header, frame, now);
+  if (header.kind == FrameKind::welcome) {
+    Welcome welcome;
+    std::memcpy(&welcome, frame_payload(frame).data(), sizeof welcome);
+    return on_welcome(welcome, header, frame.size(), now);
+  }
   if (header.kind == FrameKind::refuse && state_ == State::hello && header.request == nonce_) {
     std::string cause, remedy;
     decode_error(frame_payload(frame).first(header.length), cause, remedy);
@@ -234,6 +243,7 @@ void Connection::on_frame(const RxFrame& received, uint64_t now) {
     nonce_ = random_secret();
     hello_at_ns_ = sizing_until_ = 0;
     frame_bytes_ = kMinFrameBytes;
+    if (keyed_) forget_handshake();
     ++reconnects_;
     return;
   }
@@ -331,6 +341,9 @@ void Connection::read_metrics(Metrics& metrics, uint64_t now) const {
   metrics.set("server_restarts", restarts_);
   metrics.set("dropped_frames", drops_);
   metrics.set("altered_frames", altered_);
+  metrics.set("sealed", uint64_t{keyed_ != nullptr});
+  metrics.set("forged_frames", keyed_ ? keyed_->forged : 0);
+  metrics.set("replayed_frames", keyed_ ? keyed_->replayed : 0);
   metrics.set("duplicate_frames", duplicates_);
   metrics.set("frame_bytes", static_cast<uint64_t>(frame_bytes_));
   metrics.set("smoothed_round_trip_us", smoothed_ns_ / 1e3);

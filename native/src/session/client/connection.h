@@ -21,6 +21,7 @@
 #include "session/client/overtaking.h"
 #include "session/flow.h"
 #include "session/fragments.h"
+#include "session/keys/keys.h"
 #include "session/outbox.h"
 #include "session/traffic.h"
 #include "transport/transport.h"
@@ -83,7 +84,8 @@ class Connection {
  public:
   enum class State : uint8_t { hello, open, lost };
 
-  Connection(Connected connected, std::string name);
+  // key: the session is sealed, over a link that leaves this machine's memory.
+  Connection(Connected connected, std::string name, const std::optional<ClientKey>& key = {});
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -141,6 +143,21 @@ class Connection {
   void read_metrics(Metrics& metrics, uint64_t now_ns) const;
 
  private:
+  // What a session has that is to be sealed, or is.
+  struct Keyed {
+    explicit Keyed(const ClientKey& own) : key(own) {}
+
+    ClientKey key;
+    KeyedHello hello;                    // of the handshake under way
+    std::optional<Initiator> initiator;  // once there is a cookie
+    uint64_t cookie_ns = 0;              // when it came
+    std::vector<std::byte> answer;       // the server's, once it has come, and what is in it
+    Admission admission;
+    std::unique_ptr<Sealing> sealing;
+    uint64_t opened_ns = 0;  // when a frame of this session came last
+    uint64_t forged = 0, replayed = 0;
+    alignas(64) std::array<std::byte, kMaxFrameBytes> opened;  // the frame in hand
+  };
   struct LaneCalls {
     uint64_t next = 1;
     std::vector<Call> calls;
@@ -160,10 +177,19 @@ class Connection {
   const Call* coming_call();
   Call& parked(CallId id);
   void say_hello(uint64_t now);
+  Hello make_hello() const;
+  void probe_sizes(FrameKind kind, std::span<const std::byte> hello);
   void say_bye();
   bool whole(const RxFrame& frame, std::span<const std::span<std::byte>> placed);
   void on_frame(const RxFrame& frame, uint64_t now);
-  void on_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
+  void on_welcome(const Welcome& welcome, const FrameHeader& header, size_t probed, uint64_t now);
+  // keyed.cc
+  void say_keyed_hello();
+  void on_keyed_frame(const RxFrame& frame, uint64_t now);
+  void on_cookie(const FrameHeader& header, std::span<const std::byte> payload, uint64_t now);
+  void on_keyed_welcome(const FrameHeader& header, std::span<const std::byte> frame, uint64_t now);
+  void forget_handshake();
+  Sealing* sealing() const { return keyed_ ? keyed_->sealing.get() : nullptr; }
   void on_ack(Call& call, std::span<const std::byte> payload, uint64_t now);
   void on_response(Call& call, const FrameHeader& header, const RxFrame& frame, uint64_t now);
   bool begin_reply(Call& call, const FrameHeader& header, uint64_t now);
@@ -221,7 +247,8 @@ class Connection {
   uint64_t client_, nonce_ = 0, lineage_ = 0, incarnation_ = 0;
   uint32_t shard_ = 0, shards_ = 0;
   uint32_t connection_ = 0;
-  bool checked_;  // frames bear checksums
+  bool checked_;                  // frames bear checksums
+  std::unique_ptr<Keyed> keyed_;  // null: the session is not sealed
   uint64_t packet_number_ = 0;
   size_t frame_bytes_ = kMinFrameBytes;
   bool frames_apart_ = false;  // the server takes no joined frames

@@ -10,7 +10,8 @@ constexpr uint32_t kPlacedBytes = 64 * 1024;
 }  // namespace
 
 std::span<const RxFrame> Connection::receive() {
-  return pulled_ < kPlacedBytes ? transport_->recv_burst() : receive_in_place();
+  // What is sealed is opened first.
+  return keyed_ || pulled_ < kPlacedBytes ? transport_->recv_burst() : receive_in_place();
 }
 
 // A place is told for this receive alone, and only of fragments that are missing: whatever comes

@@ -181,7 +181,7 @@ void Connection::send_pulls(Call& call, uint64_t now) {
 
 // Asks for fragments [first, end).
 bool Connection::send_pull(Call& call, uint32_t first, uint32_t end, uint64_t now) {
-  TxFrame* frame = outbox_.next(server_, frames_apart_);
+  TxFrame* frame = outbox_.next(server_, frames_apart_, sealing());
   if (frame == nullptr) return false;
   FrameHeader header = header_for(FrameKind::pull, call);
   header.total_bytes = call.reply_bytes;

@@ -12,7 +12,7 @@ constexpr uint64_t kSizingNs = 5'000'000;
 
 }  // namespace
 
-void Connection::say_hello(uint64_t now) {
+Hello Connection::make_hello() const {
   Hello hello;
   hello.client = client_;
   hello.nonce = nonce_;
@@ -32,16 +32,29 @@ void Connection::say_hello(uint64_t now) {
     hello.first_request[i] = first;
   }
   std::copy_n(name_.begin(), std::min(name_.size(), sizeof hello.name), hello.name);
+  return hello;
+}
+
+void Connection::say_hello(uint64_t now) {
+  hello_at_ns_ = now + kHelloEveryNs;
+  if (keyed_) return say_keyed_hello();
+  const Hello hello = make_hello();
+  probe_sizes(FrameKind::hello, std::as_bytes(std::span(&hello, 1)));
+}
+
+// Sends the hello in a frame of each size that the path may carry.
+void Connection::probe_sizes(FrameKind kind, std::span<const std::byte> hello) {
   const auto probe = [&](size_t frame_bytes) {
     TxFrame* frame = outbox_.next(server_, true);  // the server may be one that takes no other
     if (frame == nullptr) return;
     FrameHeader header;
-    header.kind = FrameKind::hello;
+    header.kind = kind;
     header.frame_bytes = static_cast<uint16_t>(frame_bytes);
-    header.length = sizeof hello;
+    header.request = nonce_;
+    header.length = static_cast<uint32_t>(hello.size());
     write_header(frame->data, header);
     std::memset(frame->data + kHeaderBytes, 0, frame_bytes - kHeaderBytes);
-    std::memcpy(frame->data + kHeaderBytes, &hello, sizeof hello);
+    std::memcpy(frame->data + kHeaderBytes, hello.data(), hello.size());
     frame->length = static_cast<uint32_t>(frame_bytes);
     traffic_.sent(frame->length);
   };
@@ -50,13 +63,11 @@ void Connection::say_hello(uint64_t now) {
   for (const size_t usual : kFrameSizes) {
     if (usual < most) probe(usual);
   }
-  hello_at_ns_ = now + kHelloEveryNs;
 }
 
-void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte> frame,
+// probed: bytes of its frame.
+void Connection::on_welcome(const Welcome& welcome, const FrameHeader& header, size_t probed,
                             uint64_t now) {
-  Welcome welcome;
-  std::memcpy(&welcome, frame_payload(frame).data(), sizeof welcome);
   if (welcome.nonce != nonce_ || state_ != State::hello) return;
   if (lineage_ != 0 && welcome.lineage != lineage_) {
     // The session that this hello has opened stays unused: it must not look like a client.
@@ -78,11 +89,11 @@ void Connection::on_welcome(const FrameHeader& header, std::span<const std::byte
   frames_apart_ = (welcome.capabilities & kFramesApart) != 0;
   const size_t most = longest_frame_to(*transport_, server_);
   // Requests go in frames of that length, too.
-  frame_bytes_ = std::max(
-      frame_bytes_, std::min({frame.size(), most, longest_frame_of(2, credit_)}) & ~size_t{7});
+  frame_bytes_ =
+      std::max(frame_bytes_, std::min({probed, most, longest_frame_of(2, credit_)}) & ~size_t{7});
   if (sizing_until_ == 0) sizing_until_ = now + kSizingNs;
   // No larger one can come.
-  if (frame.size() >= most) sizing_until_ = now;
+  if (probed >= most) sizing_until_ = now;
 }
 
 void Connection::resume_calls() {
@@ -135,7 +146,7 @@ bool Connection::send_unsent(Call& call, uint64_t now) {
 }
 
 bool Connection::send_fragment(Call& call, uint32_t index, uint64_t now) {
-  TxFrame* frame = outbox_.next(server_, frames_apart_);
+  TxFrame* frame = outbox_.next(server_, frames_apart_, sealing());
   if (frame == nullptr) return false;
   FrameHeader header = header_for(FrameKind::request, call);
   header.total_bytes = static_cast<uint32_t>(call.body.size());

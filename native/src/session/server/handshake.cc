@@ -19,27 +19,12 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
                         uint64_t now) {
   Hello hello;
   std::memcpy(&hello, frame_payload(frame.data).data(), sizeof hello);
-  FrameHeader header;
-  const auto refuse = [&](Status status, std::string_view cause, std::string_view remedy) {
-    Bytes text;
-    encode_error(cause, remedy, text);
-    header.kind = FrameKind::refuse;
-    header.status = static_cast<uint16_t>(status);
-    header.length = static_cast<uint32_t>(text.size());
-    header.request = hello.nonce;
-    send_stateless(listener, frame.from, header, text, 0);
-  };
   if (hello_header.version != kVersion) {
-    return refuse(Status::protocol,
-                  "the server speaks protocol version " + std::to_string(kVersion) +
-                      ", the client version " + std::to_string(hello_header.version),
-                  "install the same drlnet on both sides");
+    return refuse_version(listener, frame.from, hello.nonce, hello_header);
   }
   const size_t index = place_for(hello, frame.from);
   if (index == kMaxPeers) {
-    return refuse(Status::server_full,
-                  "the server has " + std::to_string(limits_.sessions) + " clients, its maximum",
-                  "end some of them, or start another server");
+    return refuse_full(listener, frame.from, hello.nonce);
   }
   if (!peers_[index]) {
     make_room();
@@ -47,13 +32,8 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
   }
   Peer& peer = *peers_[index];
   peer.last_heard_ns = now;
-  Welcome welcome;
-  welcome.lineage = identity_.lineage;
-  welcome.incarnation = identity_.incarnation;
-  welcome.nonce = hello.nonce;
-  welcome.shard = shard_;
-  welcome.shards = shards_;
-  if (!transports_[listener]->takes_joined_frames()) welcome.capabilities |= kFramesApart;
+  const Welcome welcome = make_welcome(listener, hello.nonce);
+  FrameHeader header;
   header.kind = FrameKind::welcome;
   header.connection = peer.connection;
   header.length = sizeof welcome;
@@ -62,8 +42,44 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
                  frame.data.size());
 }
 
-// The index of the session that this hello, resent, has opened; else the lowest that is free;
-// kMaxPeers when there is none.
+Welcome Sessions::make_welcome(uint16_t listener, uint64_t nonce) const {
+  Welcome welcome;
+  welcome.lineage = identity_.lineage;
+  welcome.incarnation = identity_.incarnation;
+  welcome.nonce = nonce;
+  welcome.shard = shard_;
+  welcome.shards = shards_;
+  if (!transports_[listener]->takes_joined_frames()) welcome.capabilities |= kFramesApart;
+  return welcome;
+}
+
+void Sessions::refuse(uint16_t listener, const Endpoint& to, uint64_t nonce, Status status,
+                      std::string_view cause, std::string_view remedy) {
+  Bytes text;
+  encode_error(cause, remedy, text);
+  FrameHeader header;
+  header.kind = FrameKind::refuse;
+  header.status = static_cast<uint16_t>(status);
+  header.length = static_cast<uint32_t>(text.size());
+  header.request = nonce;
+  send_stateless(listener, to, header, text, 0);
+}
+
+void Sessions::refuse_version(uint16_t listener, const Endpoint& to, uint64_t nonce,
+                              const FrameHeader& header) {
+  refuse(listener, to, nonce, Status::protocol,
+         "the server speaks protocol version " + std::to_string(kVersion) +
+             ", the client version " + std::to_string(header.version),
+         "install the same drlnet on both sides");
+}
+
+void Sessions::refuse_full(uint16_t listener, const Endpoint& to, uint64_t nonce) {
+  refuse(listener, to, nonce, Status::server_full,
+         "the server has " + std::to_string(limits_.sessions) + " clients, its maximum",
+         "end some of them, or start another server");
+}
+
+// The index of the session that this hello, resent, has opened; else a free one.
 size_t Sessions::place_for(const Hello& hello, const Endpoint& from) {
   for (const auto& [indices, key] : {std::pair(&opening_, opening_key(hello.client, hello.nonce)),
                                      std::pair(&indices_, hello.client)}) {
@@ -74,6 +90,11 @@ size_t Sessions::place_for(const Hello& hello, const Endpoint& from) {
       return known->second;
     }
   }
+  return free_place();
+}
+
+// The lowest that is free; kMaxPeers when there is none.
+size_t Sessions::free_place() {
   if (peer_count_ >= limits_.sessions) {
     end_oldest_half_open();
     if (peer_count_ >= limits_.sessions) {
@@ -204,6 +225,10 @@ void Sessions::end(size_t index) {
       known != indices_.end() && known->second == index) {
     indices_.erase(known);
   }
+  if (peer.sealing) {
+    doorkeeper_->forget(peer.ephemeral);
+    outboxes_[peer.listener].seal_filled();
+  }
   peers_[index].reset();
   ran_ = true;  // what it held up may go on
 }
@@ -215,6 +240,7 @@ void Sessions::stood_still(uint64_t ns, uint64_t now) {
 }
 
 void Sessions::expire(uint64_t now) {
+  if (doorkeeper_ && doorkeeper_->refresh()) end_strangers();
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (!peers_[i]) continue;
     Peer& peer = *peers_[i];

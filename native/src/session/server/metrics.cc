@@ -48,6 +48,11 @@ void Sessions::read_metrics(Metrics& metrics, uint64_t now) const {
   });
   metrics.set("server.half_open", uint64_t{half_open_count_});
   metrics.set("server.request_bytes", held_bytes_);
+  metrics.set("server.sealed", uint64_t{doorkeeper_ != nullptr});
+  metrics.set("server.handshakes", doorkeeper_ ? doorkeeper_->handshakes : 0);
+  metrics.set("server.handshakes_refused", doorkeeper_ ? doorkeeper_->refused : 0);
+  metrics.set("server.handshakes_deferred", doorkeeper_ ? doorkeeper_->deferred : 0);
+  metrics.set("server.rights_refused", rights_refused_);
   metrics.set("server.waiting_requests", waiting_);
   uint64_t count = 0;
   for (const auto& peer : peers_) {
@@ -66,6 +71,7 @@ void Sessions::read_peer(Peer& peer, Metrics& metrics, uint64_t now) const {
   metrics.set(prefix + "endpoint", transport.describe(peer.endpoint));
   metrics.set(prefix + "silent_s", seconds(peer.last_heard_ns, now));
   metrics.set(prefix + "frame_bytes", uint64_t{peer.frame_bytes});
+  metrics.set(prefix + "role", std::string(peer.sealing ? role_name(peer.role) : ""));
   peer.traffic.read_metrics(prefix, metrics);
   metrics.set(prefix + "duplicate_requests", peer.duplicates);
   metrics.set(prefix + "outstanding_reply_bytes", peer.pulls[0].bytes() + peer.pulls[1].bytes());

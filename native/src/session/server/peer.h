@@ -14,6 +14,7 @@
 #include "base/mapping.h"
 #include "base/metrics.h"
 #include "session/fragments.h"
+#include "session/keys/sealing.h"
 #include "session/traffic.h"
 #include "spec/wait.h"
 #include "transport/transport.h"
@@ -122,6 +123,11 @@ struct Peer {
   Mapping bodies;                           // of all slots; pages are touched when first used
   uint64_t held_bytes = 0, held_at_ns = 0;  // of the bodies; when they last became more
   std::array<PullQueue, 2> pulls;           // samples before the rest (params)
+  // Null: the session is not sealed. Then: the client's role and key, and what answers its hello.
+  std::unique_ptr<Sealing> sealing;
+  Role role = Role::learner;
+  Key key{}, ephemeral{};
+  std::vector<std::byte> welcome;
   Traffic traffic;
   WaitTimes waits;
   uint64_t duplicates = 0;

@@ -36,6 +36,7 @@ Sessions::Sessions(RequestHandler& handler, ServerIdentity identity, uint32_t sh
 void Sessions::add_listener(std::unique_ptr<Transport> transport) {
   outboxes_.emplace_back(*transport);
   checked_.push_back(transport->may_alter_bytes());
+  keyed_.push_back(doorkeeper_ != nullptr && transport->may_alter_bytes());
   transports_.push_back(std::move(transport));
   peers_on_.push_back(0);
   credits_.push_back(0);
@@ -94,6 +95,7 @@ bool Sessions::output_blocked() const {
 }
 
 void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
+  if (keyed_[listener]) return on_keyed_frame(listener, frame, now);
   FrameHeader header;
   if (const auto reason = parse_frame(frame.data, header)) return drop(*reason);
   // Another version may have no checksums: it is told which one this is.
@@ -102,25 +104,41 @@ void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
     return drop(Drop::checksum);
   }
   if (header.kind == FrameKind::hello) return on_hello(listener, frame, header, now);
-  Peer* peer = find(header.connection);
-  if (peer == nullptr || peer->listener != listener || peer->endpoint != frame.from) {
-    drop(Drop::session);
-    if (header.kind == FrameKind::request || header.kind == FrameKind::pull) {
-      FrameHeader reset;
-      reset.kind = FrameKind::reset;
-      reset.connection = header.connection;
-      send_stateless(listener, frame.from, reset, {}, kHeaderBytes);
-    }
-    return;
+  if (header.kind == FrameKind::keyed_hello) {
+    return refuse(listener, frame.from, header.request, Status::forbidden,
+                  "the server has no keys, and would not seal the session",
+                  "start it with `drlnet serve --key FILE`, or leave out the client's key");
   }
-  peer->last_heard_ns = now;
+  Peer* peer = peer_of(listener, frame, header);
+  if (peer == nullptr) return;
   if (!peer->proved) prove(*peer);
-  peer->traffic.received(frame.data.size());
+  on_session_frame(*peer, header, frame.data, now);
+}
+
+// The session that a frame names and comes from; null where there is none, which its client is
+// told.
+Peer* Sessions::peer_of(uint16_t listener, const RxFrame& frame, const FrameHeader& header) {
+  Peer* peer = find(header.connection);
+  if (peer != nullptr && peer->listener == listener && peer->endpoint == frame.from) return peer;
+  drop(Drop::session);
+  if (header.kind == FrameKind::request || header.kind == FrameKind::pull) {
+    FrameHeader reset;
+    reset.kind = FrameKind::reset;
+    reset.connection = header.connection;
+    send_stateless(listener, frame.from, reset, {}, kHeaderBytes);
+  }
+  return nullptr;
+}
+
+void Sessions::on_session_frame(Peer& peer, const FrameHeader& header,
+                                std::span<const std::byte> frame, uint64_t now) {
+  peer.last_heard_ns = now;
+  peer.traffic.received(frame.size());
   switch (header.kind) {
     case FrameKind::request:
-      return on_request(*peer, header, frame_payload(frame.data), now);
+      return on_request(peer, header, frame_payload(frame), now);
     case FrameKind::pull:
-      return on_pull(*peer, header);
+      return on_pull(peer, header);
     case FrameKind::bye:
       return end(index_of(header.connection));
     default:
@@ -223,7 +241,8 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
   slot.use_source = false;
   slot.bytes.clear();
   const bool waited = slot.state == Slot::State::waiting;
-  if (const uint16_t wait = handler_.handle(peer, slot, body)) {
+  const bool may = peer.role >= role_for(slot.operation);
+  if (const uint16_t wait = may ? handler_.handle(peer, slot, body) : refuse_rights(peer, slot)) {
     const bool news = !waited || wait != slot.wait;
     slot.state = Slot::State::waiting;
     if (news) {
@@ -342,7 +361,8 @@ void Sessions::share_credit(uint16_t listener) {
 }
 
 void Sessions::send(Peer& peer, const FrameHeader& header, std::span<const std::byte> payload) {
-  TxFrame* frame = outboxes_[peer.listener].next(peer.endpoint, peer.frames_apart);
+  TxFrame* frame =
+      outboxes_[peer.listener].next(peer.endpoint, peer.frames_apart, peer.sealing.get());
   if (frame == nullptr) return;  // the device is full: the client asks again
   write_header(frame->data, header);
   if (!payload.empty()) std::memcpy(frame->data + kHeaderBytes, payload.data(), payload.size());

@@ -16,6 +16,7 @@
 #include "base/metrics.h"
 #include "base/random.h"
 #include "session/outbox.h"
+#include "session/server/doorkeeper.h"
 #include "session/server/peer.h"
 #include "spec/limits.h"
 
@@ -65,6 +66,8 @@ class Sessions {
   void set_limits(const Limits& limits) { limits_ = limits; }
   const Limits& limits() const { return limits_; }
   void count_refusal(Limit limit) { refusals_.count(limit); }
+  // Before the first listener: over links that leave this machine's memory all sessions are sealed.
+  void require_keys(std::shared_ptr<const KeyStore> keys);
   void add_listener(std::unique_ptr<Transport> transport);
   std::span<const std::unique_ptr<Transport>> listeners() const { return transports_; }
 
@@ -96,8 +99,26 @@ class Sessions {
   }
 
   void on_frame(uint16_t listener, const RxFrame& frame, uint64_t now_ns);
+  void on_session_frame(Peer& peer, const FrameHeader& header, std::span<const std::byte> frame,
+                        uint64_t now_ns);
+  Peer* peer_of(uint16_t listener, const RxFrame& frame, const FrameHeader& header);
+  // keyed.cc
+  void on_keyed_frame(uint16_t listener, const RxFrame& frame, uint64_t now_ns);
+  void on_keyed_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& header,
+                      uint64_t now_ns);
+  void welcome_again(const Peer& peer, uint16_t listener, const RxFrame& frame,
+                     const FrameHeader& hello);
+  void end_strangers();
+  uint16_t refuse_rights(const Peer& peer, Slot& slot);
+  void refuse(uint16_t listener, const Endpoint& to, uint64_t nonce, Status status,
+              std::string_view cause, std::string_view remedy);
+  void refuse_version(uint16_t listener, const Endpoint& to, uint64_t nonce,
+                      const FrameHeader& header);
+  void refuse_full(uint16_t listener, const Endpoint& to, uint64_t nonce);
+  Welcome make_welcome(uint16_t listener, uint64_t nonce) const;
   void on_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& header,
                 uint64_t now_ns);
+  size_t free_place();
   size_t place_for(const Hello& hello, const Endpoint& from);
   void make_room();
   void end_oldest_half_open();
@@ -144,9 +165,11 @@ class Sessions {
   Random random_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<Outbox> outboxes_;
-  std::vector<bool> checked_;       // per listener: frames bear checksums
-  std::vector<uint32_t> peers_on_;  // per listener
-  std::vector<uint32_t> credits_;   // of each of its peers
+  std::vector<bool> checked_;               // per listener: frames bear checksums
+  std::vector<bool> keyed_;                 // per listener: sessions are sealed
+  std::unique_ptr<Doorkeeper> doorkeeper_;  // null: there are no keys
+  std::vector<uint32_t> peers_on_;          // per listener
+  std::vector<uint32_t> credits_;           // of each of its peers
   std::vector<std::unique_ptr<ListenerLog>> logs_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::unordered_map<uint64_t, size_t> indices_;  // in peers_, by the client's own number
@@ -172,6 +195,7 @@ class Sessions {
   } last_ran_;
   std::array<uint64_t, kDrops> drops_{};
   uint64_t expired_pulls_ = 0;
+  uint64_t rights_refused_ = 0;
   std::deque<uint32_t> half_open_;  // sessions in the order of their hellos; some have proved since
   size_t half_open_count_ = 0, peer_count_ = 0;
   Limits limits_;

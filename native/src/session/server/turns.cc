@@ -111,11 +111,11 @@ bool Sessions::serve_pull(Peer& peer, Pull& pull, uint32_t& budget) {
   const bool cheap = outbox.transport().bursts_are_cheap();
   while (pull.offset < pull.end && budget > 0) {
     // The client puts the first frames in place while the others are gathered.
-    const bool prompt = cheap && pull.offset < kTurnBytes;
+    const bool prompt = cheap && pull.offset < kTurnBytes && peer.sealing == nullptr;
     const uint32_t length = std::min(room, total - pull.offset);
     TxFrame* frame =
         prompt ? outbox.next_at_receiver(peer.endpoint, peer.frames_apart, kHeaderBytes + length)
-               : outbox.next(peer.endpoint, peer.frames_apart);
+               : outbox.next(peer.endpoint, peer.frames_apart, peer.sealing.get());
     if (frame == nullptr) return false;
     FrameHeader header = header_for(peer, FrameKind::response, pull.lane, slot);
     header.total_bytes = total;

@@ -1,0 +1,95 @@
+"""Sessions with keys: who is let in, and what each role may do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drlnet import native
+from drlnet.client import Client, Column, Item, View
+from drlnet.config.keys import KEY_VARIABLE, make_keys, server_keys
+from drlnet.errors import Forbidden
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    make_keys(tmp_path / "keys")
+    return tmp_path / "keys"
+
+
+@contextmanager
+def serving(folder: Path | None, monkeypatch: pytest.MonkeyPatch, shards: int = 1) -> Iterator[str]:
+    """The address of a server with the keys of that folder."""
+    with monkeypatch.context() as patch:
+        patch.setenv(KEY_VARIABLE, str(folder or ""))
+        servers = native.Server.shards(["udp://127.0.0.1:0"], shards, keys=server_keys())
+    threads = [threading.Thread(target=server.run) for server in servers]
+    for thread in threads:
+        thread.start()
+    try:
+        yield servers[0].addresses[0]
+    finally:
+        for server in servers:
+            server.stop()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_roles(keys: Path, monkeypatch: pytest.MonkeyPatch, shards: int) -> None:
+    with (
+        serving(keys, monkeypatch, shards) as address,
+        Client(address, key=keys / "learner.key") as learner,
+    ):
+        assert learner.publish(b"params") == 1
+        reading = learner.stats()
+        assert reading["server.sealed"] == 1
+        assert reading["peer.client.role"] == "learner"
+        with Client(address, key=keys / "actor.key", name="actor") as actor:
+            assert actor.fetch() == (1, b"params")
+            with pytest.raises(Forbidden, match="publish: the key of an actor") as caught:
+                actor.publish(b"poison")
+            assert caught.value.remedy == "give --key the file of the learner"
+            table = actor.table(
+                "t", columns={"x": Column("int64")}, item=Item({"x": View("x")}), capacity=100
+            )
+            with pytest.raises(Forbidden, match="update_priorities"):
+                table.update_priorities(np.array([1], np.uint64), np.array([1.0], np.float32))
+        with Client(address, key=keys / "viewer.key", name="viewer") as viewer:
+            assert viewer.stats()["server.rights_refused"] >= 2
+            with pytest.raises(Forbidden, match="fetch: the key of a viewer"):
+                viewer.fetch()
+        assert learner.fetch() == (1, b"params")
+
+
+def test_strangers(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_keys(tmp_path / "others")
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    with serving(keys, monkeypatch) as address:
+        with pytest.raises(Forbidden, match="the server wants a key"):
+            Client(address)
+        with pytest.raises(Forbidden, match="for another server"):
+            Client(address, key=tmp_path / "others")
+    with serving(None, monkeypatch) as address, pytest.raises(Forbidden, match="has no keys"):
+        Client(address, key=keys)
+
+
+def test_both_keys_are_good_while_they_are_replaced(
+    keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = keys.with_name("former.key")
+    former.write_bytes((keys / "actor.key").read_bytes())
+    former.chmod(0o600)
+    make_keys(keys, rotate=True)
+    with serving(keys, monkeypatch) as address:
+        for key in (former, keys / "actor.key"):
+            with Client(address, key=key) as client:
+                assert client.ping() > 0
+    make_keys(keys, rotate=True)
+    with serving(keys, monkeypatch) as address, pytest.raises(Forbidden, match="replaced"):
+        Client(address, key=former)

@@ -1,0 +1,82 @@
+"""Key files: what keygen writes, and what is refused of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drlnet import native
+from drlnet.config.keys import KEY_VARIABLE, client_key, make_keys, server_keys
+from drlnet.errors import ConfigError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_keys(tmp_path / "keys")
+    return tmp_path / "keys"
+
+
+def identities(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    monkeypatch.setenv(KEY_VARIABLE, str(path))
+    return server_keys()
+
+
+def test_keys_fit_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {path.name for path in folder.iterdir()} == {
+        f"{owner}.key" for owner in ("server", "learner", "actor", "viewer")
+    }
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
+    (identity,) = identities(folder, monkeypatch)
+    assert identities(folder / "server.key", monkeypatch) == [identity]
+    for at, role in enumerate(("viewer", "actor", "learner"), 1):
+        key = client_key(folder / f"{role}.key")
+        assert native.public_key(key[:32]) == identity[32 * at : 32 * at + 32]
+        assert key[32:] == native.public_key(identity[:32])
+    assert client_key(folder) == client_key(folder / "learner.key")
+
+
+def test_no_keys_unless_some_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    assert client_key(None) == b""
+    assert server_keys() == []
+
+
+def test_new_keys_stand_before_the_former_ones(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = identities(folder, monkeypatch)
+    former = client_key(folder / "actor.key")
+    make_keys(folder, rotate=True)
+    second = identities(folder, monkeypatch)
+    assert second[1:] == [first]
+    assert second[0] != first
+    assert client_key(folder / "actor.key") != former
+    make_keys(folder, rotate=True)
+    assert identities(folder, monkeypatch)[1:] == second[:1]
+
+
+def test_keys_are_not_overwritten_by_chance(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--rotate"):
+        make_keys(folder)
+    with pytest.raises(ConfigError, match="does not exist"):
+        make_keys(tmp_path / "others", rotate=True)
+
+
+def test_what_is_no_key_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="the server's own key"):
+        client_key(folder / "server.key")
+    with pytest.raises(ConfigError, match=r"a server wants server\.key"):
+        identities(folder / "actor.key", monkeypatch)
+    with pytest.raises(ConfigError, match="No such file"):
+        client_key(folder / "none.key")
+    path = folder / "actor.key"
+    text = path.read_text()
+    for wrong in ("", "drlnet", "\xe9", text[:-10], text + text, text.replace("secret", "x")):
+        path.write_text(wrong, encoding="latin-1")
+        with pytest.raises(ConfigError):
+            client_key(path)
+    path.write_text(text)
+    path.chmod(0o640)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        client_key(path)

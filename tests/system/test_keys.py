@@ -1,0 +1,65 @@
+"""Commands with keys: a run to its end, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from system.command import SMALL, command, finished, lines_of_error
+
+from drlnet.errors import ConfigError, Forbidden
+
+
+def keygen(folder: Path) -> None:
+    assert finished(folder, "keygen", "keys").popen.returncode == 0
+
+
+@pytest.mark.slow
+def test_a_run_with_keys(tmp_path: Path) -> None:
+    keygen(tmp_path)
+    ended = finished(
+        tmp_path, "run", "CartPole-v1", "--key", "keys", "--json", *SMALL,
+        "--set", "run.max_env_steps=2000", deadline_s=180,
+    )  # fmt: skip
+    assert ended.popen.returncode == 0, ended.text()
+    record = Path(ended.last_json()["run_dir"]) / "metrics.jsonl"
+    said = [json.loads(line) for line in (tmp_path / record).read_text().splitlines()]
+    assert {reading["server.sealed"] for reading in said if "server.sealed" in reading} == {1}
+    roles = {v for reading in said for k, v in reading.items() if k.endswith(".role")}
+    assert {"actor", "learner"} <= roles
+
+
+@pytest.mark.slow
+def test_other_machines_with_keys_alone(tmp_path: Path) -> None:
+    keygen(tmp_path)
+    listen = ("serve", "--listen", "udp://0.0.0.0:0", "--json")
+    with command(tmp_path, *listen, "--key", "keys/server.key") as serving:
+        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        address = f"udp://127.0.0.1:{address.rpartition(':')[2]}"
+        seen = finished(tmp_path, "stats", "--server", address, "--json", "--key", "keys")
+        assert seen.popen.returncode == 0, seen.text()
+        assert seen.last_json()["server.insecure"] == 0
+        refused = finished(tmp_path, "stats", "--server", address, "--json")
+        assert refused.popen.returncode == Forbidden.exit_code, refused.text()
+        assert "the server wants a key" in lines_of_error(refused)[0]
+        assert len(lines_of_error(refused)) == 2
+        learner = ("learn", "CartPole-v1", "--server", address, "--key", "keys/actor.key", *SMALL)
+        wrong = finished(tmp_path, *learner)
+        assert wrong.popen.returncode == Forbidden.exit_code, wrong.text()
+        assert "the key of an actor" in wrong.err.decode()
+        assert serving.end(signal.SIGTERM) == 0
+    with command(tmp_path, *listen, "--insecure") as serving:
+        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        address = f"udp://127.0.0.1:{address.rpartition(':')[2]}"
+        shown = finished(tmp_path, "stats", "--server", address, "--once")
+        assert "no keys: anyone may use it" in shown.out.decode()
+        assert serving.end(signal.SIGTERM) == 0
+
+
+def test_a_server_wants_its_own_key(tmp_path: Path) -> None:
+    keygen(tmp_path)
+    ended = finished(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--key", "keys/actor.key")
+    assert ended.popen.returncode == ConfigError.exit_code
+    assert "a server wants server.key" in lines_of_error(ended)[0]
