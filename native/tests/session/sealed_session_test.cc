@@ -218,21 +218,6 @@ TEST_CASE(
   CHECK(counter(bench.sessions, "server.handshakes") == 1);
 }
 
-TEST_CASE("a hello that is recorded and said again takes no session's place") {
-  const Pairs pairs;
-  // The client's hellos come twice, the second time long after the session has begun.
-  Bench bench(kUdp, 0, 1, 0, pairs.store(), pairs.key(Role::actor));
-  open(bench);
-  Connection& client = *bench.clients[0];
-  // A client with the same key, and without: both leave the first one's session alone.
-  bench.add_client();
-  open(bench);
-  CHECK(clients(bench.sessions) == 2);
-  const CallId appended = append(client, 1, 100);
-  bench.run_until([&] { return client.done(appended); });
-  CHECK(client.call(appended).status == Status::ok);
-}
-
 TEST_CASE("a client whose session the server has forgotten opens another, with new keys") {
   const Pairs pairs;
   Bench bench(kUdp, 0, 1, 0, pairs.store(), pairs.key(Role::actor));
