@@ -87,7 +87,7 @@ Sealing::Opened Sealing::open(std::span<const std::byte> frame, std::byte* out) 
   if (!window_.is_new(packet)) return Opened::replayed;
   Aead* aead = key_for(epoch);
   if (aead == nullptr || !open_with(*aead, frame, packet, out)) return Opened::forged;
-  if (aead == &*next_) move_on();
+  if (next_ && aead == &*next_) move_on();
   window_.note(packet);
   return Opened::whole;
 }
