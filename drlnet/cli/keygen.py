@@ -13,7 +13,7 @@ from drlnet.cli.output import Output
 DirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="where the key files go")]
 RotateOption = Annotated[
     bool,
-    typer.Option("--rotate", help="replace the keys in DIR; the server takes the former ones, too"),
+    typer.Option("--rotate", help="replace the keys in DIR; a server that runs takes both, these and the former ones"),
 ]
 
 
@@ -40,7 +40,7 @@ def keygen(
 
     drlnet run CartPole-v1 --key keys
 
-    drlnet keygen keys --rotate     [dim]# then restart the server[/dim]
+    drlnet keygen keys --rotate
     """
     from drlnet.config.keys import make_keys
 

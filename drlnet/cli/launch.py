@@ -112,6 +112,7 @@ def launch(
     address: AddressOption = None,
     slurm_args: SlurmOption = None,
     image: ImageOption = "drlnet",
+    key: options.KeyOption = None,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
     json: options.JsonOption = False,
@@ -133,6 +134,8 @@ def launch(
 
     drlnet launch CartPole-v1 --on slurm --slurm-args '-p gpu'
 
+    drlnet launch CartPole-v1 --on ssh --hosts hosts.txt --key /home/me/keys
+
     drlnet launch --join runs/mine --on ray --num-actors 100
 
     drlnet launch CartPole-v1 --on kubernetes --print --image me/drlnet:1
@@ -145,15 +148,14 @@ def launch(
     layers: dict[str, Any] = {"file": config, "flags": flags, "sets": set_ or ()}
     where = _Where(on, hosts, ssh, address, slurm_args or [], image)
     if join is not None:
-        join_run(join, env, where, layers, Output(json), show=show)
+        join_run(join, env, where, layers, Output(json), key, show=show)
         return
     if env is None:
         raise typer.BadParameter("ENV is missing: which environment?")
     settings = load(env, **layers)
     require_trainable(settings)
     if show:
-        plan = _plan(settings, layers)
-        _show(plan, where)
+        _show(_plan(settings, layers, key), where)
         return
     where.require_usable()
     output = Output(json)
@@ -164,7 +166,7 @@ def launch(
         if on == "local":
             run_processes(settings, folder, stop, output)
             return
-        plan = _plan(settings, layers)
+        plan = _plan(settings, layers, key)
         if on == "slurm":
             run_job(where.script(plan), folder, stop, output)
             return
@@ -184,6 +186,7 @@ def join_run(
     where: _Where,
     layers: Mapping[str, Any],
     output: Output,
+    key: Path | None,
     *,
     show: bool,
 ) -> None:
@@ -209,7 +212,7 @@ def join_run(
         where.require_usable()
     with until_stopped() as stop, ExitStack() as stack:
         settings = settings_of_run(server, stop, output.note, **layers)
-        plan = joining_plan(settings, _given(layers), server)
+        plan = joining_plan(settings, _given(layers), server, key)
         if show:
             _show(plan, where)
             return
@@ -264,7 +267,7 @@ def _show(plan: Plan, where: _Where) -> None:
     print(where.script(plan), end="")
 
 
-def _plan(settings: Config, layers: Mapping[str, Any]) -> Plan:
+def _plan(settings: Config, layers: Mapping[str, Any], key: Path | None = None) -> Plan:
     from dataclasses import replace
 
     from drlnet.algos import make_algorithm
@@ -275,7 +278,7 @@ def _plan(settings: Config, layers: Mapping[str, Any]) -> Plan:
         name = settings.env.id.replace("/", "-").replace(":", "-")
         run = replace(settings.run, folder=f"runs/{name}")
         settings = replace(settings, run=run)
-    plan = plan_of(settings, _given(layers))
+    plan = plan_of(settings, _given(layers), key=key)
     return with_tables(plan, make_algorithm(settings, find_spaces(settings.env)).tables())
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from drlnet.errors import ConfigError, DrlnetError, RoleFailed
-from drlnet.launch.plan import HOST
+from drlnet.launch.plan import HOST, reachable
 from drlnet.launch.process import Process, error_told
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Event, Said, Supervisor, Waiting
@@ -157,7 +157,7 @@ class Hosts(Waiting):
         if kind == "server":
             self._require_reachable(host)
             if not host.is_loopback:
-                args.append("--insecure")
+                args = reachable(args)
         role.host = host
         host.roles[role.number] = role
         host.link.tell(

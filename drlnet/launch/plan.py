@@ -99,11 +99,18 @@ class Plan:
         return "\n".join(line.rstrip() for line in lines)
 
 
-def plan_of(config: Config, given: Mapping[str, Any], *, listen: str = "") -> Plan:
+def reachable(args: Sequence[str]) -> list[str]:
+    """A server's arguments where other machines reach it: it lets in those with a key, or all."""
+    return [*args] if "--key" in args else [*args, "--insecure"]
+
+
+def plan_of(
+    config: Config, given: Mapping[str, Any], *, listen: str = "", key: Path | None = None
+) -> Plan:
     """The plan of a run whose learner alone is told the settings: the others ask the server.
 
     given: what was set besides the environment and its recipe, by key. listen: the server's
-    address; "": a free port of its host.
+    address; "": a free port of its host. key: where each role finds its key file.
     """
     words = [
         word
@@ -124,10 +131,12 @@ def plan_of(config: Config, given: Mapping[str, Any], *, listen: str = "") -> Pl
         if value is not None
     ]
     server = ["serve", "--listen", listen or f"udp://{HOST}:0", "--json", *serving, *_kept(config)]
-    return _plan(config, server, learner, ["--server", SERVER, "--json"])
+    return _plan(config, server, learner, ["--server", SERVER, "--json"], key)
 
 
-def joining_plan(config: Config, given: Mapping[str, Any], server: str) -> Plan:
+def joining_plan(
+    config: Config, given: Mapping[str, Any], server: str, key: Path | None = None
+) -> Plan:
     """The plan of actor.num_actors actors that join the run at that server.
 
     given: what they are told of their own, by key. folder: "", the run's is not theirs.
@@ -138,7 +147,7 @@ def joining_plan(config: Config, given: Mapping[str, Any], server: str) -> Plan:
         if key != "actor.num_actors"
         for word in ("--set", f"{key}={'none' if value is None else literal(value)}")
     ]
-    plan = _plan(config, [], [], ["--server", server, "--json", *own])
+    plan = _plan(config, [], [], ["--server", server, "--json", *own], key)
     return Plan(config.env.id, "", (plan.role("actor"),))
 
 
@@ -161,8 +170,14 @@ def _kept(config: Config) -> list[str]:
 
 
 def _plan(
-    config: Config, server: Sequence[str], learner: Sequence[str], joining: Sequence[str]
+    config: Config,
+    server: Sequence[str],
+    learner: Sequence[str],
+    joining: Sequence[str],
+    key: Path | None = None,
 ) -> Plan:
+    keyed = [] if key is None else ["--key", str(key)]
+    server, learner, joining = [*server, *keyed], [*learner, *keyed], [*joining, *keyed]
     ranks, threads = config.learner.processes, config.learner.torch_threads
     gpus = ranks * config.learner.device.startswith("cuda")
     cores, memory = ranks * threads + 1, (ranks + 1) * _TORCH_BYTES

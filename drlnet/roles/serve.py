@@ -11,6 +11,7 @@ from drlnet import __version__, native
 from drlnet.config import ServerConfig
 from drlnet.config.endpoint import Endpoint
 from drlnet.config.keys import server_keys
+from drlnet.errors import ConfigError
 from drlnet.roles.stop import Stop
 
 _LOOK_INTERVAL_S = 1.0
@@ -21,12 +22,13 @@ OnReady = Callable[[list[str], str | None], None]
 def serve(config: ServerConfig, on_ready: OnReady, stop: Stop, note: Callable[[str], None]) -> None:
     """Serves until `stop` is set. on_ready gets the addresses (the first shard's), their ports
     resolved, and the URL of the metrics where they are served. note gets lines for people: what of
-    the state is damaged, what its disk refuses.
+    the state is damaged, what its disk refuses, that its keys were replaced.
 
     Does not import torch: it is start-up time and memory for nothing.
     Errors: TransportError for an address that cannot be listened on; ConfigError for a state that
     cannot be read or written; what ends the loop itself.
     """
+    keys = server_keys()
     servers = native.Server.shards(
         list(config.listen),
         config.shards,
@@ -38,14 +40,14 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop, note: Callable[[s
         state=config.state or "",
         durability_s=config.durability,
         limits=config.limits,
-        keys=server_keys(),
+        keys=keys,
     )
     for server in servers:
         for line in server.state_notes:
             note(f"warning: the state is damaged: {line}")
     with looping(servers, on_end=stop.set), _metrics(config, servers) as url:
         on_ready(list(servers[0].addresses), url)
-        _wait(servers, stop, note)
+        _wait(servers, keys, stop, note)
 
 
 @contextmanager
@@ -84,10 +86,15 @@ def looping(
         raise failures[0]
 
 
-def _wait(servers: list[native.Server], stop: Stop, note: Callable[[str], None]) -> None:
-    """Until `stop` is set; tells when a disk begins to refuse the state, and when it takes it."""
-    told = ""
+def _wait(
+    servers: list[native.Server], keys: list[bytes], stop: Stop, note: Callable[[str], None]
+) -> None:
+    """Until `stop` is set; takes keys that have been replaced, and tells when it does, and when a
+    disk begins to refuse the state or takes it again."""
+    told = wrong = ""
     while not stop.wait(_LOOK_INTERVAL_S):
+        if keys:
+            keys, wrong = _renewed(servers, keys, wrong, note)
         trouble = next((text for text in (one.state_trouble for one in servers) if text), "")
         if trouble != told:
             cause, _, remedy = trouble.partition("\n")
@@ -97,6 +104,22 @@ def _wait(servers: list[native.Server], stop: Stop, note: Callable[[str], None])
                 else "the disk takes it"
             )
         told = trouble
+
+
+def _renewed(
+    servers: list[native.Server], keys: list[bytes], wrong: str, note: Callable[[str], None]
+) -> tuple[list[bytes], str]:
+    """The keys in the server's file, which it takes; and why it does not, told unless `wrong`."""
+    try:
+        found = server_keys()
+    except ConfigError as error:  # the former ones hold
+        if error.cause != wrong:
+            note(f"warning: keys stay as they were: {error.cause}\n  try: {error.remedy}")
+        return keys, error.cause
+    if found != keys:
+        servers[0].set_keys(found)  # the other shards have the same
+        note("the keys were replaced")
+    return found, ""
 
 
 @contextmanager

@@ -32,15 +32,14 @@ std::vector<Key> keys_of(const nb::bytes& bytes, size_t count) {
 
 namespace {
 
-// Each: the server's secret, and the public keys of viewers, actors and learners. None: no keys.
-std::shared_ptr<KeyStore> store_of(const std::vector<nb::bytes>& identities) {
-  if (identities.empty()) return nullptr;
+// Each: the server's secret, and the public keys of viewers, actors and learners.
+KeyRing ring_of(const std::vector<nb::bytes>& identities) {
   KeyRing ring;
   for (const nb::bytes& identity : identities) {
     const std::vector<Key> keys = keys_of(identity, 1 + kRoles);
     ring.emplace_back(keys[0], std::array{keys[1], keys[2], keys[3]});
   }
-  return std::make_shared<KeyStore>(std::move(ring));
+  return ring;
 }
 
 }  // namespace
@@ -105,7 +104,7 @@ void bind_server(nb::module_& module) {
             ServerOptions options{listen,  poll_of(poll), memory_bytes, {sampler, sampler_options},
                                   version, index_only};
             options.state_folder = state;
-            options.keys = store_of(keys);
+            if (!keys.empty()) options.keys = std::make_shared<KeyStore>(ring_of(keys));
             options.limits = limits_from(limits);
             options.read_state_only = read_state_only;
             options.durability_ns = static_cast<uint64_t>(durability_s * 1e9);
@@ -142,6 +141,8 @@ void bind_server(nb::module_& module) {
              server.run();
            })
       .def("stop", &Server::stop)
+      .def("set_keys", [](Server& server,
+                          const std::vector<nb::bytes>& keys) { server.set_keys(ring_of(keys)); })
       .def("poll_once", &Server::poll_once)
       .def("stats", [](Server& server) {
         Metrics metrics;

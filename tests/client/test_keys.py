@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,3 +95,72 @@ def test_both_keys_are_good_while_they_are_replaced(
     make_keys(keys, rotate=True)
     with serving(keys, monkeypatch) as address, pytest.raises(Forbidden, match="replaced"):
         Client(address, key=former)
+
+
+class Wire:
+    """Carries datagrams between a client and a server, and keeps those to the server."""
+
+    def __init__(self, server: str) -> None:
+        host, _, port = server.removeprefix("udp://").rpartition(":")
+        self._near, self._far = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(2))
+        self._near.bind(("127.0.0.1", 0))
+        self._far.connect((host, int(port)))
+        self.address = f"udp://127.0.0.1:{self._near.getsockname()[1]}"
+        self.to_server: list[bytes] = []
+        self._client: tuple[str, int] | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._carry)
+
+    def __enter__(self) -> Wire:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._near.close()
+        self._far.close()
+
+    def _carry(self) -> None:
+        while not self._over.is_set():
+            for ready in select.select([self._near, self._far], [], [], 0.05)[0]:
+                data, sender = ready.recvfrom(65536)
+                if ready is self._near:
+                    self._client = sender
+                    self.to_server.append(data)
+                    self._far.send(data)
+                elif self._client is not None:
+                    self._near.sendto(data, self._client)
+
+    def again(self) -> None:
+        """Sends all of it once more, from the same address and from another."""
+        with socket.socket(type=socket.SOCK_DGRAM) as other:
+            other.connect(self._far.getpeername())
+            for data in list(self.to_server):
+                self._far.send(data)
+                other.send(data)
+
+
+def test_what_was_recorded_is_worth_nothing(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(keys, monkeypatch) as server, Wire(server) as wire:
+        with Client(server, key=keys, name="observer") as observer:
+            with Client(wire.address, key=keys, name="learner") as learner:
+                assert learner.publish(b"one") == 1
+                assert learner.publish(b"two") == 2
+                replayed = observer.stats()["server.drops.replayed"]
+                wire.again()
+                while observer.stats()["server.drops.replayed"] == replayed:
+                    observer.ping()
+                assert learner.publish(b"three") == 3
+                reading = observer.stats()
+                assert reading["server.clients"] == 2
+                assert reading["server.handshakes"] == 2
+            while observer.stats()["server.clients"] > 1:
+                observer.ping()
+            # The session is over: its hello may begin another, in which nobody can say a word.
+            wire.again()
+            observer.publish(b"four")
+            assert observer.fetch() == (4, b"four")
+            reading = observer.stats()
+            assert "peer.learner.transport" not in reading
+            assert reading["server.drops.session"] > 0

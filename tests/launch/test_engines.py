@@ -22,9 +22,9 @@ GOLDEN = Path(__file__).with_name("golden")
 SSH_HOSTS = [ssh.SshHost("node1", "10.0.0.1"), ssh.SshHost("node2", drlnet="/opt/bin/drlnet")]
 
 
-def made(**more: object) -> Plan:
+def made(key: Path | None = None, **more: object) -> Plan:
     given = {"actor.num_actors": 5, "algo.n_step": 5, "run.folder": "runs/mine", **more}
-    return plan_of(load("CartPole-v1", sets=given), given)
+    return plan_of(load("CartPole-v1", sets=given), given, key=key)
 
 
 SCRIPTS: dict[str, Callable[[Plan], str]] = {
@@ -62,12 +62,20 @@ _CONTAINER = _object(
     command=_list(TEXT),
     restartPolicy={"const": "Always"},
     resources=_object(requests=_QUANTITIES, limits=_QUANTITIES),
+    volumeMounts=_list(_object("name mountPath", name=NAME, mountPath=TEXT, readOnly=FLAG)),
+)
+_SECRET = _object(
+    "secretName",
+    secretName=NAME,
+    defaultMode={"type": "integer", "minimum": 0, "maximum": 0o777},
+    items=_list(_object("key path", key=TEXT, path=TEXT)),
 )
 _POD = _object(
     "containers restartPolicy",
     restartPolicy={"enum": ["Never", "OnFailure"]},  # what a Job allows
     initContainers=_list(_CONTAINER),
     containers=_list(_CONTAINER),
+    volumes=_list(_object("name", name=NAME, secret=_SECRET)),
 )
 _JOB = _object(
     "template", parallelism=COUNT, completions=COUNT, template=_object("spec", spec=_POD)
@@ -121,7 +129,8 @@ def test_a_manifest_is_a_jobset() -> None:
     checker.check_schema(JOBSET)
     given = {"actor.num_actors": 3}
     joining = joining_plan(load("CartPole-v1", sets=given), given, "udp://10.0.0.1:7447")
-    for plan in (made(), made(**{"learner.device": "cuda", "policy.where": "central"}), joining):
+    central = {"learner.device": "cuda", "policy.where": "central"}
+    for plan in (made(), made(**central), joining, made(Path("/keys"), **central)):
         manifest = yaml.safe_load(SCRIPTS["kubernetes"](plan))
         checker.validate(manifest)
         jobs = manifest["spec"]["replicatedJobs"]
@@ -154,6 +163,17 @@ def test_every_role_is_in_the_script_as_often_as_in_the_plan(name: str) -> None:
     assert [words.count(role) for role in ("serve", "learn")] == [1, 1]
     counts = [words[at + 1] for at, word in enumerate(words) if word == "--num-actors"]
     assert sum(map(int, counts)) == 5
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS])
+def test_with_keys_every_role_is_told_where_they_are(name: str) -> None:
+    script = SCRIPTS[name](made(Path("/keys"), **{"policy.where": "central"}))
+    assert "--insecure" not in script
+    assert script.replace('", "', " ").count("--key /keys") >= 4
+    if name == "kubernetes":
+        main, actors = script.split("name: actors")
+        assert all(f'"path": "{role}.key"' in main for role in ("server", "learner"))
+        assert '"path": "actor.key"' in actors and "server.key" not in actors
 
 
 def test_bundles_hold_the_plan() -> None:

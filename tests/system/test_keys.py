@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from system.command import SMALL, command, finished, lines_of_error
 
+from drlnet.client import Client
 from drlnet.errors import ConfigError, Forbidden
 
 
@@ -55,6 +56,31 @@ def test_other_machines_with_keys_alone(tmp_path: Path) -> None:
         address = f"udp://127.0.0.1:{address.rpartition(':')[2]}"
         shown = finished(tmp_path, "stats", "--server", address, "--once")
         assert "no keys: anyone may use it" in shown.out.decode()
+        assert serving.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.slow
+def test_a_server_that_runs_takes_new_keys(tmp_path: Path) -> None:
+    keygen(tmp_path)
+    former = tmp_path / "former.key"
+    former.write_bytes((tmp_path / "keys" / "actor.key").read_bytes())
+    former.chmod(0o600)
+    listen = ("serve", "--listen", "udp://127.0.0.1:0", "--key", "keys", "--json")
+    with command(tmp_path, *listen) as serving:
+        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        with Client(address, key=former) as actor:
+            assert finished(tmp_path, "keygen", "keys", "--rotate").popen.returncode == 0
+            serving.wait_for("the keys were replaced")
+            with Client(address, key=tmp_path / "keys" / "actor.key") as other:
+                assert actor.ping() > 0 and other.ping() > 0
+                (tmp_path / "keys" / "server.key").chmod(0o644)
+                serving.wait_for("warning: keys stay as they were: .* by other users")
+                assert other.ping() > 0
+            (tmp_path / "keys" / "server.key").chmod(0o600)
+            assert finished(tmp_path, "keygen", "keys", "--rotate").popen.returncode == 0
+            with pytest.raises(Forbidden, match="replaced"):
+                while True:  # until its session is ended
+                    actor.ping()
         assert serving.end(signal.SIGTERM) == 0
 
 

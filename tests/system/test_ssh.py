@@ -22,6 +22,7 @@ from system.sshd import Sshd, sshd
 from system.test_joining import wait_for_actors
 
 from drlnet import errors
+from drlnet.config.keys import KEY_VARIABLE, make_keys
 from drlnet.metrics import RunFolder
 
 ENV = "CartPole-v1"
@@ -100,9 +101,15 @@ def test_a_run_over_ssh_survives_crashes_and_a_lost_host(tmp_path: Path, marked:
     assert not roles(marked)
 
 
-def test_actors_join_from_other_hosts(tmp_path: Path, marked: Sshd) -> None:
+def test_actors_join_from_other_hosts(
+    tmp_path: Path, marked: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With keys, which the variable names here and the words of each role there."""
+    make_keys(tmp_path / "keys")
+    monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "keys"))
     with command(tmp_path, *launch(marked, tmp_path)) as running:
-        before = set(started_roles(running, marked, "actor"))
+        before = set(found := started_roles(running, marked, "actor"))
+        assert {str(tmp_path / "keys")} <= {word for words in found.values() for word in words}
         where = ("--on", "ssh", "--hosts", str(marked.hosts), "--ssh", marked.ssh)
         join = ("launch", "--join", str(tmp_path / "run"), *where, "--num-actors", "2")
         with command(tmp_path, *join) as joining:
@@ -111,8 +118,10 @@ def test_actors_join_from_other_hosts(tmp_path: Path, marked: Sshd) -> None:
             assert sum("actor" in words for words in more.values()) >= 2
             assert joining.end(signal.SIGINT, deadline_s=120) == 130, joining.text()
             assert all_ended([*more])
-        learned_since(running, RunFolder(tmp_path / "run"), time.time())
+        folder = RunFolder(tmp_path / "run")
+        learned_since(running, folder, time.time())
         running.end(signal.SIGINT, deadline_s=120)
+        assert folder.last_reading("learner")["server.sealed"] == 1
     assert not roles(marked)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from drlnet.launch.plan import Plan, Role
+from drlnet.launch.plan import Plan, Role, reachable
 
 _PORT = 7447
 _MB = 1 << 20
@@ -52,6 +52,7 @@ def _job(
         "        template:",
         "          spec:",
         f"            restartPolicy: {restart}",
+        *_volumes(roles),
     ]
     # What runs for as long as the learner does is a sidecar: it ends with the pod.
     sidecars = [role for role in roles if role.name in ("server", "infer")]
@@ -64,11 +65,30 @@ def _job(
     return job
 
 
+def _volumes(roles: list[Role]) -> list[str]:
+    """The key files that a pod's roles need, of the Secret drlnet-keys."""
+    if not any("--key" in role.argv for role in roles):
+        return []
+    owners = {"infer": "learner"}
+    files = sorted({f"{owners.get(role.name, role.name)}.key" for role in roles})
+    items = [{"key": file, "path": file} for file in files]
+    secret = {"secretName": "drlnet-keys", "defaultMode": 0o400, "items": items}
+    return [f"            volumes: [{json.dumps({'name': 'keys', 'secret': secret})}]"]
+
+
+def _mounts(role: Role) -> list[str]:
+    if "--key" not in role.argv:
+        return []
+    path = role.argv[role.argv.index("--key") + 1]
+    mount = {"name": "keys", "mountPath": path, "readOnly": True}
+    return [f"              volumeMounts: [{json.dumps(mount)}]"]
+
+
 def _container(role: Role, image: str, address: str, *, sidecar: bool) -> list[str]:
     args = role.args(server=address)
     if role.name == "server":
         args[args.index("--listen") + 1] = f"udp://0.0.0.0:{_PORT}"
-        args.append("--insecure")
+        args = reachable(args)
     if role.name == "actor":
         args += ["--num-actors", "1"]
     limits = {"memory": f"{-(-role.memory_bytes // _MB)}Mi", "cpu": str(role.cores)}
@@ -79,5 +99,6 @@ def _container(role: Role, image: str, address: str, *, sidecar: bool) -> list[s
         f"              image: {image}",
         f"              command: {json.dumps(['drlnet', *args])}",
         *(["              restartPolicy: Always"] if sidecar else []),
+        *_mounts(role),
         f"              resources: {json.dumps({'requests': limits, 'limits': limits})}",
     ]

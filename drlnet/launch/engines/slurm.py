@@ -5,13 +5,14 @@ It is submitted and followed until the job ends; Slurm starts, queues again and 
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from drlnet.errors import ConfigError, NotInstalled, RoleFailed
-from drlnet.launch.plan import Plan, Role
+from drlnet.launch.plan import Plan, Role, reachable
 from drlnet.launch.signals import Stop
 
 _PORT = "$((20000 + SLURM_JOB_ID % 10000))"  # jobs may share a node
@@ -35,7 +36,8 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
     )
     gpus = sum(role.gpus for role in near)
     address = f"udp://$host:{_PORT}"
-    serving = server.command(host="HOST").replace("udp://HOST:0", f'"{address}"')
+    serving = shlex.join(["drlnet", *reachable(server.args(host="HOST"))])
+    serving = serving.replace("udp://HOST:0", f'"{address}"')
     inference, learning, playing = (
         [
             role.command(server="SERVER").replace("SERVER", '"$server"')
@@ -66,7 +68,7 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
         # The address by which Slurm itself reaches the node.
         'host=$(scontrol show node "$SLURMD_NODENAME" | sed -n "s/.*NodeAddr=\\([^ ]*\\).*/\\1/p")',
         f"server={address}",
-        f"{serving} --insecure &",
+        f"{serving} &",
         f"srun --het-group=1 --kill-on-bad-exit=0 {playing[0]} --num-actors 1 &",
         *(f"{command} &" for command in inference),
         # In the background: bash hears of signals only between its commands.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drlnet.errors import ConfigError, DrlnetError, TransportError
-from drlnet.launch.plan import Plan
+from drlnet.launch.plan import Plan, reachable
 from drlnet.launch.process import Process
 from drlnet.launch.supervisor import Supervisor
 
@@ -108,7 +108,7 @@ def script(plan: Plan, hosts: list[SshHost], ssh: str) -> str:
     for role in plan:
         args = role.args(server=address)
         if role.name == "server":
-            args = [*role.args(host=first.address or first.name), "--insecure"]
+            args = reachable(role.args(host=first.address or first.name))
             args[args.index("--listen") + 1] = address
         if role.name == "actor":
             for at, host in enumerate(hosts):

@@ -36,6 +36,7 @@ Server::Server(const ServerOptions& options)
       sampler_(options.sampler),
       index_only_(options.index_only),
       version_(options.version),
+      keys_(options.keys),
       shards_(options.shards),
       shard_(options.shard),
       epoch_(options.state ? options.state->epoch() : epoch_now()),
@@ -55,14 +56,21 @@ Server::Server(const ServerOptions& options)
     throw Error(Status::config, "a server needs an address to listen on",
                 "name one: udp://127.0.0.1:7447");
   }
-  if (options.keys) sessions_.require_keys(options.keys);
+  if (keys_) sessions_.require_keys(keys_);
   for (const std::string& address : options.listen) {
     sessions_.add_listener(listen(address, shards_ ? shards_->count() : 1));
-    insecure_ |= !options.keys && !is_loopback(address);
+    insecure_ |= !keys_ && !is_loopback(address);
   }
   poll_fds_.resize(options.listen.size() + 1);
   ended_latency_.resize(options.listen.size());
   if (shards_) shards_->join(shard_, *this);
+}
+
+void Server::set_keys(KeyRing ring) {
+  if (!keys_) {
+    throw Error(Status::config, "a server that began without keys", "start it again, with --key");
+  }
+  keys_->set(std::move(ring));
 }
 
 Server::~Server() {

@@ -81,6 +81,9 @@ class Server : private RequestHandler {
   // empty: nothing).
   const std::vector<std::string>& state_notes() const { return state_notes_; }
   std::string state_trouble() const { return keeper_ ? keeper_->trouble() : ""; }
+  // In place of the keys that it began with, and for its other shards, too; soon, sessions of keys
+  // that are gone end. From any thread. Throws Error(config) where it began without.
+  void set_keys(KeyRing ring);
 
  private:
   uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte> body) override;
@@ -143,6 +146,7 @@ class Server : private RequestHandler {
   SamplerChoice sampler_;
   bool index_only_;
   std::string version_;
+  std::shared_ptr<KeyStore> keys_;
   std::shared_ptr<Shards> shards_;  // null: the server is one alone
   uint32_t shard_;
   uint64_t memory_used_ = 0;
