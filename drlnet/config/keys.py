@@ -34,6 +34,26 @@ def key_path(given: str | Path, owner: str) -> Path:
     return path / f"{owner}.key" if path.is_dir() else path
 
 
+def owner_of(role: str) -> str:
+    """Whose key file a role of a run uses."""
+    return role if role in (SERVER, "actor") else ROLES[-1]
+
+
+def key_text(given: str | Path, owner: str) -> str:
+    """The key file of `owner`, to be carried to another machine.
+
+    Errors: ConfigError for a file that cannot be read, is none, or has another owner.
+    """
+    path = key_path(given, owner)
+    found = _read(path)
+    if found.owner != owner:
+        raise ConfigError(
+            f"{path} is the key of the {found.owner}; the {owner} has its own",
+            "give --key the folder that `drlnet keygen` has filled",
+        )
+    return path.read_text(encoding="ascii")
+
+
 def client_key(given: str | Path | None) -> bytes:
     """A role's secret and the server's public key, out of a file, or a folder's learner.key.
 

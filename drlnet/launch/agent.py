@@ -1,6 +1,7 @@
 """A host's part of a run: starts and watches the roles that it is told to, until its input ends.
 
-It speaks lines of JSON. In: {"start": ID, "name", "argv"}, {"end": [ID, ...]}. Out: {"up": HOST,
+It speaks lines of JSON. In: {"start": ID, "name", "argv", "key"}, {"end": [ID, ...]}; key: the text
+of the file that --key names at the other end; the role reads it in this process' memory. Out: {"up": HOST,
 "address", "cores", "interfaces", "takes"}, then of each role {"role": ID, "said": {...}}, {"role":
 ID, "words": LINE} and {"role": ID, "ended": CODE, "ending", "error"}. Every line of its output has
 its HOST. Nothing outlives it, and it outlives the connection that started it by no more than what
@@ -65,6 +66,7 @@ class _Agent:
     def __init__(self, host: str) -> None:
         self._host = host
         self._ids: dict[Process, int] = {}
+        self._key_files: dict[str, str] = {}  # their paths, by their texts
 
     def say(self, **values: Any) -> None:
         """A line for the one that started this agent."""
@@ -88,10 +90,22 @@ class _Agent:
 
     def _do(self, group: Supervisor, told: dict[str, Any]) -> None:
         if "start" in told:
-            self._ids[group.start(told["name"], told["argv"])] = told["start"]
+            argv = list(told["argv"])
+            if "key" in told:
+                argv[argv.index("--key") + 1] = self._key_file(told["key"])
+            self._ids[group.start(told["name"], argv)] = told["start"]
         for said in group.end([one for one, n in self._ids.items() if n in told.get("end", ())]):
             assert isinstance(said.process, Process)
             self._tell(said, self._ids[said.process])
+
+    def _key_file(self, text: str) -> str:
+        """A file of that text, in memory, which this user alone can read, while the agent lives."""
+        if text not in self._key_files:
+            file = os.memfd_create("key")
+            os.write(file, text.encode())
+            os.fchmod(file, 0o600)
+            self._key_files[text] = f"/proc/{os.getpid()}/fd/{file}"
+        return self._key_files[text]
 
     def _tell(self, event: Said | Ended, number: int) -> None:
         if isinstance(event, Said):

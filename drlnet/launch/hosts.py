@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from drlnet.config.keys import key_text, owner_of
 from drlnet.errors import ConfigError, DrlnetError, RoleFailed
 from drlnet.launch.plan import HOST, reachable
 from drlnet.launch.process import Process, error_told
@@ -158,11 +159,12 @@ class Hosts(Waiting):
             self._require_reachable(host)
             if not host.is_loopback:
                 args = reachable(args)
+        told = {"start": role.number, "name": role.name, "argv": args, "host": host.name}
+        if "--key" in args:  # the host may have no such file
+            told["key"] = key_text(args[args.index("--key") + 1], owner_of(kind))
         role.host = host
         host.roles[role.number] = role
-        host.link.tell(
-            json.dumps({"start": role.number, "name": role.name, "argv": args, "host": host.name})
-        )
+        host.link.tell(json.dumps(told))
 
     def _require_reachable(self, host: Host) -> None:
         others = [one.name for one in self._hosts.values() if not one.is_loopback]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from drlnet.config.keys import owner_of
 from drlnet.launch.plan import Plan, Role, reachable
 
 _PORT = 7447
@@ -69,8 +70,7 @@ def _volumes(roles: list[Role]) -> list[str]:
     """The key files that a pod's roles need, of the Secret drlnet-keys."""
     if not any("--key" in role.argv for role in roles):
         return []
-    owners = {"infer": "learner"}
-    files = sorted({f"{owners.get(role.name, role.name)}.key" for role in roles})
+    files = sorted({f"{owner_of(role.name)}.key" for role in roles})
     items = [{"key": file, "path": file} for file in files]
     secret = {"secretName": "drlnet-keys", "defaultMode": 0o400, "items": items}
     return [f"            volumes: [{json.dumps({'name': 'keys', 'secret': secret})}]"]
