@@ -1,11 +1,11 @@
 """A host's part of a run: starts and watches the roles that it is told to, until its input ends.
 
-It speaks lines of JSON. In: {"start": ID, "name", "argv", "key"}, {"end": [ID, ...]}; key: the text
-of the file that --key names at the other end; the role reads it in this process' memory. Out: {"up": HOST,
-"address", "cores", "interfaces", "takes"}, then of each role {"role": ID, "said": {...}}, {"role":
-ID, "words": LINE} and {"role": ID, "ended": CODE, "ending", "error"}. Every line of its output has
-its HOST. Nothing outlives it, and it outlives the connection that started it by no more than what
-its roles need to end.
+It speaks lines of JSON. In: {"start": ID, "name", "argv", "key"}, {"end": [ID, ...]}; key, where
+argv has --key: the text of the file, which the role is to find in this process' memory. Out: {"up":
+HOST, "address", "cores", "interfaces", "takes"}, then of each role {"role": ID, "said": {...}},
+{"role": ID, "words": LINE} and {"role": ID, "ended": CODE, "ending", "error"}. Every line of its
+output has its HOST. Nothing outlives it, and it outlives the connection that started it by no more
+than what its roles need to end.
 """
 
 from __future__ import annotations
