@@ -13,7 +13,10 @@ from drlnet.cli.output import Output
 DirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="where the key files go")]
 RotateOption = Annotated[
     bool,
-    typer.Option("--rotate", help="replace the keys in DIR; a server that runs takes both, these and the former ones"),
+    typer.Option(
+        "--rotate",
+        help="replace the keys in DIR; the server takes the former ones, too",
+    ),
 ]
 
 

@@ -176,8 +176,7 @@ def launch(
             except BaseException:
                 folder.discard_unused()  # no host was had: there is nothing to keep
                 raise
-            within = nullcontext(group)
-            run_processes(settings, folder, stop, output, plan=plan, within=within)
+            run_processes(settings, folder, stop, output, plan=plan, within=nullcontext(group))
 
 
 def join_run(
@@ -352,7 +351,6 @@ class _Where:
 
         if self.on == "local":
             return Supervisor(stop, less_memory="lower --num-actors", aloud=True)
-
         if self.on == "ray":
             return Hosts(
                 stop,

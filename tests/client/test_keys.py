@@ -142,25 +142,28 @@ class Wire:
 
 
 def test_what_was_recorded_is_worth_nothing(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(keys, monkeypatch) as server, Wire(server) as wire:
-        with Client(server, key=keys, name="observer") as observer:
-            with Client(wire.address, key=keys, name="learner") as learner:
-                assert learner.publish(b"one") == 1
-                assert learner.publish(b"two") == 2
-                replayed = observer.stats()["server.drops.replayed"]
-                wire.again()
-                while observer.stats()["server.drops.replayed"] == replayed:
-                    observer.ping()
-                assert learner.publish(b"three") == 3
-                reading = observer.stats()
-                assert reading["server.clients"] == 2
-                assert reading["server.handshakes"] == 2
-            while observer.stats()["server.clients"] > 1:
-                observer.ping()
-            # The session is over: its hello may begin another, in which nobody can say a word.
+    with (
+        serving(keys, monkeypatch) as server,
+        Wire(server) as wire,
+        Client(server, key=keys, name="observer") as observer,
+    ):
+        with Client(wire.address, key=keys, name="learner") as learner:
+            assert learner.publish(b"one") == 1
+            assert learner.publish(b"two") == 2
+            replayed = observer.stats()["server.drops.replayed"]
             wire.again()
-            observer.publish(b"four")
-            assert observer.fetch() == (4, b"four")
+            while observer.stats()["server.drops.replayed"] == replayed:
+                observer.ping()
+            assert learner.publish(b"three") == 3
             reading = observer.stats()
-            assert "peer.learner.transport" not in reading
-            assert reading["server.drops.session"] > 0
+            assert reading["server.clients"] == 2
+            assert reading["server.handshakes"] == 2
+        while observer.stats()["server.clients"] > 1:
+            observer.ping()
+        # The session is over: its hello may begin another, in which nobody can say a word.
+        wire.again()
+        assert observer.publish(b"four") == 4
+        assert observer.fetch() == (4, b"four")
+        reading = observer.stats()
+        assert "peer.learner.transport" not in reading
+        assert reading["server.drops.session"] > 0

@@ -240,7 +240,7 @@ void Sessions::stood_still(uint64_t ns, uint64_t now) {
 }
 
 void Sessions::expire(uint64_t now) {
-  if (doorkeeper_ && doorkeeper_->refresh()) end_strangers();
+  if (doorkeeper_) heed_new_keys();
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (!peers_[i]) continue;
     Peer& peer = *peers_[i];

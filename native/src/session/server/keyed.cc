@@ -65,6 +65,7 @@ void Sessions::on_keyed_hello(uint16_t listener, const RxFrame& frame, const Fra
   if (header.version != kVersion) {
     return refuse_version(listener, frame.from, header.request, header);
   }
+  heed_new_keys();  // the hello may be by one of them
   const auto refuse_key = [&](std::string_view cause) {
     refuse(listener, frame.from, header.request, Status::forbidden, cause,
            "ask for a key file of this server: `drlnet keygen` makes them");
@@ -134,8 +135,9 @@ void Sessions::welcome_again(const Peer& peer, uint16_t listener, const RxFrame&
   send_stateless(listener, frame.from, header, peer.welcome, frame.data.size());
 }
 
-// Sessions of keys that the server knows no more.
-void Sessions::end_strangers() {
+// Ends the sessions of keys that the server knows no more.
+void Sessions::heed_new_keys() {
+  if (!doorkeeper_->refresh()) return;
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (peers_[i] && peers_[i]->sealing && !doorkeeper_->role_of(peers_[i]->key)) end(i);
   }

@@ -108,7 +108,7 @@ class Sessions {
                       uint64_t now_ns);
   void welcome_again(const Peer& peer, uint16_t listener, const RxFrame& frame,
                      const FrameHeader& hello);
-  void end_strangers();
+  void heed_new_keys();
   uint16_t refuse_rights(const Peer& peer, Slot& slot);
   void refuse(uint16_t listener, const Endpoint& to, uint64_t nonce, Status status,
               std::string_view cause, std::string_view remedy);
