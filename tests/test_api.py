@@ -106,7 +106,18 @@ def test_its_keywords_are_the_flags_of_the_command() -> None:
     command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]
     flags = {one.opts[0].removeprefix("--").replace("-", "_") for one in command.params}
     ours = set(inspect.signature(drlnet.train).parameters) - {"env", "settings", "quiet"}
-    not_ours = {"resume", "eal", "set", "pictures", "print", "json", "debug", "help_config", "env"}
+    not_ours = {
+        "resume",
+        "eal",
+        "key",
+        "set",
+        "pictures",
+        "print",
+        "json",
+        "debug",
+        "help_config",
+        "env",
+    }
     assert ours == flags - not_ours
 
 

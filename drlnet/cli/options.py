@@ -119,7 +119,7 @@ EalOption = Annotated[
         metavar="ARGS",
         callback=_pass_eal,
         rich_help_panel="Server and network",
-        help="more arguments for DPDK's environment layer, e.g. '-m 1024'; '--help' lists them",
+        help="more arguments for DPDK, e.g. '-m 1024'; '--help' lists them",
     ),
 ]
 KeyOption = Annotated[
@@ -131,8 +131,7 @@ KeyOption = Annotated[
         show_envvar=False,
         callback=_pass_key,
         rich_help_panel="Server and network",
-        help="key file of drlnet keygen, or its folder: sessions are encrypted and authenticated"
-        f" [dim](default: ${_KEY_VARIABLE})[/dim]",
+        help="seal sessions: a key file of drlnet keygen, or its folder",
     ),
 ]
 ConfigOption = Annotated[

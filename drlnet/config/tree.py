@@ -235,7 +235,7 @@ class RunConfig:
     """When a run ends, and where it is kept."""
 
     seed: int = setting(0, "every random number follows from it", low=0, high=2**31 - 1)
-    goal: float | None = setting(None, "stop when the mean greedy return reaches it")
+    goal: float | None = setting(None, "stop at this mean greedy return")
     max_seconds: float | None = setting(
         None, "stop training this many seconds after the command began", above=0
     )
