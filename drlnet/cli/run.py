@@ -179,6 +179,7 @@ def run_processes(
         wall_clock_s=round(seconds_since_start(), 2),
         actor_restarts=local.actor_restarts,
         learner_restarts=local.learner_restarts,
+        server_restarts=local.server_restarts,
         failures=local.failures,
     )
     announce(result, output)

@@ -245,7 +245,9 @@ class RunConfig:
         3, "restarts in a minute of actors that a signal ended (a crash, no memory)", low=0
     )
     learner_restarts: int = setting(
-        3, "restarts in a minute of a learner that a signal ended; it goes on from its state", low=0
+        3,
+        "restarts in a minute of a learner, or a server that keeps its state, that a signal ended",
+        low=0,
     )
     folder: str | None = setting(None, "the run's folder; none: runs/<env>-<time>-<seed>")
     keep_replay: bool = setting(

@@ -119,7 +119,7 @@ class ProgressView(View):
             made += f"{compact(number(learner.get('learner_steps')))} of the learner"
             return [("return", returns), ("steps", Text(made))]
         wait = number(learner.get("sample_wait_share")) * 100
-        again = _restarted(reading)
+        again = _restarted(reading, "actor")
         rows = [
             ("return", returns),
             (
@@ -159,8 +159,11 @@ class ProgressView(View):
                 f"({count(number(learner.get('learner_steps_per_s')))}/s)",
                 f"return {short(mean(actors, 'return_mean'))}",
                 f"greedy {short(number(learner.get('eval_return')))}",
-                *(f"actor {again}" for again in [_restarted(reading)] if again),
-                *(f"learner {again}" for again in [_restarted(reading, "learner")] if again),
+                *(
+                    f"{role} {again}"
+                    for role in ("actor", "learner", "server")
+                    if (again := _restarted(reading, role))
+                ),
             ]
         self.console.print("  ".join(parts), soft_wrap=True, markup=False)
         self._phase, self._next_line_s = phase, elapsed + _LINE_INTERVAL_S
@@ -178,7 +181,7 @@ def _actors(reading: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [values for name, values in clients(reading).items() if name.startswith("actor")]
 
 
-def _restarted(reading: Mapping[str, Any], role: str = "actor") -> str:
+def _restarted(reading: Mapping[str, Any], role: str) -> str:
     again = number(reading.get(f"run.{role}_restarts"))
     return f"restarts {count(again)}" if again > 0 else ""
 
@@ -191,4 +194,4 @@ def _server_line(reading: Mapping[str, Any]) -> Text:
         work = reading.get(f"server.{operation}.handling")
         if is_histogram(work) and work.count:
             parts.append(f"{operation} {duration(work.percentile_us(0.5))}")
-    return Text("   ".join(parts))
+    return Text("   ".join([*parts, _restarted(reading, "server")]).rstrip())

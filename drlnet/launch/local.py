@@ -34,7 +34,7 @@ class LocalRun:
 
     plan: what is started; without one, local_plan(). within: where, for it to be watched there;
     without one, on this machine. What a signal ends is started again, as Restarts says: a learner
-    goes on from its state. A server has none: its end is the run's.
+    goes on from its state, and so does a server that keeps one; else its end is the run's.
 
     Threading: main thread only (see guard).
     """
@@ -47,7 +47,8 @@ class LocalRun:
     plan: Plan | None = None
     within: AbstractContextManager[Group] | None = None
     failure: DrlnetError | None = None  # of a learner that could tell its result all the same
-    _kept: dict[str, tuple[Watched, Restarts]] = field(default_factory=dict)  # learner, infer
+    # By role: learner, infer; a server that keeps its state.
+    _kept: dict[str, tuple[Watched, Restarts]] = field(default_factory=dict)
     _result: dict[str, Any] = field(default_factory=dict)
     _actors: Actors | None = None
     _phase: str = "starting"
@@ -86,7 +87,10 @@ class LocalRun:
         kept = "--state" in role.argv or self.config.server.state is not None
         deadline_s = STATE_DEADLINE_S if kept else READY_DEADLINE_S
         ready = group.wait_for_line(server, "ready", deadline_s)
-        return str(ready.get("addresses", [""])[0])
+        address = str(ready.get("addresses", [""])[0])
+        if kept and address.startswith("udp:"):  # where clients find it again
+            self._kept["server"] = server, Restarts(self.config.run.learner_restarts)
+        return address
 
     @contextmanager
     def _watching(self, address: str) -> Iterator[Client | None]:
@@ -106,7 +110,15 @@ class LocalRun:
     @property
     def learner_restarts(self) -> int:
         """How often the learner was started again."""
-        return self._kept["learner"][1].count if "learner" in self._kept else 0
+        return self._count("learner")
+
+    @property
+    def server_restarts(self) -> int:
+        """How often the server was started again."""
+        return self._count("server")
+
+    def _count(self, name: str) -> int:
+        return self._kept[name][1].count if name in self._kept else 0
 
     @property
     def failures(self) -> list[str]:
@@ -128,7 +140,8 @@ class LocalRun:
         return self._actors
 
     def _clients(self, actors: Actors) -> list[Watched]:
-        return [*(process for process, _ in self._kept.values()), *actors.processes]
+        near = [process for name, (process, _) in self._kept.items() if name != "server"]
+        return [*near, *actors.processes]
 
     def _watch(
         self, group: Group, plan: Plan, address: str, actors: Actors, client: Client | None
@@ -163,17 +176,25 @@ class LocalRun:
         return self._kept["learner"][0]
 
     def _ended(self, ended: Ended) -> None:
-        """Has the learner or the inference role started again; raises the error of any other."""
-        for process, restarts in self._kept.values():
+        """Has what goes on from its state started again; raises the error of any other."""
+        error = ended.process.failure()
+        for name, (process, restarts) in self._kept.items():
             if process is ended.process:
+                if name == "server" and process.lost:  # with its address, and perhaps its disk
+                    raise error
                 return restarts.heed(ended)
-        raise ended.process.failure()
+        if ended.process.name == "server" and ended.returncode < 0:
+            kept = "a server with --keep-replay is started again and goes on"
+            raise type(error)(error.cause, f"{error.remedy}; {kept}") from error
+        raise error
 
     def _start_due(self, group: Group, plan: Plan, address: str) -> None:
         for name, (_, restarts) in self._kept.items():
             if restarts.due():
-                process = group.start(name, plan.role(name).args(server=address))
-                self._kept[name] = process, restarts
+                args = plan.role(name).args(server=address)
+                if name == "server":
+                    args[args.index("--listen") + 1] = address
+                self._kept[name] = group.start(name, args), restarts
 
     def _heed(self, said: Mapping[str, Any], actors: Actors) -> None:
         if said.get("event") == "trained":
@@ -221,7 +242,9 @@ class LocalRun:
 
     def _tell(self, phase: str | None = None) -> None:
         self._phase = phase or self._phase
-        self.show({**self._reading, **{f"run.{key}": value for key, value in self._own.items()}})
+        # The server's starts are known to its clients without a word of ours.
+        own = {**self._own, "server_restarts": self.server_restarts}
+        self.show({**self._reading, **{f"run.{key}": value for key, value in own.items()}})
 
     def _learned(self, ended: Ended) -> dict[str, Any]:
         if not self._result:

@@ -58,6 +58,7 @@ class RunResult:
     eval_learner_steps: int = 0  # that made the params which were evaluated
     actor_restarts: int = 0  # of actors that a signal had ended
     learner_restarts: int = 0
+    server_restarts: int = 0  # of one that keeps its state
     failures: Sequence[str] = ()  # of roles, also where they were started again
     failure: str = ""  # why the run failed
 

@@ -24,14 +24,43 @@ def run(folder: Path, *more: str) -> tuple[str, ...]:
     return ("run", ENV, *SMALL, *own, *more)
 
 
-def kill_the_learner(running: Command) -> dict[int, str]:
-    """Kills it and so its evaluator, which is forked from it; the run's processes from before."""
+def kill_the(role: str, running: Command) -> dict[int, str]:
+    """Kills it (an evaluator is forked from its learner); the run's processes from before."""
     found = descendants(running.popen.pid)
-    learner = next(
-        pid for pid, line in found.items() if "learn" in line.split("\0") and os.getsid(pid) == pid
+    process = next(
+        pid for pid, line in found.items() if role in line.split("\0") and os.getsid(pid) == pid
     )
-    os.kill(learner, signal.SIGKILL)
+    os.kill(process, signal.SIGKILL)
     return found
+
+
+def test_a_killed_server_goes_on_from_its_state(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    more = ("--keep-replay", "--set", "server.durability=0.1", "--max-learner-steps", "600")
+    with command(tmp_path, *run(tmp_path, *more, "--json")) as running:
+        running.wait_for("learner_steps [1-9]", deadline_s=120)
+        pids = kill_the("serve", running)
+        running.wait_for("server restarts 1", deadline_s=120)
+        learned_since(running, folder, time.time())
+        assert running.end(deadline_s=180) == 0, running.text()
+        result = running.last_json()
+        assert (result["server_restarts"], result["stopped"]) == (1, "budget")
+        assert (result["learner_restarts"], result["actor_restarts"]) == (0, 0)
+        assert result["failures"] == ["server was killed by SIGKILL"]
+        assert all_ended([*pids])
+    state = finished(tmp_path, "state", "ls", str(folder.replay_path), "--json").last_json()
+    assert state["starts"] == 2 and state["damage"] == []
+    assert state["tables"][0]["env_steps"] >= result["env_steps"]
+
+
+def test_a_killed_server_without_a_state_ends_the_run(tmp_path: Path) -> None:
+    with command(tmp_path, *run(tmp_path)) as running:
+        running.wait_for("learner_steps [1-9]", deadline_s=120)
+        pids = kill_the("serve", running)
+        assert running.end() == errors.RoleFailed.exit_code, running.text()
+        assert "server was killed by SIGKILL" in running.err.decode()
+        assert "--keep-replay" in running.err.decode().splitlines()[-1]
+        assert all_ended([*pids])
 
 
 def test_a_killed_learner_goes_on_from_its_state(tmp_path: Path) -> None:
@@ -40,7 +69,7 @@ def test_a_killed_learner_goes_on_from_its_state(tmp_path: Path) -> None:
         line = running.wait_for("learner_steps [1-9][0-9]{2}|learner_steps [1-9],", deadline_s=120)
         before = int(re.findall(r"learner_steps ([\d,]+)", line)[0].replace(",", ""))
         assert folder.learner_path.is_file()
-        pids = kill_the_learner(running)
+        pids = kill_the("learn", running)
         running.wait_for(r"learner restarts 1", deadline_s=120)
         learned_since(running, folder, time.time())
         assert running.end(signal.SIGTERM, deadline_s=120) == 143, running.text()
@@ -60,7 +89,7 @@ def test_a_killed_learner_goes_on_from_its_state(tmp_path: Path) -> None:
 def test_a_learner_that_is_killed_too_often_ends_the_run(tmp_path: Path) -> None:
     with command(tmp_path, *run(tmp_path, "--set", "run.learner_restarts=0")) as running:
         running.wait_for("learner_steps [1-9]", deadline_s=120)
-        pids = kill_the_learner(running)
+        pids = kill_the("learn", running)
         assert running.end() == errors.RoleFailed.exit_code, running.text()
         assert "learner was killed by SIGKILL" in running.err.decode()
         assert all_ended([*pids])

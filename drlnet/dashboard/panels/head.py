@@ -52,12 +52,10 @@ def header(scene: Scene, width: int) -> Text:
     run = window.text("run.name")
     if run:
         line.append(f"  {run}", "bold").append(f" {window.text('run.algo')}")
-    restarts = window.latest("client.run.actor_restarts")
-    if restarts > 0:
-        line.append(f"  actor restarts {count(restarts)}", "yellow")
-    restarts = window.latest("client.run.learner_restarts")
-    if restarts > 0:
-        line.append(f"  learner restarts {count(restarts)}", "yellow")
+    for role in ("actor", "learner", "server"):
+        restarts = window.latest(f"client.run.{role}_restarts")
+        if restarts > 0:
+            line.append(f"  {role} restarts {count(restarts)}", "yellow")
     if window.latest("server.insecure") > 0:
         line.append("  no keys: anyone may use it", "yellow")
     version = window.text("server.version")
