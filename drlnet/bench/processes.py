@@ -300,14 +300,16 @@ def served(
     core: int | None = None,
     program: Sequence[str] = DRLNET,
     insecure: bool = False,
+    key: Path | None = None,
 ) -> Iterator[tuple[Process, list[str]]]:
-    """A fresh `drlnet serve` and its addresses while entered, on that core.
+    """A fresh `drlnet serve` and its addresses while entered, on that core; key: as it takes it.
 
     Raises what it died of, Stopped.
     """
     places = [word for place in listen for word in ("--listen", place)]
     with Supervisor(stop, program=program) as group:
         words = ["serve", "--json", *(["--insecure"] if insecure else []), "--poll", poll, *places]
+        words += [] if key is None else ["--key", str(key)]
         server = group.start("server", words)
         ready = group.wait_for_line(server, "ready", IMPORT_S)
         if not ready:

@@ -13,7 +13,7 @@ from drlnet.cli import completion
 
 DEFAULT_ADDRESS = "udp://127.0.0.1:7447"
 EAL_VARIABLE = "DRLNET_EAL"  # read when DPDK starts
-_KEY_VARIABLE = "DRLNET_KEY_FILE"  # drlnet/config/keys.py
+KEY_VARIABLE = "DRLNET_KEY_FILE"  # drlnet/config/keys.py
 # Whose key a command takes out of a folder; others leave that to the processes that they start.
 _KEY_OWNERS = {
     "serve": "server",
@@ -48,7 +48,7 @@ def _pass_key(context: typer.Context, key: Path | None) -> Path | None:
 
     owner = _KEY_OWNERS.get(context.info_name or "")
     path = key.absolute() if owner is None else key_path(key.absolute(), owner)
-    os.environ[_KEY_VARIABLE] = str(path)
+    os.environ[KEY_VARIABLE] = str(path)
     return path
 
 
@@ -127,7 +127,7 @@ KeyOption = Annotated[
     typer.Option(
         "--key",
         metavar="FILE",
-        envvar=_KEY_VARIABLE,
+        envvar=KEY_VARIABLE,
         show_envvar=False,
         callback=_pass_key,
         rich_help_panel="Server and network",

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drlnet import native
 from drlnet.errors import ConfigError, cannot_write
 
 KEY_VARIABLE = "DRLNET_KEY_FILE"  # a file, or the folder that keygen filled
@@ -100,6 +99,8 @@ def make_keys(folder: Path, *, rotate: bool = False) -> list[Path]:
     so that clients with either are let in. Errors: ConfigError where there are keys, or (rotate)
     none, or the folder cannot be written.
     """
+    from drlnet import native  # settings are read without it, too
+
     path = folder / f"{SERVER}.key"
     if path.exists() != rotate:
         raise ConfigError(

@@ -9,12 +9,16 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/metrics.h"
-#include "session/keys/crypto.h"
+#include "session/keys/keys.h"
 
 namespace drlnet {
 
@@ -29,7 +33,22 @@ void bind_client(nb::module_& module);
 void bind_adders(nb::module_& module);
 
 // That number of keys, one behind the other. Throws Error(config) for another number of bytes.
-std::vector<Key> keys_of(const nb::bytes& bytes, size_t count);
+inline std::vector<Key> keys_of(const nb::bytes& bytes, size_t count) {
+  if (bytes.size() != count * kKeyBytes) {
+    throw Error(Status::config, "keys of " + std::to_string(bytes.size()) + " bytes",
+                "give " + std::to_string(count) + " keys of 32 bytes each");
+  }
+  std::vector<Key> keys(count);
+  std::memcpy(keys.data(), bytes.data(), bytes.size());
+  return keys;
+}
+
+// The client's secret and the server's public key; of nothing: none.
+inline std::optional<ClientKey> client_key_of(const nb::bytes& bytes) {
+  if (bytes.size() == 0) return std::nullopt;
+  const std::vector<Key> keys = keys_of(bytes, 2);
+  return ClientKey{keys[0], keys[1]};
+}
 
 // {"dotted.name": int | float | str | HistogramReading}
 nb::dict to_dict(const Metrics& metrics);

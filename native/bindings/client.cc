@@ -10,15 +10,9 @@ namespace {
 constexpr char kClient[] = "a client";
 using LeaseTuple = std::tuple<uint32_t, uint32_t, uint64_t, uint64_t>;
 
-// key: the client's secret and the server's public key; empty: none.
 ClientOptions options_of(const std::string& address, const std::string& name, double timeout_s,
                          const std::string& poll, const nb::bytes& key) {
-  ClientOptions options{address, name, ns_of(timeout_s), poll_of(poll)};
-  if (key.size() > 0) {
-    const std::vector<Key> keys = keys_of(key, 2);
-    options.key = ClientKey{keys[0], keys[1]};
-  }
-  return options;
+  return {address, name, ns_of(timeout_s), poll_of(poll), client_key_of(key)};
 }
 
 std::vector<LeaseTuple> tuples_of(const std::vector<Lease>& leases) {

@@ -1,7 +1,5 @@
 #include "server/server.h"
 
-#include <cstring>
-
 #include "bindings.h"
 #include "held.h"
 
@@ -17,20 +15,6 @@ template <typename T>
 nb::object to_python(const T& reading) {
   return nb::cast(reading);
 }
-
-}  // namespace
-
-std::vector<Key> keys_of(const nb::bytes& bytes, size_t count) {
-  if (bytes.size() != count * kKeyBytes) {
-    throw Error(Status::config, "keys of " + std::to_string(bytes.size()) + " bytes",
-                "give " + std::to_string(count) + " keys of 32 bytes each");
-  }
-  std::vector<Key> keys(count);
-  std::memcpy(keys.data(), bytes.data(), bytes.size());
-  return keys;
-}
-
-namespace {
 
 // Each: the server's secret, and the public keys of viewers, actors and learners.
 KeyRing ring_of(const std::vector<nb::bytes>& identities) {

@@ -34,6 +34,7 @@ from drlnet.bench.transport.suite import (
     caption,
     measure_transports,
     reductions,
+    sealed_too,
     show,
     subjects_of,
 )
@@ -135,13 +136,14 @@ def test_bars_are_marked_where_cells_are_oversubscribed() -> None:
 
 def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
     absent = Subject("absent busy", "absent:1", "busy")
-    present = Subject("udp busy", "udp://127.0.0.1:0", "busy")
+    _, present = sealed_too([Subject("udp busy", "udp://127.0.0.1:0", "busy")])
     notes: list[str] = []
     with Stop() as stop:
         course = Course(stop, 1, TINY, notes.append)
         results = measure_transports(course, [absent, present], beside=False)
         assert "absent" in results.unavailable["absent busy"]
-        assert {r.subject for r in results.records("transport", OPS)} == {"udp busy"}
+        found = {record.subject for record in results.records("transport", OPS)}
+        assert found == {"udp busy, sealed"}
         assert any(line.startswith("absent busy: skipped: ") for line in notes)
         with pytest.raises(TransportError, match="no transport can be measured: "):
             measure_transports(course, [absent], beside=False)

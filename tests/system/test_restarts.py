@@ -36,7 +36,7 @@ def kill_the(role: str, running: Command) -> dict[int, str]:
 
 def test_a_killed_server_goes_on_from_its_state(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
-    more = ("--keep-replay", "--set", "server.durability=0.1", "--max-learner-steps", "600")
+    more = ("--keep-replay", "--set", "server.durability=0.1", "--max-learner-steps", "5000")
     with command(tmp_path, *run(tmp_path, *more, "--json")) as running:
         running.wait_for("learner_steps [1-9]", deadline_s=120)
         pids = kill_the("serve", running)

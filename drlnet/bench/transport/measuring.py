@@ -6,6 +6,7 @@ Nothing of Python lies in a timed loop: each is native (native/measure/calls.h).
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from drlnet.bench.engine import Effort, Timed
 from drlnet.bench.machine import Cores, pinned
 from drlnet.bench.measure import Appender, Session, copies, handovers
 from drlnet.bench.shapes import Rows, bytes_of
+from drlnet.config.keys import client_key
 from drlnet.native import TableSpec
 
 FRAME_BYTES = 84 * 84  # one Atari frame: "7 KB"
@@ -38,9 +40,10 @@ _TIMEOUT_S = 10.0
 class Client:
     """The measuring side: a session at a fresh server. Called from another process (Worker)."""
 
-    def open(self, address: str, poll: str) -> None:
-        """Connects. Raises what a client raises."""
-        self._session: Session | None = Session(address, "bench", _TIMEOUT_S, poll)
+    def open(self, address: str, poll: str, keys: Path | None = None) -> None:
+        """Connects, with the learner's key of that folder. Raises what a client raises."""
+        key = b"" if keys is None else client_key(keys)
+        self._session: Session | None = Session(address, "bench", _TIMEOUT_S, poll, key)
         self._tables: dict[int, Filled] = {}
 
     def measure(self, op: str, payload: str, effort: Effort) -> NDArray[np.float64]:

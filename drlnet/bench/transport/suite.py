@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, TextIO
 
 from drlnet.bench import show as tables
@@ -28,6 +30,7 @@ from drlnet.bench.transport.measuring import (
     measure_copy,
     measure_handovers,
 )
+from drlnet.config.keys import make_keys
 from drlnet.config.names import chosen
 from drlnet.config.transports import LISTEN
 from drlnet.errors import TransportError
@@ -48,13 +51,14 @@ Poll = Literal["block", "busy", "adaptive"]
 class Subject:
     """A transport and a way to poll, the same for server and client.
 
-    connect: what the client types, where that is not what the server says.
+    connect: what the client types, where that is not what the server says. sealed: with keys.
     """
 
     name: str
     listen: str
     poll: Poll
     connect: str | None = None
+    sealed: bool = False
 
     @property
     def polling_threads(self) -> int:
@@ -72,6 +76,16 @@ def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
         Subject(BLOCK, LISTEN["udp"], "block"),
         Subject(BUSY, LISTEN["udp"], "busy"),
         *(Subject(f"{name} busy", LISTEN[name], "busy") for name in others),
+    ]
+
+
+def sealed_too(subjects: Sequence[Subject]) -> list[Subject]:
+    """These, and each once more with keys; but for links in memory, which stay clear."""
+    return [
+        one
+        for subject in subjects
+        for one in (subject, replace(subject, name=f"{subject.name}, sealed", sealed=True))
+        if not (one.sealed and subject.listen.startswith("dpdk:local"))
     ]
 
 
@@ -100,16 +114,17 @@ def measure_transports(
     cores = results.cores
 
     def turn(subject: Subject) -> None:
+        key = keys if subject.sealed else None
         with (
             where.around(subject),
             served(
                 course.stop, [subject.listen], subject.poll,
-                core=cores.server, program=where.server, insecure=True,
+                core=cores.server, program=where.server, insecure=True, key=key,
             ) as (_, addresses),
         ):  # fmt: skip
             client = clients.of("client", Client, program=where.client, core=cores.client)
             try:
-                client.call("open", subject.connect or addresses[0], subject.poll)
+                client.call("open", subject.connect or addresses[0], subject.poll, key)
                 for op, payload in CELLS:
                     results.keep(
                         subject.name, op, payload, client.measure(op, payload, course.effort),
@@ -128,7 +143,13 @@ def measure_transports(
         copied = measure_copy(course.effort, cores)
         results.keep(COPY, "sampled bytes", BATCH, copied, operation_bytes=BATCH_BYTES, threads=1)
 
-    with results.until_stopped(), Workers(course.stop) as clients:
+    with (
+        results.until_stopped(),
+        Workers(course.stop) as clients,
+        TemporaryDirectory(prefix="drlnet-") as folder,
+    ):
+        keys = Path(folder) / "keys"
+        make_keys(keys)
         behind = measure_beside if beside else None
         results.take_turns(course, subjects, turn, behind=behind)
     if not results.rounds and not results.interrupted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import typer
 
-from drlnet.cli.options import DebugOption, EalOption, JsonOption, require_dpdk
+from drlnet.cli.options import KEY_VARIABLE, DebugOption, EalOption, JsonOption, require_dpdk
 from drlnet.cli.output import Output, require_writable, require_writable_file
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def command(kind: type[Any]) -> Callable[..., None]:
     def run(*, json: JsonOption = False, debug: DebugOption = False, **values: Any) -> None:
         for name, may_be_none in split.items():
             values[name] = _names_in(values[name], may_be_none)
+        os.environ.pop(KEY_VARIABLE, None)  # keys are what it measures, or nothing that it has
         asked, output = kind(**values), Output(json)
         measure = asked.prepare(output)
         if measure is not None:

@@ -29,6 +29,8 @@ class Transport(OverTransports):
 
     drlnet bench transport --transports udp,dpdk:local --rounds 9
 
+    drlnet bench transport --transports udp --sealed
+
     sudo drlnet bench transport --netns
     """
 
@@ -37,6 +39,8 @@ class Transport(OverTransports):
         None, "of that veth pair; above 3498 without AF_XDP [dim](default 9000)[/dim]",
         min=1280, max=9000,
     )  # fmt: skip
+
+    sealed: bool = option(False, "with keys, too: what encryption costs")
 
     def prepare(self, output: Output) -> Measure:
         from drlnet.bench.records import Records
@@ -57,6 +61,8 @@ class Transport(OverTransports):
 
                     places, subjects = stack.enter_context(netns.over_veth(mtu, stop))
                     block, busy = netns.BLOCK, netns.BUSY
+                if self.sealed:
+                    subjects = suite.sealed_too(subjects)
                 course = self.course(stop, output, self.rounds)
                 results = suite.measure_transports(
                     course, subjects, places=places, beside=mtu is None

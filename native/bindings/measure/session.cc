@@ -60,13 +60,17 @@ auto batches_of(size_t (Replay::*method)(uint32_t, std::span<std::byte>, const L
 
 void bind_session(nb::module_& module) {
   nb::class_<Session>(module, "Session")
-      .def("__init__",
-           [](Session* self, const std::string& address, const std::string& name, double timeout_s,
-              const std::string& poll) {
-             const ClientOptions options{address, name, ns_of(timeout_s), poll_of(poll)};
-             nb::gil_scoped_release release;
-             new (self) Session(options, check_signals);
-           })
+      .def(
+          "__init__",
+          [](Session* self, const std::string& address, const std::string& name, double timeout_s,
+             const std::string& poll, const nb::bytes& key) {
+            const ClientOptions options{address, name, ns_of(timeout_s), poll_of(poll),
+                                        client_key_of(key)};
+            nb::gil_scoped_release release;
+            new (self) Session(options, check_signals);
+          },
+          nb::arg("address"), nb::arg("name"), nb::arg("timeout_s"), nb::arg("poll"),
+          nb::arg("key") = nb::bytes("", 0))
       .def_prop_ro("shards", [](const Session& session) { return session.shards(); })
       .def("open_table",
            [](Session& session, const TableSpec& spec) {
