@@ -147,7 +147,9 @@ TEST_CASE("a flood of garbage, hellos, parts of requests and valid ones takes a 
     CHECK(metric(honest, "server.request_bytes") <= limits.request_bytes + (1 << 20));
     CHECK(metric(honest, "server.half_open") <= limits.half_open);
   }
+#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed for a while
   CHECK(metric(honest, "server.resident_bytes") < before + (64 << 20));
+#endif
   CHECK(writer.rows_stored() == 2 * rounds * kSteps);
   stop = true;
   attacker.join();

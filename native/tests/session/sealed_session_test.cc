@@ -59,7 +59,7 @@ struct Stranger {
     frame.apart = true;
     frame.loans.clear();
     write_header(frame.data, header);
-    std::memcpy(frame.data + kHeaderBytes, payload.data(), payload.size());
+    std::ranges::copy(payload, frame.data + kHeaderBytes);
     frame.length = static_cast<uint32_t>(kHeaderBytes + payload.size());
     if (!sealed) seal(frame);
     sent_bytes += frame.length;
