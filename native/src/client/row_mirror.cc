@@ -97,10 +97,10 @@ void RowMirror::put(std::span<const std::byte> reply, const FollowHeader& run, u
     }
     base_ = base;
     known_ = true;
+    stored_ += to - std::min(from, to);
   }
   news_.notify_all();
   next_key_ = base + head_;
-  stored_ += to - std::min(from, to);
 }
 
 void RowMirror::forget() {
