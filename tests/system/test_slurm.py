@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,17 @@ ENV = "CartPole-v1"
 
 
 @pytest.mark.exhaustive
+def serving(folder: Path) -> list[str]:
+    """The servers that run in that folder, in their words."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            words = (process / "cmdline").read_text().split("\0")
+            if "serve" in words and (process / "cwd").readlink() == folder:
+                found.append(" ".join(words))
+    return found
+
+
 def test_a_job_that_is_queued_again_goes_on(tmp_path: Path) -> None:
     with slurm(tmp_path / "slurm") as cluster:
         folder = RunFolder(tmp_path / "run")
@@ -39,7 +51,9 @@ def test_a_job_that_is_queued_again_goes_on(tmp_path: Path) -> None:
         cluster.wait_for("the job's end", lambda: cluster.states() == {"PENDING"}, 120)
         for part in (f"{job}+0", f"{job}+1"):  # else it begins two minutes later
             cluster.run("scontrol", "update", f"JobId={part}", "StartTime=now")
+        assert len(serving(tmp_path)) <= 1
         cluster.wait_for("the run's end", lambda: not cluster.states(), 300)
+        cluster.wait_for("the server's end", lambda: not serving(tmp_path), 30)
         log = next(tmp_path.glob("drlnet-*.log")).read_text()
         result = folder.read_result()
         assert (result["stopped"], result["learner_steps"]) == ("budget", 12_000), log

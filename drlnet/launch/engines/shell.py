@@ -16,7 +16,7 @@ def script(plan: Plan) -> str:
         f"# {plan.title} on this machine. It ends with its learner.",
         "set -eu",
         "pids=",
-        "trap 'kill $pids 2>/dev/null; wait' EXIT",
+        "trap 'kill $pids 2>/dev/null || :; wait' EXIT",
         f"server={ADDRESS}",
     ]
     for role in plan:

@@ -59,8 +59,9 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
         *more,
         *_each(actor),
         "set -eu",
-        # The learner first, which keeps its state, and says good-bye to the server.
-        "end() { kill $learner 2>/dev/null; wait $learner; kill $(jobs -p) 2>/dev/null; wait; }",
+        # The learner first, which keeps its state, and says good-bye to the server. What has ended
+        # by itself cannot be killed, which is no reason to leave out the others.
+        "end() { set +e; kill $learner; wait $learner; kill $(jobs -p); wait; } 2>/dev/null",
         "learner=",
         "trap end EXIT",
         "trap 'exit 143' TERM",

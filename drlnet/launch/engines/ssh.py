@@ -98,7 +98,7 @@ def script(plan: Plan, hosts: list[SshHost], ssh: str) -> str:
         f"# {plan.title} on {len(hosts)} hosts.",
         "set -eu",
         "pids=",
-        "trap 'kill $pids 2>/dev/null; wait' EXIT",
+        "trap 'kill $pids 2>/dev/null || :; wait' EXIT",
     ]
 
     def far(host: SshHost, words: list[str]) -> str:
