@@ -68,7 +68,8 @@ def test_a_killed_learner_goes_on_from_its_state(tmp_path: Path) -> None:
     with command(tmp_path, *run(tmp_path, "--json")) as running:
         line = running.wait_for("learner_steps [1-9][0-9]{2}|learner_steps [1-9],", deadline_s=120)
         before = int(re.findall(r"learner_steps ([\d,]+)", line)[0].replace(",", ""))
-        assert folder.learner_path.is_file()
+        while not folder.learner_path.is_file():
+            running.read(0.1)
         pids = kill_the("learn", running)
         running.wait_for(r"learner restarts 1", deadline_s=120)
         learned_since(running, folder, time.time())

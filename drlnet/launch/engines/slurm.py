@@ -59,8 +59,8 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
         *more,
         *_each(actor),
         "set -eu",
-        # The learner first, which keeps its state, and says good-bye to the server. What has ended
-        # by itself cannot be killed, which is no reason to leave out the others.
+        # The learner first, which keeps its state, and says good-bye to the server. The kill fails
+        # where it has ended by itself: the rest is to be done all the same.
         "end() { set +e; kill $learner; wait $learner; kill $(jobs -p); wait; } 2>/dev/null",
         "learner=",
         "trap end EXIT",
