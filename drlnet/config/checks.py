@@ -222,6 +222,11 @@ def _check_run(config: Config) -> None:
             "run.keep_replay with server.state: both say where the replay is kept",
             "leave one of them out",
         )
+    if config.server.index_only and (run.keep_replay or config.server.state is not None):
+        raise ConfigError(
+            "server.index_only with a state on disk: a server without rows has none to keep",
+            "leave out server.index_only, or run.keep_replay and server.state",
+        )
     if run.folder == "":  # of a shell's variable that is not set: it would be the working directory
         raise ConfigError(
             "run.folder is empty", "name a folder, or leave it out: runs/<env>-<time>-<seed>"

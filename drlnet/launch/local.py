@@ -184,7 +184,7 @@ class LocalRun:
                     raise error
                 return restarts.heed(ended)
         if ended.process.name == "server" and ended.returncode < 0:
-            kept = "a server with --keep-replay is started again and goes on"
+            kept = "a server with --keep-replay over udp is started again and goes on"
             raise type(error)(error.cause, f"{error.remedy}; {kept}") from error
         raise error
 

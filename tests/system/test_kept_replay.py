@@ -74,6 +74,7 @@ def test_a_learner_goes_on_with_the_rows_of_a_server_that_was_killed(tmp_path: P
     [
         (("--serial", "--max-env-steps", "2000"), "run.keep_replay with run.serial"),
         (("--set", "server.state=elsewhere"), "run.keep_replay with server.state"),
+        (("--set", "server.index_only=true", "--set", "replay.rows=learner"), "server.index_only"),
     ],
 )
 def test_what_it_does_not_go_with(tmp_path: Path, more: tuple[str, ...], cause: str) -> None:
