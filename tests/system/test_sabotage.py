@@ -194,6 +194,7 @@ def test_lost_packets(run: Run, step_s: Path, namespace: str) -> None:
 
 def test_a_limiter_that_is_full(run: Run, step_s: Path) -> None:
     _set(step_s, "0")
+    run.wait_for("learner_slow", START_S)  # what came before is over
     os.kill(run.learner.popen.pid, signal.SIGSTOP)
     try:
         reading = run.wait_for("learner_silent", WITHIN_S)

@@ -127,7 +127,7 @@ TEST_CASE("a flood of garbage, hellos, parts of requests and valid ones takes a 
   StreamWriter writer(honest, table, spec, honest.lease(table, 2), {});
   write(writer, 2, 0, 5 * kSteps);
   writer.flush();
-  const uint64_t before = metric(honest, "server.resident_bytes");
+  [[maybe_unused]] const uint64_t before = metric(honest, "server.resident_bytes");
   std::atomic<bool> stop = false;
   std::thread attacker([&] { attack(server.address(), stop); });
   const SampleLayout layout(spec);
