@@ -209,6 +209,7 @@ TEST_CASE("answers that were held back wait for a device that is full, and are n
   CHECK(beside.handler.appended == std::vector<uint64_t>{1, 2, 3, 4});
 }
 
+#ifndef __SANITIZE_ADDRESS__  // with it, a round takes longer than the pause
 TEST_CASE("an append does not overtake those whose answers are held back") {
   std::optional<BesideALongReply> beside;
   uint64_t took_ns = Sessions::kAppendPauseNs;
@@ -228,5 +229,6 @@ TEST_CASE("an append does not overtake those whose answers are held back") {
   beside->sessions.poll();
   CHECK(beside->answered() == 3);
 }
+#endif
 
 }  // namespace drlnet::test
