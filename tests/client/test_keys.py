@@ -16,6 +16,7 @@ from drlnet import native
 from drlnet.client import Client, Column, Item, View
 from drlnet.config.keys import KEY_VARIABLE, make_keys, server_keys
 from drlnet.errors import Forbidden
+from drlnet.roles.serve import looping
 
 
 @pytest.fixture
@@ -30,16 +31,8 @@ def serving(folder: Path | None, monkeypatch: pytest.MonkeyPatch, shards: int = 
     with monkeypatch.context() as patch:
         patch.setenv(KEY_VARIABLE, str(folder or ""))
         servers = native.Server.shards(["udp://127.0.0.1:0"], shards, keys=server_keys())
-    threads = [threading.Thread(target=server.run) for server in servers]
-    for thread in threads:
-        thread.start()
-    try:
+    with looping(servers):
         yield servers[0].addresses[0]
-    finally:
-        for server in servers:
-            server.stop()
-        for thread in threads:
-            thread.join()
 
 
 @pytest.mark.parametrize("shards", [1, 2])

@@ -18,6 +18,7 @@ from gymnasium.vector import AutoresetMode
 
 from drlnet import Client, Column, Item, Limiter, Table, View, native
 from drlnet.errors import ConfigError, DrlnetError, ReplayTimeout, SessionLost, TransportError
+from drlnet.roles.serve import looping
 
 PATIENCE_S = 60.0
 
@@ -26,16 +27,8 @@ PATIENCE_S = 60.0
 def serving(address: str = "udp://127.0.0.1:0", shards: int = 1) -> Iterator[str]:
     """The address of a server that runs on threads of this process."""
     servers = native.Server.shards([address], shards, "block")
-    threads = [threading.Thread(target=server.run) for server in servers]
-    for thread in threads:
-        thread.start()
-    try:
+    with looping(servers):
         yield servers[0].addresses[0]
-    finally:
-        for server in servers:
-            server.stop()
-        for thread in threads:
-            thread.join()
 
 
 @pytest.fixture

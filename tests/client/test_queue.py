@@ -13,6 +13,7 @@ import pytest
 
 from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, Writer, native
 from drlnet.errors import ConfigError, ReplayTimeout
+from drlnet.roles.serve import looping
 
 UNROLL = 5
 REFUSED_S = 0.5
@@ -22,16 +23,8 @@ SHARDS = pytest.mark.parametrize("shards", [1, 2, 3])
 @contextmanager
 def serving(shards: int = 1) -> Iterator[str]:
     servers = native.Server.shards(["udp://127.0.0.1:0"], shards, "block")
-    threads = [threading.Thread(target=server.run) for server in servers]
-    for thread in threads:
-        thread.start()
-    try:
+    with looping(servers):
         yield servers[0].addresses[0]
-    finally:
-        for server in servers:
-            server.stop()
-        for thread in threads:
-            thread.join()
 
 
 def queue(client: Client, capacity: int = 2000, most: int = 1, **limiter: int) -> Table:

@@ -22,6 +22,7 @@ from drlnet.errors import (
     UnknownLease,
 )
 from drlnet.metrics.shards import add_up
+from drlnet.roles.serve import looping
 
 SHARDS = 2
 REFUSED_S = 0.5  # enough for a server on a busy machine to say what a request waits for
@@ -31,16 +32,8 @@ SHARD_SHIFT = np.uint64(56)
 @contextmanager
 def running(servers: Sequence[native.Server]) -> Iterator[str]:
     """The first one's address, while each of them runs on a thread of this process."""
-    threads = [threading.Thread(target=server.run) for server in servers]
-    for thread in threads:
-        thread.start()
-    try:
+    with looping(list(servers)):
         yield servers[0].addresses[0]
-    finally:
-        for server in servers:
-            server.stop()
-        for thread in threads:
-            thread.join()
 
 
 @contextmanager
