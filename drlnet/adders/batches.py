@@ -8,9 +8,11 @@ import numpy as np
 
 from drlnet.adders.observations import observed
 from drlnet.client import Batch
-from drlnet.lazy import torch
+from drlnet.client.device_rows import moved
 
 if TYPE_CHECKING:
+    import torch
+
     from drlnet.envs import EnvSpaces
 
 Tensors = dict[str, "torch.Tensor"]
@@ -22,6 +24,5 @@ def tensors(batch: Batch, device: torch.device, spaces: EnvSpaces | None = None)
     spaces: None for observations of one column; Dict observations come as a network sees them.
     """
     arrays = observed(spaces, batch.views)
-    views = {name: torch.from_numpy(view) for name, view in arrays.items()}
-    views["length"] = torch.from_numpy(batch.length.astype(np.int64))
-    return {name: view.to(device) for name, view in views.items()}
+    views = {**arrays, "length": batch.length.astype(np.int64)}
+    return {name: moved(view, device) for name, view in views.items()}

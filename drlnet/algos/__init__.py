@@ -16,6 +16,7 @@ from drlnet.algos.contract import (
     Learner,
     Params,
     Player,
+    Priorities,
     TableSettings,
 )
 from drlnet.algos.learners import NetLearner, TargetNetLearner
@@ -78,6 +79,7 @@ __all__ = [
     "Params",
     "Player",
     "PolicySettings",
+    "Priorities",
     "TableSettings",
     "TargetNetLearner",
     "make_algorithm",

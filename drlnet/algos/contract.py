@@ -11,7 +11,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    Union,
+    cast,
+)
 
 import numpy as np
 import numpy.typing as npt
@@ -58,13 +68,17 @@ class Held(NamedTuple):
     items: int  # that can be drawn
 
 
+Priorities = Union[npt.NDArray[np.float32], "torch.Tensor"]
+"""New priorities of a batch's items, [B]: an array, or a tensor that a GPU is to compute."""
+
+
 @dataclass(frozen=True)
 class Learned:
     """What one learner step yields."""
 
     figures: Mapping[str, float | torch.Tensor]  # scalars to report; read only when they are
-    priorities: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
-    """New priorities of a batch's items, [B] each, by table; without an entry they stay."""
+    priorities: Mapping[str, Priorities] = field(default_factory=dict)
+    """New ones by table; without an entry they stay."""
 
 
 class Agent(Protocol):

@@ -32,7 +32,7 @@ errors: an actor does not know yet which of its actions the learner will find gr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -64,6 +64,7 @@ from drlnet.algos.contract import (
 from drlnet.algos.learners import TargetNetLearner
 from drlnet.algos.players import GreedyQ
 from drlnet.client import Batch, importance_weights
+from drlnet.client.device_rows import moved
 from drlnet.client.specs import Item, View
 from drlnet.config import setting
 from drlnet.errors import ConfigError
@@ -200,9 +201,17 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
     """One step: the module's loss on a batch. Not thread-safe."""
 
     updates = 1  # gradient steps on each batch
+    # Whether loss() is the same function at every step, so that a GPU may have it as one graph.
+    # A subclass does not inherit it.
+    captured: ClassVar[bool] = True
 
     def __init__(self, algo: Dqn, device: str, seed: int):
         super().__init__(algo, algo.q_net, device, seed)
+        self._gradients: Callable[[Tensors], tuple[torch.Tensor, ...]] = self.gradients
+        if self.device.type == "cuda" and vars(type(self)).get("captured"):
+            from drlnet.nets.captured import Captured
+
+            self._gradients = Captured(self.gradients, self.online.parameters())
         self._budget = algo.config.run.max_learner_steps
         self._stack = algo.config.net.frame_stack
 
@@ -289,18 +298,24 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
         losses, taken, target = self.losses(batch)
         return (weights * losses).mean(), taken, target
 
+    def gradients(self, batch: Tensors) -> tuple[torch.Tensor, ...]:
+        """Leaves the gradients of loss(), and returns what it does. batch: with its weights."""
+        loss, taken, target = self.loss(batch, batch["weights"])
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach(), taken.detach(), target
+
     def step(self, batches: Mapping[str, Batch]) -> Learned:
         """The gradient steps on a batch: `updates` of them."""
         ((name, batch),) = batches.items()
         exponent = self.importance_exponent
-        weights = torch.from_numpy(importance_weights(batch, exponent)).to(self.device)
         view = tensors(batch, self.device, self.seen_as(name))
+        view["weights"] = moved(importance_weights(batch, exponent), self.device)
         for _ in range(self.updates):
-            loss, taken, target = self.loss(view, weights)
-            self.descend(loss, batch)
+            loss, taken, target = self._gradients(view)
+            self.optimizer.step(batch.env_steps, batch.spent)
         self.end_step(self.settings.target_period)
-        taken = taken.detach()
+        errors = (target - taken).abs()
         return Learned(
-            {"loss": loss.detach(), "q_mean": taken.mean(), "importance_exponent": exponent},
-            {name: (target - taken).abs().cpu().numpy()},
+            {"loss": loss, "q_mean": taken.mean(), "importance_exponent": exponent},
+            {name: errors if errors.is_cuda else errors.cpu().numpy()},
         )

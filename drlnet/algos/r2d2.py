@@ -393,5 +393,5 @@ class R2d2Learner(TargetNetLearner[R2d2Settings]):
         new = priorities(error.detach(), counted, settings.priority_max_share)
         return Learned(
             {"loss": loss.detach(), "q_mean": unscale(value, settings.rescale_epsilon).mean()},
-            {TABLE: new.cpu().numpy()},
+            {TABLE: new if new.is_cuda else new.cpu().numpy()},
         )

@@ -127,7 +127,8 @@ class BatchMemory:
 class Batch:
     """n items drawn with replacement; any run of those of one shard is as good as another.
 
-    views: Mapping[str, array], as the item declares them: (n, *shape) or (n, rows, *shape) each.
+    views: Mapping[str, array], as the item declares them: (n, *shape) or (n, rows, *shape) each;
+    torch tensors where a mirror has their rows on a device.
     keys: uint64 [n], for update_priorities.
     probabilities: float32 [n], with which each item was really drawn.
     length: uint32 [n], each item's true number of steps m, at most the item's horizon.
@@ -174,7 +175,9 @@ class Batch:
         """The views as torch tensors by name; on the CPU they share this batch's memory."""
         import torch
 
-        return {name: torch.from_numpy(view).to(device) for name, view in self.views.items()}
+        from drlnet.client.device_rows import moved
+
+        return {name: moved(view, torch.device(device)) for name, view in self.views.items()}
 
     @property
     def age(self) -> NDArray[np.int64]:

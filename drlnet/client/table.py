@@ -154,20 +154,36 @@ class Table:
         while True:
             yield Batch(buffers[ahead.next(timeout_s)])
 
-    def mirror(self, *, rank: int = 0, world: int = 1) -> Mirror:
+    def mirror(self, *, rank: int = 0, world: int = 1, device: str | None = None) -> Mirror:
         """Follows the table: its rows travel to this process once, and batches name them.
 
         rank, world: of several learners that draw from it, this is the rank-th. With as many
         shards as learners each follows its own shard, and draws from that one alone; else each
         follows all rows, and its draws are a part of one draw of all of them. Probabilities are
         those of that draw.
+        device: a torch device, as "cuda". Rows of 64 bytes and more lie there, too, and views of
+        them are torch tensors on it.
         Raises ConfigError for a queue, for a server in the client's own thread, and where the rows
-        take more memory than the machine has left.
+        take more memory than the machine, or the device, has left.
         """
-        native = self._client.mirror(
-            self._spec, whole("rank", rank, 0, _UINT32), whole("world", world, 1, _UINT32)
+        parts = whole("rank", rank, 0, _UINT32), whole("world", world, 1, _UINT32)
+        if device is None:
+            native = self._client.mirror(self._spec, *parts, [])
+            return Mirror(native, lambda n: self._layout(n, self._client.shards), self._update)
+        from drlnet.client.device_rows import DeviceRows, apart, numbered
+
+        columns, away = self._columns, apart(self._columns)
+        spec, shown = self._spec.numbered(away), numbered(columns)
+        shards, spare, item = self._client.shards, self._spare, self._item
+        native = self._client.mirror(self._spec, *parts, away)
+        views = {name: view.column for name, view in item.views.items()}
+        return Mirror(
+            native,
+            lambda n: BatchLayout(spec, shown, item, whole("n", n, 1, most_items), shards, spare),
+            self._update,
+            DeviceRows(columns, native.places, device),
+            {name: column for name, column in views.items() if away[[*columns].index(column)]},
         )
-        return Mirror(native, lambda n: self._layout(n, self._client.shards), self._update)
 
     def read_items(self, keys: ArrayLike, *, timeout: float | None = 60.0) -> Batch:
         """The items with these keys, uint64 [n], in their order: for a sampler of your own.

@@ -34,8 +34,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from drlnet.algos import Algorithm, Held, TableSettings
+from drlnet.algos import Algorithm, Held, Priorities, TableSettings
 from drlnet.client import Batch, Mirror, Table
+from drlnet.lazy import torch
 
 _LOOK_QUESTIONS = 100  # between looks at what tables hold
 
@@ -55,11 +56,13 @@ class Feed:
         stats: Callable[[], Mapping[str, Any]] = dict,
         rank: int = 0,
         parts: int = 1,
+        device: str = "cpu",
     ):
         """seed: of the order in which example echoing uses items.
 
         learner: asked for the tables to draw from, where it chooses. stats: reads the server.
-        rank, parts: a batch here is the rank-th of that many parts of a draw.
+        rank, parts: a batch here is the rank-th of that many parts of a draw. device: torch's,
+        where the learner is.
         """
         self._learner, self._choose = learner, getattr(learner, "choose", None)
         self._held, self._splits_rows = _Holdings(stats), algorithm.splits_rows
@@ -75,9 +78,11 @@ class Feed:
         timeout = None if self._serial else 60.0
         self.tables = tables
         self._mirrors: dict[str, Mirror] = {}
-        if algorithm.config.replay.rows == "learner":
+        if algorithm.config.replay.rows != "server":
+            on = device if algorithm.config.replay.rows == "device" else None
             self._mirrors = {
-                name: table.mirror(rank=rank, world=parts) for name, table in tables.items()
+                name: table.mirror(rank=rank, world=parts, device=on)
+                for name, table in tables.items()
             }
         self._streams = {
             name: _stream(self._mirrors.get(name, tables[name]), one, timeout)
@@ -90,6 +95,7 @@ class Feed:
             for name, one in settings.items()
         }
         self._last: dict[str, Last] = {}
+        self._late: dict[str, Callable[[], None]] = {}  # by table
         self.batches: dict[str, Batch] = {}  # what the learner learns from
 
     @property
@@ -123,11 +129,20 @@ class Feed:
         if self._chosen is None:
             self._chosen = self._choose(self._held)
             for name in set(self._learner.over) & set(self._streams):  # type: ignore[attr-defined]
-                self._streams.pop(name).close()
-                if name in self._mirrors:
-                    self._mirrors.pop(name).close()
+                self._let_go(name)
                 self.tables[name].drop()
         return self._chosen
+
+    def _let_go(self, name: str) -> None:
+        self._streams.pop(name).close()
+        if name in self._mirrors:
+            self._mirrors.pop(name).close()
+
+    def close(self) -> None:
+        """Lets streams and mirrors go; the tables stay."""
+        self.flush()
+        for name in list(self._streams):
+            self._let_go(name)
 
     def figures(self) -> dict[str, int | float]:
         """What the mirrors say of themselves, all together; nothing without any."""
@@ -135,13 +150,44 @@ class Feed:
         names = readings[0] if readings else {}
         return {name: sum(reading[name] for reading in readings) for name in names}
 
-    def update(self, name: str, priorities: npt.NDArray[np.float32]) -> None:
-        """Sends new priorities of those items of that table's batch that are not used again."""
-        table, last = self.tables[name], self._last[name]
+    def update(self, name: str, priorities: Priorities) -> None:
+        """Sends new priorities of those items of that table's batch that are not used again.
+
+        Those that a GPU is still to compute are sent at the next call, when the next step is on
+        its way there: the GPU does not wait for them.
+        """
+        last = self._last[name]
         keys = self.batches[name].keys[last]
-        if len(keys):
-            send = table.update_priorities if self._serial else table.update_priorities_async
-            send(keys, priorities[last])
+        if not len(keys):
+            return
+        if isinstance(priorities, np.ndarray):
+            self._send(name, keys, priorities[last])
+            return
+        here = torch.empty_like(priorities, device="cpu", pin_memory=priorities.is_cuda)
+        here.copy_(priorities, non_blocking=True)
+        come = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        come.record(torch.cuda.current_stream(priorities.device))
+        keys, before = keys.copy(), self._late.pop(name, None)
+
+        def send() -> None:
+            come.synchronize()
+            self._send(name, keys, here.numpy()[last])
+
+        self._late[name] = send
+        if before:
+            before()
+
+    def flush(self) -> None:
+        """Sends the priorities that are left."""
+        while self._late:
+            self._late.popitem()[1]()
+
+    def _send(
+        self, name: str, keys: npt.NDArray[np.uint64], priorities: npt.NDArray[np.float32]
+    ) -> None:
+        table = self.tables[name]
+        send = table.update_priorities if self._serial else table.update_priorities_async
+        send(keys, priorities)
 
 
 class _Holdings:

@@ -122,8 +122,9 @@ class Learning:
         self._batch_size = max(sizes) if self.algorithm.splits_rows else sum(sizes)
         echo_seed = role_seed(config.run.seed, "echo")
         self.feed = Feed(
-            self.algorithm, tables, echo_seed, self._learner, client.stats, parts=self._ranks.count
-        )
+            self.algorithm, tables, echo_seed, self._learner, client.stats,
+            parts=self._ranks.count, device=device,
+        )  # fmt: skip
         self._env_steps_before = 0  # of the run that this one goes on from
         if config.run.resume:
             self._restore()
@@ -196,6 +197,7 @@ class Learning:
     def close(self) -> LearnResult:
         """Evaluates the newest params where a budget ended the run; saves the best; sums up."""
         self._ranks.end()
+        self.feed.flush()
         limit = None if self._config.run.serial else self._config.eval.max_report_seconds
         begun = time.monotonic()
         best = self._best()

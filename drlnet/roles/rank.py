@@ -64,10 +64,13 @@ class Rank:
         algorithm = make_algorithm(config, find_spaces(config.env))
         # The seed of rank 0: what a learner draws for a whole batch is the same for all parts.
         seed = role_seed(config.run.seed, "learner")
-        self._learner = algorithm.learner(ranks.device(config), seed)
+        device = ranks.device(config)
+        self._learner = algorithm.learner(device, seed)
         tables = open_tables(client, algorithm)
         echo_seed = role_seed(config.run.seed, "echo")
-        self.feed = Feed(algorithm, tables, echo_seed, rank=ranks.rank, parts=ranks.count)
+        self.feed = Feed(
+            algorithm, tables, echo_seed, rank=ranks.rank, parts=ranks.count, device=device
+        )
         ranks.attach(self._learner, algorithm)
         self._figures: Mapping[str, float | torch.Tensor] = {}
         self._stages.ended("other")

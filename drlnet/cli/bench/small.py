@@ -1,4 +1,4 @@
-"""`drlnet bench distribution`, `turns` and `watch`: benchmarks of one question each."""
+"""`drlnet bench distribution`, `learner`, `turns` and `watch`: benchmarks of one question each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
-from drlnet.cli.bench.command import ROUNDS, Found, Measure, ToFile, option
+from drlnet.cli.bench.command import ROUNDS, Found, Measure, Names, ToFile, names, option
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -39,6 +39,49 @@ class Distribution(ToFile):
         return lambda stop: Found(
             measure_distances(stop, report, items=self.items, batches=self.batches)
         )
+
+
+@dataclass(frozen=True)
+class Learner(ToFile):
+    """Learner steps per second from a server, and on a batch that is here already.
+
+    Another process appends at the rate that the table's limiter allows, 8 draws
+    of each item unless --set says otherwise.
+
+    [bold]Examples[/bold]
+
+    drlnet bench learner --env MinAtar/Breakout-v1 --rows server,learner
+
+    drlnet bench learner --env ALE/Pong-v5 --set learner.device=cuda
+    """
+
+    env: str = option("CartPole-v1", "whose spaces and recipe are used", metavar="ID")
+    algo: str = option("dqn", "the algorithm: dqn, btr, medqn or one like them")
+    rows: Names = names("of replay.rows: server, learner, device [dim](default all)[/dim]")
+    set_: list[str] | None = option(
+        None, "any setting by its dotted key; repeatable", flag="--set", metavar="KEY=VALUE"
+    )
+    seconds: float = option(5.0, "of each turn", min=0.1)
+    rounds: int = option(5, ROUNDS, min=1)
+
+    def prepare(self, output: Output) -> Measure:
+        from drlnet.bench.engine import Course
+        from drlnet.bench.learner_steps import measure_learner, require_steps
+        from drlnet.config import load
+        from drlnet.config.names import chosen
+
+        places = ["server", "learner", "device"]
+        if self.rows is not None:
+            places = chosen("rows", self.rows, places)
+        sets = ["replay.samples_per_insert=8", *(self.set_ or [])]
+        config = load(self.env, flags={"algo.name": self.algo}, sets=sets)
+        require_steps(config)
+        return lambda stop: Found(
+            measure_learner(
+                Course(stop, self.rounds, note=output.note), config, places, self.seconds,
+                output.note,
+            )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
