@@ -29,7 +29,7 @@ OF_OTHER_RUNS = (
     *("consolidation", "consolidation_weight", "frozen"),
     "late_steps",  # of slowed environments
     # where replay.rows = learner
-    *("mirror.rows", "mirror.rows_behind", "mirror.memory_bytes"),
+    *("mirror.rows", "mirror.rows_behind", "mirror.memory_bytes", "mirror.device_bytes"),
     *("mirror.drawn", "mirror.replaced", "mirror.wait_s"),
 )
 OF_INDEX_ONLY_SERVERS = "table.<table>.saved_bytes"
