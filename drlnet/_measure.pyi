@@ -65,6 +65,11 @@ class OpenLoop:
         late_ns: _Latencies,
     ) -> tuple[int, float]: ...
 
+class Flood:
+    def __init__(self, address: str, kind: str, ports: int) -> None: ...
+    # frames that went out
+    def run(self, seconds: float) -> int: ...
+
 class Crowd:
     rows_stored: int
     items_created: int

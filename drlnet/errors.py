@@ -149,6 +149,12 @@ class Forbidden(DrlnetError):
     exit_code = 31
 
 
+class ServerLoading(ReplayTimeout):
+    """The server reads its state, and opens no session before it has; the cause says how far."""
+
+    exit_code = 32
+
+
 class CheckpointMismatch(DrlnetError):
     """A checkpoint, or published params, of another architecture or format."""
 
@@ -225,6 +231,7 @@ _BY_STATUS: dict[int, type[DrlnetError]] = {
     14: AnotherPublisher,
     15: TableDropped,
     16: Forbidden,
+    17: ServerLoading,
 }
 
 

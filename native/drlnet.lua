@@ -10,12 +10,12 @@ local LANES = {[0] = "control", "append", "sample", "update"}
 local OPERATIONS = {
   [0] = "ping", "open_table", "lease", "resume", "release", "append", "sample", "update_priorities", "publish", "fetch",
   "stats", "report", "read_items", "new_priorities", "list_tables", "empty_table", "take_over", "drop_table",
-  "ask", "answer", "follow", "put_blob", "get_blob",
+  "ask", "answer", "follow", "put_blob", "get_blob", "directory",
 }
 local STATUSES = {
   [0] = "ok", "config", "transport", "protocol", "timeout", "table_mismatch", "unknown_table", "sample_expired",
   "stream_gap", "unknown_lease", "bad_priority", "server_full", "session_lost", "bad_request", "another_publisher",
-  "table_dropped", "forbidden",
+  "table_dropped", "forbidden", "loading",
 }
 local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions",
   "rows", "disk"}
@@ -38,6 +38,7 @@ local REQUESTS = {
   answer = "count u32, begins u32",
   follow = "table u32, most u32, key u64",
   get_blob = "newer_than u64",
+  directory = "places u32, first u32, count u32",
 }
 local REPLIES = {
   open_table = "table u32, shard u32",
@@ -50,6 +51,7 @@ local REPLIES = {
   follow = "first u64, head u64, count u32",
   get_blob = "version u64",
   put_blob = "version u64",
+  directory = "lineage u64, first u32, params_version u64, count u32",
 }
 REPLIES.sample = "batch u32, 0 u32, item_count u64, head u64, env_steps u64, items_created u64, items_drawn u64, priority_mass f64, draws_left u64"
 REPLIES.read_items = REPLIES.sample

@@ -45,10 +45,12 @@ def keygen(
 
     drlnet keygen keys --rotate
     """
-    from drlnet.config.keys import make_keys
+    from drlnet.config.keys import fingerprint_in, make_keys
 
     paths = make_keys(folder, rotate=rotate)
     output = Output(json)
     for path in paths:
         output.note(f"wrote {path}")
-    output.event("keys", files=[str(path) for path in paths])
+    key = fingerprint_in(paths[-1])
+    output.note(f"the server's key: {key}")
+    output.event("keys", files=[str(path) for path in paths], server_key=key)

@@ -94,6 +94,7 @@ def learn(
         else:
             settings = settings_to_play(env, address, stop, output, **layers)
         require_trainable(settings)
+        from drlnet.config.keys import server_fingerprint
         from drlnet.learning.ranks import place_told
         from drlnet.nets.device import usable_device
         from drlnet.roles.learn import learn as learn_role
@@ -116,7 +117,7 @@ def learn(
             with beside_learner(settings, folder, address, stop, alone=alone) as place:
                 usable_device(settings.learner.device)
                 if view:  # else it is the run's whose learner this is
-                    stack.enter_context(folder.going_on(address))
+                    stack.enter_context(folder.going_on(address, server_fingerprint("learner")))
                 with learn_view(folder, address, output) if view else nullcontext():
                     result = learn_role(
                         settings, address, folder, stop, output.note,

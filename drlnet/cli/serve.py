@@ -20,6 +20,7 @@ RunOption = Annotated[Path | None, typer.Option("--run", hidden=True, help="the 
     "server.listen",
     "server.poll",
     "server.shards",
+    "server.join",
     "server.sampler",
     "server.index_only",
     "server.metrics",
@@ -57,6 +58,10 @@ def serve(
 
     drlnet serve --shards 2 --listen dpdk:af_packet:eth1,ip=10.7.0.2/24 --insecure
 
+    drlnet serve --set server.elsewhere=1     [dim]# and on another host:[/dim]
+
+    drlnet serve --join udp://10.0.0.2:7447 --listen udp://10.0.0.3:0 --insecure
+
     drlnet serve --sampler amper-fr --set 'server.sampler_options={groups=10}'
 
     drlnet serve --index-only                 [dim]# rows lie at learners[/dim]
@@ -72,6 +77,7 @@ def serve(
     settings = load_server(config, flags=flags, sets=set_ or ())
     options.require_dpdk(eal, settings.listen)
 
+    from drlnet.config.keys import server_fingerprint
     from drlnet.errors import ConfigError
     from drlnet.launch.servers import announced
     from drlnet.launch.signals import Stop
@@ -87,15 +93,26 @@ def serve(
 
     def ready(addresses: list[str], metrics_url: str | None) -> None:
         try:
-            stack.enter_context(announced(addresses, run))
+            if settings.join is None:  # else it is the other's to be found
+                stack.enter_context(announced(addresses, run))
         except ConfigError as error:
             output.note(f"warning: {error.cause}\n  try: {error.remedy}")
         served = {} if metrics_url is None else {"metrics": metrics_url}
+        if (key := server_fingerprint()) is not None:
+            served["server_key"] = key
         output.event("ready", addresses=addresses, shards=settings.shards, **served)
         if not json:
             where = "" if metrics_url is None else f", metrics at {metrics_url}"
             shared = "" if settings.shards == 1 else f", {settings.shards} shards"
-            output.note(f"ready: listening on {', '.join(addresses)}{shared}{where}")
+            sealed = "" if key is None else f", key {key}"
+            output.note(f"ready: listening on {', '.join(addresses)}{shared}{where}{sealed}")
+
+    def lost(shard: int, address: str) -> None:
+        output.event("shard_lost", shard=shard, address=address)
+        output.note(
+            f"shard {shard} at {address} is lost, and its part of every table; "
+            "draws and new streams go to the others"
+        )
 
     with Stop() as stop, ExitStack() as stack:
-        serve_role(settings, ready, stop, output.note)
+        serve_role(settings, ready, stop, output.note, lost)

@@ -24,9 +24,11 @@ class Client:
     and every control call may take. poll: "adaptive" spins for 20 us before it sleeps, "busy" never
     sleeps, "block" never spins. key: the key file of a role, or the folder that `drlnet keygen` has
     filled; left out: what DRLNET_KEY_FILE names, if anything. With it the session is encrypted, and
-    either side has proved itself; `dpdk:local` stays as it is.
+    either side has proved itself; `dpdk:local` stays as it is. patient: once the session is open,
+    the time in which a server that was started again reads its state counts against no timeout, for
+    half an hour at most.
     Raises TransportError when nothing answers, ProtocolError when something else answers, Forbidden
-    when the server does not know the key.
+    when the server does not know the key, ServerLoading when it reads its state.
 
     >>> with Client("udp://127.0.0.1:7447") as client:
     ...     table = client.table(
@@ -45,11 +47,12 @@ class Client:
         timeout: float = 10.0,
         poll: str = "adaptive",
         key: str | Path | None = None,
+        patient: bool = False,
     ) -> None:
         self.address = text("address", address)
         self.name = text("name", name)
         self._native: native.Client | None = native.Client(
-            address, name, number("timeout", timeout), text("poll", poll), client_key(key)
+            address, name, number("timeout", timeout), text("poll", poll), client_key(key), patient
         )
 
     @classmethod

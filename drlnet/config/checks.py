@@ -40,7 +40,7 @@ def least_capacity(config: Config) -> int:
     play no further ahead of the learner. It holds a whole batch beside what all streams have begun,
     and in each shard, as the server wants it, all that is asked for ahead and an append.
     """
-    replay, algo, shards = config.replay, config.algo, config.server.shards
+    replay, algo, shards = config.replay, config.algo, config.server.all_shards
     streams = config.actor.num_actors * config.actor.envs_per_actor
     window = config.net.frame_stack + algo.horizon
     if not replay.max_times_sampled:  # views that count from an episode's end reach further back
@@ -121,7 +121,7 @@ def _check_min_size(config: Config) -> None:
 
     An item stands at every `period`-th step of a long episode, and needs `horizon` rows behind it.
     """
-    replay, shards = config.replay, config.server.shards
+    replay, shards = config.replay, config.server.all_shards
     streams = config.actor.num_actors * config.actor.envs_per_actor
     held = replay.capacity // shards * min(shards, streams)  # with fewer streams than shards
     begun = streams * config.algo.horizon
@@ -157,7 +157,8 @@ def _check_echo(config: Config) -> None:
 
 
 def _check_rows(config: Config) -> None:
-    if config.replay.rows == "server":
+    rows, echo = config.replay.rows, config.learner.echo
+    if rows == "server":
         if config.server.index_only:
             raise ConfigError(
                 "server.index_only with replay.rows = server: the server would have no rows",
@@ -166,14 +167,20 @@ def _check_rows(config: Config) -> None:
         return
     if config.run.serial:
         raise ConfigError(
-            "replay.rows = learner with run.serial: learner and server are one process",
+            f"replay.rows = {rows} with run.serial: learner and server are one process",
             "leave one of them out",
         )
     if config.replay.max_times_sampled:
         raise ConfigError(
-            f"replay.rows = learner with replay.max_times_sampled = "
+            f"replay.rows = {rows} with replay.max_times_sampled = "
             f"{config.replay.max_times_sampled}: a queue's rows travel once as it is",
             "leave replay.rows out",
+        )
+    if rows == "device" and echo > 1 and config.learner.echo_buffer > 1:
+        raise ConfigError(
+            f"replay.rows = device with learner.echo_buffer = {config.learner.echo_buffer}: "
+            "example echoing mixes batches on the host",
+            "set replay.rows=learner, or leave learner.echo_buffer out",
         )
 
 
@@ -202,10 +209,17 @@ def _check_processes(config: Config) -> None:
 
 def _check_run(config: Config) -> None:
     run = config.run
-    if run.serial and config.server.shards > 1:
+    if run.serial and config.server.all_shards > 1:
         raise ConfigError(
-            f"server.shards = {config.server.shards} with run.serial: one thread is one shard",
+            f"server.shards = {config.server.all_shards} with run.serial: one thread is one shard",
             "leave one of them out",
+        )
+    server = config.server
+    if (server.state is not None or run.keep_replay) and (server.elsewhere or server.join):
+        keeps = "run.keep_replay" if run.keep_replay else "server.state"
+        raise ConfigError(
+            f"{keeps} with shards on other hosts: only what one process holds is kept",
+            f"leave {keeps} out, or have all shards in one process (server.shards)",
         )
     if run.serial and config.policy.where != "actor":
         raise ConfigError(

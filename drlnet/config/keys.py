@@ -7,6 +7,7 @@ of the roles, and behind these the former ones for as long as they are still goo
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ KEY_VARIABLE = "DRLNET_KEY_FILE"  # a file, or the folder that keygen filled
 ROLES = ("viewer", "actor", "learner")  # each may what those before it may
 SERVER = "server"
 _KEY_BYTES = 32
+_FINGERPRINT_BYTES = 16
 _REMEDY = "make it anew with `drlnet keygen DIR`"
 
 
@@ -35,7 +37,7 @@ def key_path(given: str | Path, owner: str) -> Path:
 
 def owner_of(role: str) -> str:
     """Whose key file a role of a run uses."""
-    return role if role in (SERVER, "actor") else ROLES[-1]
+    return {SERVER: SERVER, "shard": SERVER, "actor": "actor"}.get(role, ROLES[-1])
 
 
 def key_text(given: str | Path, owner: str) -> str:
@@ -90,6 +92,43 @@ def server_keys() -> list[bytes]:
             "give --key server.key, or the folder that `drlnet keygen` has filled",
         )
     return [b"".join(keys) for keys in _identities(path, found)]
+
+
+def joining_key(identities: Sequence[bytes]) -> bytes:
+    """What a server's process joins another of the same server by, of server_keys(); b"" of none.
+
+    It proves that it is the server: the one that it joins knows its own key.
+    """
+    from drlnet import native
+
+    if not identities:
+        return b""
+    secret = identities[0][:_KEY_BYTES]
+    return secret + native.public_key(secret)
+
+
+def server_fingerprint(owner: str = SERVER) -> str | None:
+    """The fingerprint of the server's key, out of `owner`'s key file that DRLNET_KEY_FILE names;
+    None where it names none. It is the first 16 bytes of the SHA-256 of the server's public key,
+    in hexadecimal.
+
+    Errors: ConfigError, see client_key.
+    """
+    given = os.environ.get(KEY_VARIABLE)
+    return fingerprint_in(key_path(given, owner)) if given else None
+
+
+def fingerprint_in(path: Path) -> str:
+    """The same, out of that file: a server's, or that of a role."""
+    from drlnet import native
+
+    found = _read(path)
+    if found.owner == SERVER:
+        public = native.public_key(_identities(path, found)[0][0])
+    else:
+        _expect(path, found, ["secret", SERVER])
+        public = found.lines[1][1]
+    return hashlib.sha256(public).hexdigest()[: 2 * _FINGERPRINT_BYTES]
 
 
 def make_keys(folder: Path, *, rotate: bool = False) -> list[Path]:

@@ -108,10 +108,10 @@ class ReplayConfig:
     )
     batch_size: int = setting(128, "items in a learner's batch", low=1)
     prefetch: int = setting(2, "batches that the learner asks for ahead", low=0, high=64)
-    rows: Literal["server", "learner"] = setting(
+    rows: Literal["server", "learner", "device"] = setting(
         "server",
         "where a batch's rows lie: in the server's reply, or in the learner's mirror of the table, "
-        "to which each row travels once",
+        "to which each row travels once; device: on learner.device, too",
     )
 
 
@@ -199,6 +199,12 @@ class ServerConfig:
         low=1,
         high=64,
     )
+    elsewhere: int = setting(
+        0, "shards beside these that other hosts bring, with server.join", low=0, high=63
+    )
+    join: str | None = setting(
+        None, "ADDRESS of a server whose server.elsewhere these shards are, on another host"
+    )
     sampler: str | None = setting(
         None, f"sampler of every table: {SAMPLERS}; none: the one that a table's clients ask for"
     )
@@ -228,6 +234,11 @@ class ServerConfig:
         low=0,
     )
     transport: str = setting("udp", f"what the processes of `drlnet run` talk over: {TRANSPORTS}")
+
+    @property
+    def all_shards(self) -> int:
+        """Those of other hosts counted."""
+        return self.shards + self.elsewhere
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,7 @@ class ProgressView(View):
                     for role in ("actor", "learner", "server")
                     if (again := _restarted(reading, role))
                 ),
+                *filter(None, [_shards_lost(reading)]),
             ]
         self.console.print("  ".join(parts), soft_wrap=True, markup=False)
         self._phase, self._next_line_s = phase, elapsed + _LINE_INTERVAL_S
@@ -186,6 +187,11 @@ def _restarted(reading: Mapping[str, Any], role: str) -> str:
     return f"restarts {count(again)}" if again > 0 else ""
 
 
+def _shards_lost(reading: Mapping[str, Any]) -> str:
+    lost = number(reading.get("server.shards_lost"))
+    return f"shards lost {count(lost)}" if lost > 0 else ""
+
+
 def _server_line(reading: Mapping[str, Any]) -> Text:
     items = number(reading.get("table.replay.live_items"))
     capacity = number(reading.get("table.replay.capacity"))
@@ -194,4 +200,5 @@ def _server_line(reading: Mapping[str, Any]) -> Text:
         work = reading.get(f"server.{operation}.handling")
         if is_histogram(work) and work.count:
             parts.append(f"{operation} {duration(work.percentile_us(0.5))}")
-    return Text("   ".join([*parts, _restarted(reading, "server")]).rstrip())
+    parts += filter(None, [_restarted(reading, "server"), _shards_lost(reading)])
+    return Text("   ".join(parts))

@@ -147,15 +147,17 @@ class Hosts(Waiting):
 
     def _place(self, role: Far) -> None:
         kind = role.name.partition("-")[0]
-        order = [self._hosts[name] for name in self._expected if name in self._hosts]
-        able = [one for one in order if not one.takes or kind in one.takes]
+        there = [self._hosts[name] for name in self._expected if name in self._hosts]
+        able = [one for one in there if not one.takes or kind in one.takes]
         if not able:
             self._note(f"{role.name} waits for a host")
             return
         # The server, and what is close to it, on the first; actors where most cores are free.
-        host = able[0] if kind in _MAIN else min(able, key=lambda one: one.load)
+        # Shards go to others than the server's where there are any.
+        order = able[1:] or able if kind == "shard" else able
+        host = able[0] if kind in _MAIN else min(order, key=lambda one: one.load)
         args = [word.replace(HOST, host.address) for word in role.args]
-        if kind == "server":
+        if kind in ("server", "shard"):
             self._require_reachable(host)
             if not host.is_loopback:
                 args = reachable(args)

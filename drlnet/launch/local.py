@@ -47,6 +47,8 @@ class LocalRun:
     plan: Plan | None = None
     within: AbstractContextManager[Group] | None = None
     failure: DrlnetError | None = None  # of a learner that could tell its result all the same
+    _shards: list[Watched] = field(default_factory=list)  # of other hosts
+    _lost: list[str] = field(default_factory=list)  # of them, in words
     # By role: learner, infer; a server that keeps its state.
     _kept: dict[str, tuple[Watched, Restarts]] = field(default_factory=dict)
     _result: dict[str, Any] = field(default_factory=dict)
@@ -70,10 +72,10 @@ class LocalRun:
         )
         with within as group:
             self._tell(phase="starting the server")
-            address = self._start_server(group, plan.role("server"))
+            address, key = self._start_server(group, plan.role("server"))
             if self.stop.is_set():
                 return {}
-            with self.folder.going_on(address):
+            with self.folder.going_on(address, key):
                 actors = self._start_roles(group, plan, address)
                 try:
                     with self._watching(address) as client:
@@ -82,7 +84,7 @@ class LocalRun:
                     # Before the server, which they say good-bye to.
                     group.end(self._clients(actors))
 
-    def _start_server(self, group: Group, role: Role) -> str:
+    def _start_server(self, group: Group, role: Role) -> tuple[str, str | None]:
         server = group.start("server", role.args())
         kept = "--state" in role.argv or self.config.server.state is not None
         deadline_s = STATE_DEADLINE_S if kept else READY_DEADLINE_S
@@ -90,7 +92,7 @@ class LocalRun:
         address = str(ready.get("addresses", [""])[0])
         if kept and address.startswith("udp:"):  # where clients find it again
             self._kept["server"] = server, Restarts(self.config.run.learner_restarts)
-        return address
+        return address, ready.get("server_key")
 
     @contextmanager
     def _watching(self, address: str) -> Iterator[Client | None]:
@@ -124,10 +126,15 @@ class LocalRun:
     def failures(self) -> list[str]:
         """What has failed in the run, also where it was started again: in the order of roles."""
         kept = [words for _, restarts in self._kept.values() for words in restarts.failures]
-        return kept + (self._actors.failures if self._actors is not None else [])
+        return [*self._lost, *kept] + (self._actors.failures if self._actors is not None else [])
 
     def _start_roles(self, group: Group, plan: Plan, address: str) -> Actors:
         self._tell(phase=STARTING)
+        if plan.has("shard"):
+            role = plan.role("shard")
+            for number in range(role.count):
+                args = role.args(server=address)
+                self._shards.append(group.start(f"shard-{number}", args))
         # The learner first: it has the most to import, and opens the table.
         for name in ("learner", "infer"):
             if plan.has(name):
@@ -155,6 +162,8 @@ class LocalRun:
                     self._heed(event.values, actors)
                 elif isinstance(event, Ended) and actors.has(event.process):
                     actors.heed(event)
+                elif isinstance(event, Ended) and event.process in self._shards:
+                    self._lost.append(f"{event.process.name} {event.process.ending}")
                 elif isinstance(event, Ended) and not event.process.stopping:
                     if event.process is self._learner and (self._result or event.returncode == 0):
                         return self._learned(event)

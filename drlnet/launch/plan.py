@@ -12,6 +12,7 @@ from typing import Any
 from drlnet.config import Config
 from drlnet.config.toml import literal
 from drlnet.config.transports import LISTEN
+from drlnet.errors import ConfigError
 from drlnet.metrics import RunFolder
 
 # Words of a command that are known only when it is started.
@@ -73,6 +74,14 @@ class Plan:
         """Counts those of the roles of these names; of all without any."""
         return sum(r.count * r.cores for r in self.roles if not names or r.name in names)
 
+    def require_no_shards(self, engine: str) -> None:
+        """Raises ConfigError where some are to be elsewhere, and that engine starts none."""
+        if self.has("shard"):
+            raise ConfigError(
+                f"server.elsewhere with --on {engine}: its server is in one process",
+                "use server.shards, or start the others by hand: drlnet serve --join ADDRESS",
+            )
+
     def shares(self) -> str:
         """The cores of each role, in words."""
         return ", ".join(
@@ -131,7 +140,8 @@ def plan_of(
         if value is not None
     ]
     server = ["serve", "--listen", listen or f"udp://{HOST}:0", "--json", *serving, *_kept(config)]
-    return _plan(config, server, learner, ["--server", SERVER, "--json"], key)
+    shard = ["serve", "--join", SERVER, "--listen", f"udp://{HOST}:0", "--json"]
+    return _plan(config, server, shard, learner, ["--server", SERVER, "--json"], key)
 
 
 def joining_plan(
@@ -147,7 +157,7 @@ def joining_plan(
         if key != "actor.num_actors"
         for word in ("--set", f"{key}={'none' if value is None else literal(value)}")
     ]
-    plan = _plan(config, [], [], ["--server", server, "--json", *own], key)
+    plan = _plan(config, [], [], [], ["--server", server, "--json", *own], key)
     return Plan(config.env.id, "", (plan.role("actor"),))
 
 
@@ -160,7 +170,8 @@ def local_plan(config: Config) -> Plan:
     server += _kept(config)
     env = config.env.id
     learner = ["learn", env, "--server", SERVER, *own, "--again", "--no-view"]
-    return _plan(config, server, learner, [env, "--server", SERVER, *own])
+    shard = ["serve", "--join", SERVER, "--listen", "udp://127.0.0.1:0", "--json"]
+    return _plan(config, server, shard, learner, [env, "--server", SERVER, *own])
 
 
 def _kept(config: Config) -> list[str]:
@@ -172,17 +183,21 @@ def _kept(config: Config) -> list[str]:
 def _plan(
     config: Config,
     server: Sequence[str],
+    shard: Sequence[str],
     learner: Sequence[str],
     joining: Sequence[str],
     key: Path | None = None,
 ) -> Plan:
     keyed = [] if key is None else ["--key", str(key)]
-    server, learner, joining = [*server, *keyed], [*learner, *keyed], [*joining, *keyed]
+    server, shard = [*server, *keyed], [*shard, *keyed]
+    learner, joining = [*learner, *keyed], [*joining, *keyed]
     ranks, threads = config.learner.processes, config.learner.torch_threads
     gpus = ranks * config.learner.device.startswith("cuda")
     cores, memory = ranks * threads + 1, (ranks + 1) * _TORCH_BYTES
+    elsewhere = config.server.elsewhere
     roles = [
         Role("server", 1, config.server.shards, 0, _PLAIN_BYTES, True, tuple(server)),
+        *([Role("shard", elsewhere, 1, 0, _PLAIN_BYTES, False, tuple(shard))] if elsewhere else []),
         # With the other ranks and the evaluator, which are forked from it.
         Role("learner", 1, cores, gpus, memory, True, tuple(learner)),
     ]
@@ -209,8 +224,12 @@ def with_tables(plan: Plan, tables: Mapping[str, Any]) -> Plan:
         )
         for table in tables.values()
     )
+    serving = ("server", "shard")  # a core for each shard
+    share = int(rows) // plan.cores(*serving)
     roles = tuple(
-        replace(role, memory_bytes=role.memory_bytes + int(rows)) if role.name == "server" else role
+        replace(role, memory_bytes=role.memory_bytes + share * role.cores)
+        if role.name in serving
+        else role
         for role in plan.roles
     )
     return replace(plan, roles=roles)

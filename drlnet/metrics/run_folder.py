@@ -164,15 +164,17 @@ class RunFolder:
         return folder
 
     @contextmanager
-    def going_on(self, server: str | None) -> Iterator[None]:
+    def going_on(self, server: str | None, server_key: str | None = None) -> Iterator[None]:
         """Says while the block runs that the run goes on, and at which server, if at any.
+
+        server_key: the fingerprint of that server's key, where it has one.
 
         Raises RunFolderError where it goes on already.
         """
         self._require_over()
         with ExitStack() as stack:
             try:
-                values = {"pid": os.getpid(), "server": server}
+                values = {"pid": os.getpid(), "server": server, "server_key": server_key}
                 stack.enter_context(live_file(self.live_path, values))
             except OSError as error:
                 if error.errno not in _NO_LOCKS:  # there the run goes on all the same, unseen
@@ -180,7 +182,8 @@ class RunFolder:
             yield
 
     def live(self) -> dict[str, Any] | None:
-        """{"pid", "server"} of the command whose run this is; None where it does not go on."""
+        """{"pid", "server", "server_key"} of the command whose run this is, as of its start; None
+        where it does not go on."""
         return read_live(self.live_path)
 
     def _require_over(self) -> None:

@@ -13,6 +13,7 @@ import torch
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import Pace, Rows, crashed, make_envs, ticks
+from drlnet.errors import UnknownLease
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import process_figures
 from drlnet.roles.central import CentralAgent, Forgotten
@@ -116,6 +117,8 @@ class Actor:
                 self._returns.push(rows)
         except Forgotten:
             return self.start()
+        except UnknownLease as error:
+            return self._lease_anew(error)
         self._ticks += 1
         if self._ticks % self._config.actor.fetch_period_steps == 0:
             self.agent.refresh()
@@ -157,6 +160,12 @@ class Actor:
         self.agent.leave()
         self._envs.close()
         self._make_envs()
+        self.start()
+
+    def _lease_anew(self, error: UnknownLease) -> None:
+        """A shard of the server is lost, and our streams there: takes new ones elsewhere."""
+        print(f"{error.cause}; episodes begin anew", file=sys.stderr, flush=True)
+        self.agent.forsake()
         self.start()
 
     def _make_envs(self) -> None:

@@ -171,6 +171,9 @@ class CentralAgent:
     def leave(self) -> None:
         """Nothing: the role breaks the streams when the actor asks for others."""
 
+    def forsake(self) -> None:
+        """Nothing: the streams are the role's."""
+
     def close(self) -> None:
         """Nothing: the role gives the streams back when the actor's session has ended."""
 

@@ -85,6 +85,10 @@ class OwnAgent:
         """Breaks the streams: the environments begin anew."""
         self.recorder.leave(0)
 
+    def forsake(self) -> None:
+        """Breaks the streams without waiting for what was not stored."""
+        self.recorder.leave(0, stores=False)
+
     def close(self) -> None:
         """Gives the streams back; what was not flushed is dropped."""
         self.recorder.release()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from drlnet.client import Client
+from drlnet.errors import ServerLoading
 from drlnet.roles.stop import Stop
 
 TIMEOUT_S = 10.0
+_LOADING_S = 1800.0  # of a server that reads its state
 _SILENT_S = 1.0  # of the wait: a server that runs answers sooner
 
 
@@ -32,8 +35,16 @@ def awaited(server: str, note: Callable[[str], None]) -> Iterator[None]:
 def reach(server: str, name: str, poll: str, stop: Stop, note: Callable[[str], None]) -> Client:
     """A client of the server at that address; note: see awaited.
 
+    A server that reads its state is waited for, in words, now and whenever it is started again.
     Errors: TransportError without an answer in time; KeyboardInterrupt when stopped before. Main
     thread.
     """
+    end_s = time.monotonic() + _LOADING_S
     with awaited(server, note), stop.interrupts():
-        return Client(server, name=name, timeout=TIMEOUT_S, poll=poll)
+        while True:
+            try:
+                return Client(server, name=name, timeout=TIMEOUT_S, poll=poll, patient=True)
+            except ServerLoading as error:
+                if time.monotonic() > end_s:
+                    raise
+                note(error.cause)

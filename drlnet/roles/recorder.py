@@ -70,12 +70,12 @@ class Recorder:
         if params:  # none when the actor was stopped while it waited for them
             self.agent.load(params)
 
-    def leave(self, place: int) -> None:
-        """Stores what was appended, and gives the streams of that place back.
+    def leave(self, place: int, *, stores: bool = True) -> None:
+        """Stores what was appended, if it `stores`, and gives the streams of that place back.
 
         A released stream is broken: items that wait for more of its rows retire.
         """
-        self._all("close", [place])
+        self._all("close" if stores else "release", [place])
         del self.writers[place]
 
     def record(self, rows: Rows, places: Collection[int]) -> npt.NDArray[np.int64]:

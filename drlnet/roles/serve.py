@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,25 +11,41 @@ from typing import Any
 from drlnet import __version__, native
 from drlnet.config import ServerConfig
 from drlnet.config.endpoint import Endpoint
-from drlnet.config.keys import server_keys
+from drlnet.config.keys import joining_key, server_keys
 from drlnet.errors import ConfigError
 from drlnet.roles.stop import Stop
 
 _LOOK_INTERVAL_S = 1.0
+_LOADING_TOLD_S = 1.0, 5.0  # when it is told first that a state is being read, and how often then
 
 OnReady = Callable[[list[str], str | None], None]
+OnLost = Callable[[int, str], None]
+
+_TELL_S = 0.05
+_ANSWER_S = 5.0  # in which the first shard's process answers: it gives others up after 3 s
 
 
-def serve(config: ServerConfig, on_ready: OnReady, stop: Stop, note: Callable[[str], None]) -> None:
+def serve(
+    config: ServerConfig,
+    on_ready: OnReady,
+    stop: Stop,
+    note: Callable[[str], None],
+    on_lost: OnLost = lambda *_: None,
+) -> None:
     """Serves until `stop` is set. on_ready gets the addresses (the first shard's), their ports
     resolved, and the URL of the metrics where they are served. note gets lines for people: what of
-    the state is damaged, what its disk refuses, that its keys were replaced.
+    the state is damaged, what its disk refuses, that its keys were replaced, how far a large state
+    is read. Clients that come meanwhile are told that, too, and `stop` leaves the state as it was.
+    on_lost gets each shard of another host that was given up, and where it was.
 
     Does not import torch: it is start-up time and memory for nothing.
     Errors: TransportError for an address that cannot be listened on; ConfigError for a state that
     cannot be read or written; what ends the loop itself.
     """
-    keys = server_keys()
+    keys, joins = server_keys(), None
+    if config.join is not None:
+        with stop.interrupts():
+            joins = native.Client.of_first_shard(config.join, "shard", _ANSWER_S, joining_key(keys))
     servers = native.Server.shards(
         list(config.listen),
         config.shards,
@@ -41,13 +58,25 @@ def serve(config: ServerConfig, on_ready: OnReady, stop: Stop, note: Callable[[s
         durability_s=config.durability,
         limits=config.limits,
         keys=keys,
+        elsewhere=config.elsewhere,
+        joins=joins,
+        on_loading=_Loading(stop, note),
     )
+    if not servers:  # stopped before the state was read
+        return
+    _require_reachable(config, servers[0].addresses)
     for server in servers:
         for line in server.state_notes:
             note(f"warning: the state is damaged: {line}")
     with looping(servers, on_end=stop.set), _metrics(config, servers) as url:
+        if joins is not None:
+            servers[0].tell(joins)  # now clients find us
         on_ready(list(servers[0].addresses), url)
-        _wait(servers, keys, stop, note)
+        if joins is None:
+            _wait(servers, keys, stop, note, on_lost)
+        else:
+            while not stop.wait(_TELL_S):
+                servers[0].tell(joins)
 
 
 @contextmanager
@@ -86,15 +115,43 @@ def looping(
         raise failures[0]
 
 
+class _Loading:
+    """Is told often how far a state is read, and tells it to people now and then."""
+
+    def __init__(self, stop: Stop, note: Callable[[str], None]) -> None:
+        self._stop, self._note = stop, note
+        self._due_s = time.monotonic() + _LOADING_TOLD_S[0]
+        self._stopping = self._told = False
+
+    def __call__(self, how_far: str) -> bool:
+        """Whether reading is to go on."""
+        if self._stopping and not self._told:  # the disk has not answered yet
+            self._note("stopping; the state stays as it was")
+            self._told = True
+        self._stopping = self._stop.is_set()
+        if not self._stopping and time.monotonic() >= self._due_s:
+            self._due_s = time.monotonic() + _LOADING_TOLD_S[1]
+            self._note(how_far)
+        return not self._stopping
+
+
 def _wait(
-    servers: list[native.Server], keys: list[bytes], stop: Stop, note: Callable[[str], None]
+    servers: list[native.Server],
+    keys: list[bytes],
+    stop: Stop,
+    note: Callable[[str], None],
+    on_lost: OnLost,
 ) -> None:
-    """Until `stop` is set; takes keys that have been replaced, and tells when it does, and when a
-    disk begins to refuse the state or takes it again."""
-    told = wrong = ""
+    """Until `stop` is set; takes keys that have been replaced, and tells when it does, of shards
+    that are lost, and when a disk begins to refuse the state or takes it again."""
+    told, wrong, lost_before = "", "", 0
     while not stop.wait(_LOOK_INTERVAL_S):
         if keys:
             keys, wrong = _renewed(servers, keys, wrong, note)
+        lost = servers[0].lost_shards
+        for shard, address in lost[lost_before:]:
+            on_lost(shard, address)
+        lost_before = len(lost)
         trouble = next((text for text in (one.state_trouble for one in servers) if text), "")
         if trouble != told:
             cause, _, remedy = trouble.partition("\n")
@@ -120,6 +177,18 @@ def _renewed(
         servers[0].set_keys(found)  # the other shards have the same
         note("the keys were replaced")
     return found, ""
+
+
+def _require_reachable(config: ServerConfig, addresses: list[str]) -> None:
+    """Raises ConfigError for shards of another server that no client would find."""
+    if config.join is None:
+        return
+    address = addresses[0]
+    if not address.startswith("udp://") or "//0.0.0.0:" in address or "//[::]:" in address:
+        raise ConfigError(
+            f"--join with --listen {address}: clients on other hosts are told this address",
+            "give the one by which they reach this host: --listen udp://ADDRESS:0",
+        )
 
 
 @contextmanager

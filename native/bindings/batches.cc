@@ -34,6 +34,18 @@ void bind_mirror(nb::module_& module) {
                 kStream);
           },
           nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), nb::keep_alive<0, 3>())
+      .def_prop_ro("places", [](HeldMirror& held) { return held.use()->mirror().places(); })
+      // Returns (place, count).
+      .def("copy_apart",
+           [](HeldMirror& held, const std::vector<Array<uint8_t>>& to) {
+             const auto mirror = held.use();
+             const auto memory = memory_of(to);
+             const Unlocked unlocked;
+             const RowMirror::Run run = mirror->mirror().copy_apart(memory);
+             return std::pair(run.place, run.count);
+           })
+      .def("has_shown",
+           [](HeldMirror& held, bool let_go) { return held.use()->mirror().has_shown(let_go); })
       .def("stats", [](HeldMirror& held) {
         Metrics metrics;
         held.use()->mirror().read_metrics(metrics);

@@ -100,12 +100,12 @@ std::unique_ptr<HeldStream> stream_of(HeldClient& held, uint32_t table, const Ba
 }
 
 std::unique_ptr<HeldMirror> mirror_of(HeldClient& held, const TableSpec& spec, uint32_t rank,
-                                      uint32_t world) {
+                                      uint32_t world, const std::vector<bool>& apart) {
   const auto client = held.use();
   std::unique_ptr<MirroredTable> mirrored;
   {
     const Unlocked unlocked;
-    mirrored = client->mirror(spec, {rank, world});
+    mirrored = client->mirror(spec, {rank, world}, apart);
   }
   return std::make_unique<HeldMirror>(std::move(mirrored), "a mirror");
 }
@@ -190,12 +190,25 @@ nb::class_<HeldClient> bind_calls(nb::module_& module) {
       .def(
           "__init__",
           [](HeldClient* self, const std::string& address, const std::string& name,
-             double timeout_s, const std::string& poll, const nb::bytes& key) {
-            const ClientOptions options = options_of(address, name, timeout_s, poll, key);
+             double timeout_s, const std::string& poll, const nb::bytes& key, bool patient) {
+            ClientOptions options = options_of(address, name, timeout_s, poll, key);
+            options.patient = patient;
             const Unlocked unlocked;
             new (self) HeldClient(std::make_unique<ShardedClient>(options, check_signals), kClient);
           },
           nb::arg("address"), nb::arg("name"), nb::arg("timeout_s"), nb::arg("poll"),
+          nb::arg("key") = nb::bytes("", 0), nb::arg("patient") = false)
+      .def_static(
+          "of_first_shard",
+          [](const std::string& address, const std::string& name, double timeout_s,
+             const nb::bytes& key) {
+            ClientOptions options = options_of(address, name, timeout_s, "block", key);
+            options.first_shard_only = true;
+            const Unlocked unlocked;
+            return std::make_unique<HeldClient>(
+                std::make_unique<ShardedClient>(options, check_signals), kClient);
+          },
+          nb::arg("address"), nb::arg("name"), nb::arg("timeout_s"),
           nb::arg("key") = nb::bytes("", 0))
       .def_static(
           "in_process",

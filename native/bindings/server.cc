@@ -1,7 +1,9 @@
 #include "server/server.h"
 
+#include "batches.h"
 #include "bindings.h"
 #include "held.h"
+#include "server/shards.h"
 
 namespace drlnet {
 namespace {
@@ -84,7 +86,8 @@ void bind_server(nb::module_& module) {
              uint64_t memory_bytes, const std::string& sampler,
              const std::map<std::string, double>& sampler_options, const std::string& version,
              bool index_only, const std::string& state, double durability_s, bool read_state_only,
-             const std::map<std::string, uint64_t>& limits, const std::vector<nb::bytes>& keys) {
+             const std::map<std::string, uint64_t>& limits, const std::vector<nb::bytes>& keys,
+             uint32_t elsewhere, HeldClient* joins, const nb::object& on_loading) {
             ServerOptions options{listen,  poll_of(poll), memory_bytes, {sampler, sampler_options},
                                   version, index_only};
             options.state_folder = state;
@@ -92,10 +95,22 @@ void bind_server(nb::module_& module) {
             options.limits = limits_from(limits);
             options.read_state_only = read_state_only;
             options.durability_ns = static_cast<uint64_t>(durability_s * 1e9);
+            const auto tell = [&](const std::string& what) {
+              const Locked locked;
+              if (PyErr_CheckSignals() != 0) throw nb::python_error();
+              return nb::cast<bool>(on_loading(what));
+            };
             std::vector<std::unique_ptr<Server>> made;
             {
-              nb::gil_scoped_release release;  // a state may take long to read
-              made = make_shards(options, count);
+              const Unlocked unlocked;  // a state may take long to read
+              if (joins == nullptr) {
+                made = make_shards(options, count, elsewhere,
+                                   on_loading.is_none() ? OnLoading() : tell);
+              } else {
+                DirectoryRequest request;
+                request.places = count;
+                made = make_shards_of(joins->use()->first().directory(request), options, count);
+              }
             }
             nb::list servers;
             for (auto& server : made) servers.append(nb::cast(std::move(server)));
@@ -106,7 +121,8 @@ void bind_server(nb::module_& module) {
           nb::arg("sampler_options") = std::map<std::string, double>(), nb::arg("version") = "",
           nb::arg("index_only") = false, nb::arg("state") = "", nb::arg("durability_s") = 1.0,
           nb::arg("read_state_only") = false, nb::arg("limits") = std::map<std::string, uint64_t>(),
-          nb::arg("keys") = std::vector<nb::bytes>())
+          nb::arg("keys") = std::vector<nb::bytes>(), nb::arg("elsewhere") = 0,
+          nb::arg("joins") = nb::none(), nb::arg("on_loading") = nb::none())
       .def_prop_ro("state_notes", &Server::state_notes)
       .def_prop_ro("state_trouble", &Server::state_trouble)
       .def_static("limits",
@@ -118,6 +134,18 @@ void bind_server(nb::module_& module) {
 #undef DRLNET_LIMIT
                     return limits;
                   })
+      // What its process's shards have come to, for the server that they are a part of, and back.
+      .def("tell",
+           [](Server& server, HeldClient& held) {
+             const auto client = held.use();
+             const Unlocked unlocked;
+             server.shards()->hear(client->first().directory(server.shards()->tell()));
+           })
+      .def_prop_ro("lost_shards",
+                   [](const Server& server) {
+                     return server.shards() ? server.shards()->lost()
+                                            : std::vector<std::pair<uint32_t, std::string>>();
+                   })
       .def_prop_ro("addresses", &Server::addresses)
       .def("run",
            [](Server& server) {

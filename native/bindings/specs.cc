@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "bindings.h"
+#include "client/row_mirror.h"
 #include "replay/limiter.h"
 #include "sampler/sampler.h"
 #include "spec/sample_layout.h"
@@ -89,6 +90,8 @@ void bind_specs(nb::module_& module) {
              spec.limiter = {min_size, ratio,        error_buffer,     batch,
                              prefetch, append_burst, max_times_sampled};
            })
+      .def("numbered", [](const TableSpec& spec,
+                          const std::vector<bool>& apart) { return numbered(spec, apart); })
       .def("describe", &description_of)
       .def("check", [](const TableSpec& spec) { check(spec); })
       .def("layout", &layout_of);

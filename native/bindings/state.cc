@@ -24,11 +24,12 @@ nb::dict described(const SavedTable& table) {
 nb::dict read_state(const std::string& path) {
   const StateFolder folder(path, shards_of_state(path), 0, true);
   nb::list shards;
+  ReadProgress progress;  // looked at by none
   for (uint32_t i = 0; i < folder.shards(); ++i) {
     std::unique_ptr<Recovery> found;
     {
       const nb::gil_scoped_release release;
-      found = std::make_unique<Recovery>(folder.shard(i), folder.lineage());
+      found = std::make_unique<Recovery>(folder.shard(i), folder.lineage(), progress);
       found->params();  // notes what of them is damaged
     }
     nb::dict shard;

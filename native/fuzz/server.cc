@@ -57,6 +57,7 @@ Bytes whole_session() {
   add(Operation::take_over, ++control, {});
   add(Operation::put_blob, ++control, body_of(uint16_t{2}, uint16_t{0x6161}, uint32_t{4}, 7));
   add(Operation::get_blob, ++control, body_of(GetBlobRequest{0}, uint16_t{2}, uint16_t{0x6161}));
+  add(Operation::directory, ++control, body_of(uint32_t{1}, uint32_t{0}, uint32_t{0}, uint32_t{0}));
   add(Operation::resume, ++control, body_of(StreamRequest{0, 1}, StreamName{0, 1, 0}));
   add(Operation::release, ++control, body_of(StreamRequest{0, 1}, StreamName{0, 1, 0}));
   add(Operation::drop_table, ++control, body_of(uint32_t{0}));

@@ -142,12 +142,30 @@ def test_the_command(tmp_path: Path) -> None:
     assert not any(change.verdict for change in compare(file, file).changes)
 
 
+@pytest.mark.slow
+def test_a_client_beside_floods(tmp_path: Path) -> None:
+    words = ["--quick", "--rounds", "1", "--op", "ping", "--payload", "8"]
+    ended = finished(tmp_path, "bench", "load", "--flood", "--out", ".", "--json", *words,
+                     deadline_s=240)  # fmt: skip
+    assert ended.popen.returncode == 0
+    records = ended.last_json()["records"]
+    assert [(one["subject"], one["workload"].split(", ")[-1]) for one in records] == [
+        (subject, kind)
+        for subject in dict.fromkeys(one["subject"] for one in records)
+        for kind in ("alone", "garbage", "hellos", "replays", "appends")
+    ]
+    assert {one["subject"] for one in records} == {"udp block", "udp busy"}
+    assert all(0 < one["p50_us"] <= one["p99_us"] for one in records)
+    ElementTree.fromstring((tmp_path / "flood-ping.svg").read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize(
     ("words", "cause"),
     [
         (["--delay", "5"], "'5' is not a time"),
         (["--transports", "memori"], "memori"),
         (["--server", "udp://127.0.0.1:1", "--transports", "udp"], "--server names a transport"),
+        (["--flood", "--transports", "dpdk:local"], "--flood sends over udp alone"),
     ],
 )
 def test_refused(tmp_path: Path, words: list[str], cause: str) -> None:

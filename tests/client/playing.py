@@ -6,15 +6,17 @@ from typing import Protocol
 
 import numpy as np
 import pytest
+import torch
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike
 from oracle import OracleTable, OracleWriter
 from toy import TOY
 
-from drlnet.client import Batch, Client, Column, Item, Sampler, Table, View, Writer
+from drlnet.client import Batch, Client, Column, Item, Mirror, Sampler, Table, View, Writer
 from drlnet.config import EnvConfig
 from drlnet.envs import Rows, make_envs, ticks
 
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 COLUMNS = {
     "obs": Column("float32", (3,)),
     "reward": Column("float32"),
@@ -48,6 +50,20 @@ STREAMS = 3
 def opened(client: Client, item: Item, capacity: int) -> tuple[Table, OracleTable]:
     table = client.table("t", columns=COLUMNS, item=item, capacity=capacity, sampler=SAMPLER)
     return table, OracleTable(COLUMNS, item, capacity, SAMPLER)
+
+
+class OnDevice:
+    """A mirror whose rows lie on a torch device, whole or in pieces of a staging buffer."""
+
+    def __init__(self, mirror: Mirror):
+        self._mirror = mirror
+        self.update_priorities, self.stats = mirror.update_priorities, mirror.stats
+
+    def sample(self, n: int) -> Batch:
+        batch = self._mirror.sample(n)
+        assert all(isinstance(view, torch.Tensor) for view in batch.views.values())
+        batch.views = {name: view.cpu().numpy() for name, view in batch.views.items()}
+        return batch
 
 
 class Drawn(Protocol):

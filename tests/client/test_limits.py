@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
 from drlnet import Client, Column, Item, View, native
@@ -34,6 +35,14 @@ def opened(client: Client, name: str, **other: Any) -> Any:
     )
 
 
+def append(client: Client, rows: int) -> None:
+    """Row by row, in less than a second."""
+    writer = opened(client, "a").writer(1)
+    for row in range(rows):
+        writer.append({"x": np.full((1, 2), row, np.float32)}, [row == 0], [False])
+        writer.flush()
+
+
 def views(count: int) -> Item:
     return Item({f"x{i}": View("x") for i in range(count)}, boundary="cross")
 
@@ -44,6 +53,7 @@ REFUSED: list[tuple[str, int, Callable[[Client], object]]] = [
     ("table_parts", 2, lambda client: opened(client, "b", item=views(3))),
     ("name_bytes", 12, lambda client: opened(client, "b" * 13)),
     ("streams", 2, lambda client: opened(client, "a").writer(3)),
+    ("append_rows", 3, lambda client: append(client, 7)),
     ("params_bytes", 1000, lambda client: client.publish(bytes(1001))),
     ("report_bytes", 100, lambda client: client.report({"x": "y" * 100})),
 ]

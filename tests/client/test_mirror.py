@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from client.playing import COLUMNS, ITEMS, SAMPLER, STREAMS, opened, play
+from client.playing import COLUMNS, ITEMS, NEEDS_GPU, SAMPLER, STREAMS, OnDevice, opened, play
 from gymnasium.vector import AutoresetMode
 
 from drlnet import Client, Column, Item, Limiter, Table, View, native
+from drlnet.client import device_rows
 from drlnet.errors import ConfigError, DrlnetError, ReplayTimeout, SessionLost, TransportError
 from drlnet.roles.serve import looping
 
@@ -66,12 +67,26 @@ def write(table: Table, ids: range) -> None:
         writer.flush()
 
 
+@pytest.mark.parametrize("staging_bytes", [None, 8 << 20, 40])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
 @pytest.mark.parametrize("longest", [3, 9])
 @pytest.mark.parametrize("name", list(ITEMS))
-def test_random_episodes(client: Client, name: str, longest: int) -> None:
+def test_random_episodes(
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    longest: int,
+    device: str,
+    staging_bytes: int | None,
+) -> None:
+    """staging_bytes: None for rows on the host alone."""
     table, oracle = opened(client, ITEMS[name], 100)
-    with table.mirror() as mirror:
-        play(table, oracle, longest, AutoresetMode.NEXT_STEP, mirror)
+    if staging_bytes is not None:
+        monkeypatch.setattr(device_rows, "_LEAST_BYTES", 1)
+        monkeypatch.setattr(device_rows, "_STAGING_BYTES", staging_bytes)
+    with table.mirror(device=device if staging_bytes else None) as mirror:
+        drawn = OnDevice(mirror) if staging_bytes else mirror
+        play(table, oracle, longest, AutoresetMode.NEXT_STEP, drawn)
         assert mirror.stats()["mirror.rows"] == len(oracle.rows)
 
 

@@ -104,6 +104,13 @@ def test_rows_at_the_learner_want_a_ring_at_a_server(sets: list[str], words: str
     assert load(ID, sets=["replay.rows=learner"]).replay.rows == "learner"
 
 
+def test_rows_on_a_device_are_not_mixed_on_the_host() -> None:
+    sets = ["learner.echo=2", "learner.echo_buffer=2"]
+    with pytest.raises(ConfigError, match="example echoing mixes batches on the host"):
+        load(ID, sets=[*sets, "replay.rows=device"])
+    assert load(ID, sets=["learner.echo=2", "replay.rows=device"]).replay.rows == "device"
+
+
 def test_a_server_without_rows_wants_them_at_the_learner() -> None:
     with pytest.raises(ConfigError, match="the server would have no rows"):
         load(ID, sets=["server.index_only=true"])

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from drlnet import native
-from drlnet.config.keys import KEY_VARIABLE, client_key, make_keys, server_keys
+from drlnet.config.keys import (
+    KEY_VARIABLE,
+    client_key,
+    fingerprint_in,
+    make_keys,
+    server_fingerprint,
+    server_keys,
+)
 from drlnet.errors import ConfigError
 
 
@@ -34,6 +42,19 @@ def test_keys_fit_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert native.public_key(key[:32]) == identity[32 * at : 32 * at + 32]
         assert key[32:] == native.public_key(identity[:32])
     assert client_key(folder) == client_key(folder / "learner.key")
+
+
+def test_every_file_names_the_same_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    public = native.public_key(identities(folder, monkeypatch)[0][:32])
+    expected = hashlib.sha256(public).hexdigest()[:32]
+    assert {fingerprint_in(path) for path in folder.iterdir()} == {expected}
+    assert server_fingerprint() == server_fingerprint("learner") == expected
+    make_keys(folder, rotate=True)
+    assert (
+        {fingerprint_in(path) for path in folder.iterdir()} == {server_fingerprint()} != {expected}
+    )
+    monkeypatch.delenv(KEY_VARIABLE)
+    assert server_fingerprint() is None
 
 
 def test_no_keys_unless_some_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,15 @@ def test_the_last_line_names_the_command_that_tells_more() -> None:
     assert "more" in last and "drlnet stats runs/mine" in last
 
 
+def test_shards_that_were_lost_are_counted() -> None:
+    file = io.StringIO()
+    less = {**reading(5), "run.phase": "training", "server.shards_lost": 2}
+    with ProgressView("x", goal=None, file=file) as view:
+        view.show(less)
+        assert "shards lost 2" in text_of(view.panel(less))
+    assert "shards lost 2" in file.getvalue()
+
+
 def test_actors_that_were_restarted_are_counted() -> None:
     file = io.StringIO()
     again = {**reading(5), "run.phase": "training", "run.actor_restarts": 3}

@@ -241,6 +241,12 @@ def test_the_header_counts_actors_that_were_restarted() -> None:
     assert "actor restarts 2" in text(made, 80, 24).splitlines()[0]
 
 
+def test_the_header_counts_shards_that_were_lost() -> None:
+    figures = History().push({**training(100.0), "server.shards_lost": 1}, 0.0)
+    made = Scene("udp://127.0.0.1:7447", figures, find_bottleneck(figures), {})
+    assert "shards lost 1" in text(made, 80, 24).splitlines()[0]
+
+
 def test_without_colour_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     file = io.StringIO()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from drlnet.config import load
-from drlnet.errors import NotInstalled
+from drlnet.errors import ConfigError, NotInstalled
 from drlnet.launch.engines import kubernetes, ray, shell, slurm, ssh
 from drlnet.launch.plan import Plan, joining_plan, plan_of
 
@@ -120,6 +120,22 @@ def test_the_script_of_actors_that_join(name: str) -> None:
     if os.environ.get("DRLNET_WRITE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["shell", "ssh", "ray"])
+def test_the_script_of_shards_on_other_hosts(name: str) -> None:
+    text = SCRIPTS[name](made(**{"server.elsewhere": 2}))
+    path = GOLDEN / f"shards.{name}.txt"
+    if os.environ.get("DRLNET_WRITE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["slurm", "kubernetes"])
+def test_engines_that_start_no_shard_elsewhere_say_so(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"server.elsewhere with --on {name}") as refused:
+        SCRIPTS[name](made(**{"server.elsewhere": 1}))
+    assert "drlnet serve --join" in refused.value.remedy
 
 
 def test_a_manifest_is_a_jobset() -> None:

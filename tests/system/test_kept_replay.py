@@ -74,6 +74,7 @@ def test_a_learner_goes_on_with_the_rows_of_a_server_that_was_killed(tmp_path: P
     [
         (("--serial", "--max-env-steps", "2000"), "run.keep_replay with run.serial"),
         (("--set", "server.state=elsewhere"), "run.keep_replay with server.state"),
+        (("--set", "server.elsewhere=1"), "run.keep_replay with shards on other hosts"),
         (("--set", "server.index_only=true", "--set", "replay.rows=learner"), "server.index_only"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from system.command import SMALL, command, finished, lines_of_error
 
 from drlnet.client import Client
+from drlnet.config.keys import fingerprint_in
 from drlnet.errors import ConfigError, Forbidden
 
 
@@ -67,7 +68,9 @@ def test_a_server_that_runs_takes_new_keys(tmp_path: Path) -> None:
     former.chmod(0o600)
     listen = ("serve", "--listen", "udp://127.0.0.1:0", "--key", "keys", "--json")
     with command(tmp_path, *listen) as serving:
-        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        ready = json.loads(serving.wait_for("ready"))
+        address = ready["addresses"][0]
+        assert ready["server_key"] == fingerprint_in(former)
         with Client(address, key=former) as actor:
             assert finished(tmp_path, "keygen", "keys", "--rotate").popen.returncode == 0
             serving.wait_for("the keys were replaced")

@@ -102,6 +102,20 @@ def test_a_run_over_ssh_survives_crashes_and_a_lost_host(tmp_path: Path, marked:
     assert not roles(marked)
 
 
+def test_a_run_outlives_its_shard_on_another_host(tmp_path: Path, marked: Sshd) -> None:
+    more = ("--num-actors", "2", "--set", "server.elsewhere=1")
+    with command(tmp_path, *launch(marked, tmp_path, *more)) as running:
+        found = started_roles(running, marked, "--join", "learn", "actor")
+        shard = next(pid for pid, words in found.items() if "--join" in words)
+        os.kill(shard, signal.SIGKILL)
+        running.wait_for("shards lost 1", deadline_s=60)
+        learned_since(running, RunFolder(tmp_path / "run"), time.time())
+        assert running.end(signal.SIGINT, deadline_s=120) == 130, running.text()
+        failures = running.last_json()["failures"]
+        assert any("shard-0 was killed by SIGKILL" in failure for failure in failures)
+    assert not roles(marked)
+
+
 def test_actors_join_from_other_hosts(
     tmp_path: Path, marked: Sshd, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ class Asked:
     batch: int = 32  # rows of a sample
     loss: float = 0.0
     delay_us: float = 0.0
+    beside: str = ""  # what floods the server meanwhile
 
     @property
     def words(self) -> str:

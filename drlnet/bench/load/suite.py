@@ -56,7 +56,9 @@ class Loaded:
         return {
             "suite": SUITE,
             "subject": self.subject,
-            "workload": f"{self.asked.words}, {self.offered:,.0f}/s",
+            "workload": ", ".join(
+                [self.asked.words, f"{self.offered:,.0f}/s", *filter(None, [self.asked.beside])]
+            ),
             "op": self.asked.op,
             "offered_per_second": self.offered,
             **{name: self.figure(name) for name in names},
@@ -183,11 +185,18 @@ def measure_loads(
     return results
 
 
-def show(loaded: Sequence[Loaded], knees: Mapping[str, OfRounds], *, file: TextIO) -> None:
+def show(
+    loaded: Sequence[Loaded],
+    knees: Mapping[str, OfRounds],
+    *,
+    file: TextIO,
+    caption: str = _CAPTION,
+) -> None:
     """Prints it, in colour on a terminal, plain elsewhere; nothing of nothing."""
     rows = {
-        Record("", f"{one.offered:,.0f}/s", one.asked.words, f"{one.subject}: {one.asked.op}",
-               0, 0, 0, 0, oversubscribed=one.oversubscribed): one
+        Record("", one.asked.beside or f"{one.offered:,.0f}/s", one.asked.words,
+               f"{one.subject}: {one.asked.op}", 0, 0, 0, 0,
+               oversubscribed=one.oversubscribed): one
         for one in loaded
     }  # fmt: skip
 
@@ -209,7 +218,7 @@ def show(loaded: Sequence[Loaded], knees: Mapping[str, OfRounds], *, file: TextI
         f"(rounds: {knee.low:,.0f} to {knee.high:,.0f})."
         for subject, knee in knees.items()
     ]
-    tables.show([*rows], columns, [*found, _CAPTION], file=file, without=[*tables.TIMES])
+    tables.show([*rows], columns, [*found, caption], file=file, without=[*tables.TIMES])
 
 
 def _words(value: float | None) -> str:

@@ -30,6 +30,8 @@ class Load(Suite):
 
     drlnet bench load --loss 0.01 --delay 200us
 
+    drlnet bench load --flood --op ping
+
     drlnet bench load --server udp://10.0.0.2:7447  [dim]# a `drlnet serve` there[/dim]
     """
 
@@ -39,6 +41,9 @@ class Load(Suite):
     loss: float = option(0.0, "share of frames that the built-in faulty link loses, each way",
                          min=0, max=0.5)  # fmt: skip
     delay: str = option("0us", "that it delays each frame, each way", metavar="TIME")
+    flood: bool = option(
+        False, "one light load over UDP, alone and beside floods: garbage, hellos, replays, appends"
+    )
     rounds: int = option(3, ROUNDS, min=1)
     transports: Names = names(
         "of udp, dpdk:local, dpdk:memif, dpdk:virtio-user, memory: a thread of the client's "
@@ -48,12 +53,24 @@ class Load(Suite):
     eal: EalOption = None
 
     def prepare(self, output: Output) -> Measure:
-        from drlnet.bench.load import suite
+        from drlnet.bench.load import flood, suite
         from drlnet.bench.load.generator import Asked
         from drlnet.bench.records import Records
 
         asked = Asked(self.op, self.payload, self.batch, self.loss, _microseconds(self.delay))
         subjects = self.subjects()
+
+        def beside_floods(stop: Stop) -> Found:
+            course = self.course(stop, output, self.rounds)
+            results = flood.measure_floods(course, subjects, asked, self.server)
+            loaded = results.loaded()
+            addresses = [self.server] if self.server else []
+            return Found(
+                Records(loaded, results.derived(), results.distance, addresses),
+                lambda file: suite.show(loaded, {}, file=file, caption=flood.CAPTION),
+                f"flood-{self.op}",
+                flood.plot(loaded),
+            )
 
         def measure(stop: Stop) -> Found:
             course = self.course(stop, output, self.rounds)
@@ -67,7 +84,7 @@ class Load(Suite):
                 suite.plot(loaded),
             )
 
-        return measure
+        return beside_floods if self.flood else measure
 
     def subjects(self) -> list[Subject]:
         """What is measured. Raises ConfigError."""
@@ -85,7 +102,9 @@ class Load(Suite):
                 )
             scheme = self.server.partition(":")[0]
             return [Subject(f"{scheme} busy", "", "busy"), Subject(f"{scheme} block", "", "block")]
-        wanted = self.transports or ["udp", "dpdk:local", MEMORY]
+        if self.flood and self.transports not in (None, ["udp"]):
+            raise ConfigError("--flood sends over udp alone", "leave out --transports")
+        wanted = ["udp"] if self.flood else self.transports or ["udp", "dpdk:local", MEMORY]
         chosen("transport", wanted, [*LISTEN, MEMORY])
         found = subjects_of([name for name in wanted if name != MEMORY])
         if "udp" not in wanted:

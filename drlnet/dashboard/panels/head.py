@@ -56,6 +56,9 @@ def header(scene: Scene, width: int) -> Text:
         restarts = window.latest(f"client.run.{role}_restarts")
         if restarts > 0:
             line.append(f"  {role} restarts {count(restarts)}", "yellow")
+    lost = window.latest("server.shards_lost")
+    if lost > 0:
+        line.append(f"  shards lost {count(lost)}", "yellow")
     if window.latest("server.insecure") > 0:
         line.append("  no keys: anyone may use it", "yellow")
     version = window.text("server.version")

@@ -17,6 +17,7 @@ def manifest(plan: Plan, image: str) -> str:
     name = re.sub(r"[^a-z0-9]+", "-", f"drlnet-{plan.env}".lower()).strip("-")
     # A JobSet gives each pod a name that the others resolve: SET-JOB-INDEX-POD.SET.
     address = f"udp://{name}-main-0-0.{name}:{_PORT}"
+    plan.require_no_shards("kubernetes")
     near = [role for role in plan if role.name != "actor"]
     actor = plan.role("actor")
     lines = [

@@ -48,7 +48,11 @@ def bundles(plan: Plan, most: int = 8) -> list[dict[str, Any]]:
     others = [
         {"host": f"actors-{at}", "takes": ["actor"], "CPU": each, "GPU": 0} for at in range(count)
     ]
-    return [main, *others] if near else others
+    shards = plan.role("shard").count if plan.has("shard") else 0
+    apart = [
+        {"host": f"shard-{at}", "takes": ["shard"], "CPU": 1, "GPU": 0} for at in range(shards)
+    ]
+    return [main, *apart, *others] if near else others
 
 
 def script(plan: Plan, address: str | None, most: int = 8) -> str:
@@ -62,6 +66,8 @@ def script(plan: Plan, address: str | None, most: int = 8) -> str:
         lines.append(f"bundle {bundle['host']}: {{CPU: {bundle['CPU']}{gpu}}}")
         if bundle["host"] == "main":
             lines += [f"  {role.command()}" for role in plan if role.name in _MAIN]
+        elif bundle["takes"] == ["shard"]:
+            lines.append(f"  {plan.role('shard').command()}")
         else:
             actor = plan.role("actor")
             shared = actor.count // min(most, actor.count)

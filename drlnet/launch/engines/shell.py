@@ -23,9 +23,11 @@ def script(plan: Plan) -> str:
         if role.name == "learner":
             continue
         count = f" --num-actors {role.count}" if role.name == "actor" else ""
-        command = role.command(server=ADDRESS).replace(f"'udp://{HOST}:0'", ADDRESS)
+        at = "udp://127.0.0.1:0" if role.name == "shard" else ADDRESS
+        command = role.command(server=ADDRESS).replace(f"'udp://{HOST}:0'", at)
         command = command.replace(ADDRESS, "$server")
-        lines += [f"{command}{count} &", 'pids="$pids $!"']
+        for _ in range(role.count if role.name == "shard" else 1):
+            lines += [f"{command}{count} &", 'pids="$pids $!"']
     learner = plan.role("learner").command(server=ADDRESS)
     lines.append(learner.replace(ADDRESS, "$server"))
     return "\n".join(lines) + "\n"

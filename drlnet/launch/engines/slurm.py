@@ -28,6 +28,7 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
     """
     if not plan.has("server"):
         return _actors_alone(plan, slurm_args)
+    plan.require_no_shards("slurm")
     server, actor = plan.role("server"), plan.role("actor")
     near = [role for role in plan if role.name != "actor"]
     more = [f"#SBATCH {word}" for word in slurm_args]

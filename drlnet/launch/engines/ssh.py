@@ -116,6 +116,11 @@ def script(plan: Plan, hosts: list[SshHost], ssh: str) -> str:
                 if count:
                     lines.append(f"{far(host, [*args, '--num-actors', str(count)])} &")
                     lines.append(_ID)
+        elif role.name == "shard":
+            for number in range(role.count):
+                host = hosts[(1 + number) % len(hosts)]
+                there = role.args(server=address, host=host.address or host.name)
+                lines += [f"{far(host, reachable(there))} &", _ID]
         elif role.name != "learner":
             lines += [f"{far(first, args)} &", _ID]
     if plan.has("learner"):

@@ -1,9 +1,11 @@
-// The open loops: of one session, of `drlnet bench load`, and of many, of `drlnet bench actors`.
+// The open loops: of one session, of `drlnet bench load`, and of many, of `drlnet bench actors`;
+// and what floods a server meanwhile.
 #include "measure/open_loop.h"
 
 #include "bindings.h"
 #include "measure/calls.h"
 #include "measure/crowd.h"
+#include "measure/flood.h"
 
 namespace drlnet {
 
@@ -31,6 +33,13 @@ void bind_open_loop(nb::module_& module) {
         nb::gil_scoped_release release;
         const Offered offered = load.run(per_second, ns_of(limit_s), seed, waited, left_late);
         return std::make_pair(offered.answered, static_cast<double>(offered.elapsed_ns) / 1e9);
+      });
+  nb::class_<Flood>(module, "Flood")
+      .def(nb::init<const std::string&, const std::string&, uint32_t>(),
+           nb::call_guard<nb::gil_scoped_release>())
+      .def("run", [](Flood& flood, double seconds) {
+        nb::gil_scoped_release release;
+        return flood.run(ns_of(seconds));
       });
   nb::class_<Crowd>(module, "Crowd")
       .def(nb::init<const std::string&, uint32_t, const TableSpec&, uint32_t>())

@@ -38,6 +38,8 @@ std::string_view status_name(Status status) {
       return "bad_request";
     case Status::forbidden:
       return "forbidden";
+    case Status::loading:
+      return "loading";
   }
   return "unknown";
 }

@@ -28,6 +28,7 @@ enum class Status : uint16_t {
   another_publisher = 14,  // another client publishes params at this server
   table_dropped = 15,      // a client has dropped the table
   forbidden = 16,          // the client's key does not allow it, or is none that the server knows
+  loading = 17,            // the server reads its state: it opens no session before it has
 };
 
 std::string_view status_name(Status status);

@@ -350,6 +350,19 @@ uint64_t Client::get_blob(std::string_view name, uint64_t newer_than,
   return version;
 }
 
+DirectoryReply Client::directory(const DirectoryRequest& request) {
+  DirectoryReply found;
+  call(
+      Operation::directory, [&](auto& body) { encode(request, body); },
+      [&](auto reply) {
+        if (!decode(reply, found)) {
+          throw Error(Status::protocol, address() + ": its directory of shards does not parse",
+                      "install the same drlnet on both sides");
+        }
+      });
+  return found;
+}
+
 Metrics Client::stats() {
   Metrics metrics;
   call(

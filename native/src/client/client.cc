@@ -13,13 +13,13 @@ namespace {
 constexpr uint64_t kInterruptNs = 50'000'000;
 
 // A call under way looks at the clock at least every kInterruptNs, unless its process is stopped.
+// The time of a patient call at a server that reads its state is none of its own, either.
 constexpr uint64_t kStoppedNs = 1'000'000'000;
 std::atomic<uint64_t> stopped_ns = 0;  // in all
 std::mutex stops_mutex;
 uint64_t stops_end_ns = 0;  // of the newest one
 
 void note_stop(uint64_t looked, uint64_t now) {
-  if (now - looked < kStoppedNs) return;
   const std::lock_guard lock(stops_mutex);  // other threads find the same one
   const uint64_t began = std::max(looked, stops_end_ns);
   if (now <= began) return;
@@ -101,6 +101,7 @@ void Client::open() {
         return std::string("the server's first answer") +
                (refused ? ": nothing listens on that address" : "");
       });
+  opened_ = true;
 }
 
 void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condition,
@@ -119,6 +120,12 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
     if (now >= end && (!moved || now - end >= kInterruptNs)) {
       hand_over_watch();
       const bool opening = connection_.state() == Connection::State::hello;
+      if (const std::string loading = connection_.loading(now); !loading.empty()) {
+        throw Error(Status::loading,
+                    options_.address + ": waited " + seconds(now - started) + ": " + loading,
+                    "wait until it has: `drlnet stats --server " + options_.address +
+                        "` tells how far it is");
+      }
       const std::string trouble = connection_.transport().trouble();
       throw Error(
           opening ? Status::transport : Status::timeout,
@@ -143,7 +150,7 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
     if (moved && condition()) return hand_over_watch();
     const uint64_t looked = now;
     now = now_ns();
-    if (looked != 0) note_stop(looked, now);
+    if (looked != 0 && (now - looked >= kStoppedNs || waits_for_state(now))) note_stop(looked, now);
     if (started == 0) {
       started = now;
       spin_until = now + (options_.poll == Poll::block ? 0 : kSpinNs);
@@ -162,6 +169,10 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
     }
     sleep(lock, std::min({connection_.next_deadline_ns(), end, interrupt_at}), true);
   }
+}
+
+bool Client::waits_for_state(uint64_t now) const {
+  return options_.patient && opened_ && !connection_.loading(now).empty();
 }
 
 void Client::sleep(Lock& lock, uint64_t until, bool for_answer) {

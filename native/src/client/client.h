@@ -19,6 +19,7 @@
 #include "session/client/connection.h"
 #include "spec/sample_layout.h"
 #include "wire/codec.h"
+#include "wire/directory.h"
 #include "wire/messages.h"
 
 namespace drlnet {
@@ -30,6 +31,9 @@ struct ClientOptions {
   Poll poll = Poll::adaptive;
   // The session is sealed with it, but within this machine's memory; none: it is not.
   std::optional<ClientKey> key{};
+  bool first_shard_only = false;  // of a ShardedClient: a session with that one alone
+  // Its calls wait on past their deadlines while the server says that it reads its state.
+  bool patient = false;
 };
 
 // Items that were created, or whose priority was set, with what the server stores for them: 0 where
@@ -59,7 +63,7 @@ class Client {
   using Fill = FunctionRef<void(std::vector<std::byte>&)>;
   using Visit = FunctionRef<void(Status, std::span<const std::byte>)>;
 
-  // Connects and opens the session, or throws Error(transport, protocol, timeout).
+  // Connects and opens the session, or throws Error(transport, protocol, timeout, loading).
   // interrupt: called without the lock about every 50 ms of waiting; throws to give up (Ctrl-C).
   // run_server: in one process and one thread with the server, a round of it (true: it was busy).
   explicit Client(const ClientOptions& options, std::function<void()> interrupt = {},
@@ -114,6 +118,7 @@ class Client {
   uint64_t put_blob(std::string_view name, std::span<const std::byte> blob);
   // Version 0 when there is none newer of that name; else bytes holds it.
   uint64_t get_blob(std::string_view name, uint64_t newer_than, std::vector<std::byte>& bytes);
+  DirectoryReply directory(const DirectoryRequest& request = {});
   // The answer to a question. Waits while a client that answers is heard, and patience_ns without
   // one: then it throws Error(timeout).
   std::vector<std::byte> ask(std::span<const std::byte> question, uint64_t patience_ns);
@@ -171,6 +176,7 @@ class Client {
   // Runs the session until the condition holds. what: named in the error at the deadline.
   void run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condition,
                  FunctionRef<std::string()> waited_for);
+  bool waits_for_state(uint64_t now_ns) const;
   // for_answer: for one that another thread may take, not just for any frame.
   void sleep(Lock& lock, uint64_t until_ns, bool for_answer);
   void hand_over_watch();
@@ -213,6 +219,7 @@ class Client {
   std::condition_variable moved_;
   bool watching_ = false, woken_ = false;
   bool watcher_waits_ = false;  // for an answer: to be told what others receive
+  bool opened_ = false;         // from then on it is patient, if it is
   bool stopping_ = false;
   bool follows_ = false;           // the mover: what comes, not just timers
   std::condition_variable begun_;  // following, or stopping

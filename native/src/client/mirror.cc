@@ -38,7 +38,8 @@ void check_memory(const TableSpec& spec, uint64_t bytes) {
 }  // namespace
 
 Mirror::Mirror(const TableSpec& spec, std::vector<uint32_t> numbers, Rank rank,
-               const Connect& connect, std::function<void()> interrupt)
+               const Connect& connect, std::function<void()> interrupt,
+               const std::vector<bool>& apart)
     : rank_(rank),
       reach_(spec.item),
       layout_(spec),
@@ -67,7 +68,9 @@ Mirror::Mirror(const TableSpec& spec, std::vector<uint32_t> numbers, Rank rank,
       shards_.push_back(nullptr);
       continue;
     }
-    Shard& one = *shards_.emplace_back(std::make_unique<Shard>(parts[shard]));
+    Shard& one = *shards_.emplace_back(
+        std::make_unique<Shard>(parts[shard], apart, static_cast<uint32_t>(places_)));
+    places_ += ring_slots(parts[shard]);
     one.table = numbers[shard];
     one.client = connect(shard, [this] {
       if (stopping_) throw Stopped();
@@ -204,6 +207,23 @@ uint32_t Mirror::gather(uint32_t shard, std::span<const std::byte> references,
 
 uint64_t Mirror::from(size_t shard, Deadline deadline) {
   return shards_[shard] ? shards_[shard]->rows.from(deadline, interrupt_) : 0;
+}
+
+RowMirror::Run Mirror::copy_apart(std::span<const std::span<std::byte>> to) {
+  for (const auto& shard : shards_) {
+    if (!shard) continue;
+    const RowMirror::Run run = shard->rows.copy_apart(shard->copied, to);
+    if (run.count > 0) return run;
+  }
+  return {};
+}
+
+bool Mirror::has_shown(bool let_go) {
+  bool has = true;
+  for (const auto& shard : shards_) {
+    if (shard) has = shard->rows.has_shown(shard->copied, let_go) && has;
+  }
+  return has;
 }
 
 void Mirror::wait_until_whole(Deadline deadline) const {

@@ -31,8 +31,9 @@ class Mirror {
 
   // numbers: the table's, at each shard. Throws Error(config) for a queue, and where the memory
   // that the rows take is more than this machine has left.
+  // apart: see RowMirror; one shard's rows lie behind the other's there.
   Mirror(const TableSpec& spec, std::vector<uint32_t> numbers, Rank rank, const Connect& connect,
-         std::function<void()> interrupt);
+         std::function<void()> interrupt, const std::vector<bool>& apart);
   ~Mirror();
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
@@ -52,12 +53,20 @@ class Mirror {
   uint32_t gather(uint32_t shard, std::span<const std::byte> references,
                   FunctionRef<const Places&(uint32_t)> places_of, Deadline deadline);
 
+  // Where rows are kept apart: their places, that of zeros included.
+  uint64_t places() const { return places_; }
+  // RowMirror's, over all shards. For one thread, while none gathers.
+  RowMirror::Run copy_apart(std::span<const std::span<std::byte>> to);
+  bool has_shown(bool let_go);
+
   void read_metrics(Metrics& metrics) const;
 
  private:
   struct Shard {
-    explicit Shard(const TableSpec& part) : rows(part) {}
+    Shard(const TableSpec& part, const std::vector<bool>& apart, uint32_t first_place)
+        : rows(part, apart, first_place) {}
     RowMirror rows;
+    RowMirror::Copied copied;
     uint32_t table = 0;
     std::unique_ptr<Client> client;
     std::thread thread;
@@ -68,7 +77,7 @@ class Mirror {
   std::optional<uint32_t> only_;
   Reach reach_;
   SampleLayout layout_;
-  uint64_t memory_bytes_ = 0;
+  uint64_t memory_bytes_ = 0, places_ = 1;
   uint64_t row_bytes_;
   std::function<void()> interrupt_;
   std::atomic<bool> stopping_ = false;
@@ -80,12 +89,14 @@ class Mirror {
 class MirroredTable {
  public:
   MirroredTable(std::vector<Client*> shards, const TableSpec& spec, Rank rank,
-                const Mirror::Connect& connect, const std::function<void()>& interrupt)
-      : table_(std::move(shards), spec), mirror_(spec, table_.numbers(), rank, connect, interrupt) {
+                const Mirror::Connect& connect, const std::function<void()>& interrupt,
+                const std::vector<bool>& apart = {})
+      : table_(std::move(shards), spec),
+        mirror_(spec, table_.numbers(), rank, connect, interrupt, apart) {
     table_.gather_from(mirror_);
   }
   ShardedTable& table() { return table_; }
-  const Mirror& mirror() const { return mirror_; }
+  Mirror& mirror() { return mirror_; }
 
  private:
   ShardedTable table_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "base/assert.h"
@@ -33,18 +34,36 @@ uint64_t RowMirror::memory_bytes(const TableSpec& part) {
   return ring_slots(part) * part.row_bytes();
 }
 
-RowMirror::RowMirror(const TableSpec& part)
+TableSpec numbered(TableSpec spec, const std::vector<bool>& apart) {
+  for (size_t c = 0; c < apart.size(); ++c) {
+    if (apart[c]) spec.columns[c] = {spec.columns[c].name, DataType::u32, {}};
+  }
+  return spec;
+}
+
+RowMirror::RowMirror(const TableSpec& part, const std::vector<bool>& apart, uint32_t first_place)
     : reach_(part.item),
-      batch_layout_(part),
+      batch_layout_(numbered(part, apart)),
       row_layout_(part),
       size_(static_cast<uint32_t>(ring_slots(part))),
       memory_(memory_bytes(part) + SampleLayout::align64(1) * part.columns.size()),
+      first_place_(first_place),
       capacity_(part.capacity) {
   uint64_t offset = 0;
   for (size_t c = 0; c < row_layout_.columns(); ++c) {
     const uint64_t bytes = row_layout_.row_bytes(c);
     columns_.push_back({memory_.data() + offset, bytes, bytes});
     offset = SampleLayout::align64(offset + size_ * bytes);
+  }
+  shown_ = columns_;
+  for (size_t c = 0; c < apart.size(); ++c) {
+    if (apart[c]) apart_.push_back(c);
+  }
+  if (apart_.empty()) return;
+  places_.resize(size_);
+  std::iota(places_.begin(), places_.end(), first_place_);
+  for (const size_t c : apart_) {
+    shown_[c] = {reinterpret_cast<std::byte*>(places_.data()), sizeof(uint32_t), sizeof(uint32_t)};
   }
 }
 
@@ -186,8 +205,60 @@ uint32_t RowMirror::gather(DrawnBatch& drawn, FunctionRef<const Places&(uint32_t
   return left;
 }
 
+void RowMirror::note_shown(uint64_t oldest) {
+  const std::lock_guard lock(shown_mutex_);
+  // No copy has rows of two lives of the server.
+  const bool mixed = shown_oldest_ != UINT64_MAX && shown_base_ != base_;
+  shown_base_ = base_;
+  shown_oldest_ = mixed ? 0 : std::min(shown_oldest_, oldest);
+  gathered_head_ = head_.load();
+}
+
+RowMirror::Run RowMirror::copy_apart(Copied& copied,
+                                     std::span<const std::span<std::byte>> to) const {
+  const std::shared_lock lock(rows_mutex_);
+  if (!known_) return {};
+  const uint64_t head = std::min<uint64_t>(gathered_head_, head_);
+  const uint64_t begin = std::max<uint64_t>(begin_, head_ > size_ ? head_ - size_ : 0);
+  if (copied.base != base_ || copied.end < begin || copied.end > head_) {
+    copied = {base_, std::min(begin, head), std::min(begin, head)};
+  }
+  uint64_t from = copied.end, until = head;
+  const bool newer = from < until;
+  if (!newer) {  // those that came after newer ones
+    from = std::max(begin, copied.end > size_ ? copied.end - size_ : 0);
+    until = copied.begin;
+  }
+  if (from >= until) return {};
+  uint64_t count = until - from;
+  for (size_t i = 0; i < apart_.size(); ++i) {
+    count = std::min<uint64_t>(count, to[i].size() / columns_[apart_[i]].row_bytes);
+  }
+  // Next to the copied ones, on this side of the ring's end.
+  if (newer) {
+    count = std::min(count, size_ - from % size_);
+  } else {
+    count = std::min(count, (until - 1) % size_ + 1);
+    from = until - count;
+  }
+  const uint64_t slot = from % size_;
+  for (size_t i = 0; i < apart_.size(); ++i) {
+    const RowColumn& column = columns_[apart_[i]];
+    std::memcpy(to[i].data(), column.at(slot), count * column.row_bytes);
+  }
+  (newer ? copied.end : copied.begin) = newer ? from + count : from;
+  return {first_place_ + slot, count};
+}
+
+bool RowMirror::has_shown(const Copied& copied, bool let_go) {
+  const std::lock_guard lock(shown_mutex_);
+  const uint64_t oldest = std::exchange(shown_oldest_, let_go ? UINT64_MAX : shown_oldest_);
+  return oldest == UINT64_MAX || (copied.base == shown_base_ && copied.begin <= oldest &&
+                                  copied.end <= oldest + size_ && copied.end >= gathered_head_);
+}
+
 // Makes slots of the rows' ages.
-uint32_t RowMirror::keep_held(DrawnBatch& drawn) const {
+uint32_t RowMirror::keep_held(DrawnBatch& drawn) {
   const size_t n = drawn.keys.size(), rows = reach_.rows();
   const uint64_t head = number_of(drawn.header.head), here = head_;
   const uint64_t oldest = std::max<uint64_t>(begin_, here > size_ ? here - size_ : 0);
@@ -195,10 +266,12 @@ uint32_t RowMirror::keep_held(DrawnBatch& drawn) const {
   const uint64_t most = head > oldest ? head - oldest : 0;
   const auto slot_of_head = static_cast<uint32_t>(head % size_);
   size_t kept = 0;
+  uint64_t oldest_kept = head;
   for (size_t i = 0; i < n; ++i) {
     uint32_t age = 0;
     for (size_t r = 0; r < rows; ++r) age = std::max(age, drawn.slots[r * n + i]);
     if (age > most) continue;
+    oldest_kept = std::min(oldest_kept, head - age);
     drawn.keys[kept] = drawn.keys[i];
     drawn.probabilities[kept] = drawn.probabilities[i];
     drawn.lengths[kept] = drawn.lengths[i];
@@ -215,30 +288,30 @@ uint32_t RowMirror::keep_held(DrawnBatch& drawn) const {
     }
   }
   drawn.slots.resize(rows * kept);
+  if (kept > 0 && !apart_.empty()) note_shown(oldest_kept);
   drawn.header.batch = static_cast<uint32_t>(kept);
   return static_cast<uint32_t>(kept);
 }
 
 void RowMirror::write(const DrawnBatch& drawn, const Places& places) const {
-  const RowSink sink{.past_caches = places.reply_bytes >= kPastCachesBytes};
-  const auto put = [&](uint64_t offset, std::span<std::byte> out) {
+  const auto put = [&](uint64_t offset, std::span<std::byte> out, RowSink sink) {
     write_batch(batch_layout_, drawn, offset, out, sink,
                 [&](const Window& window, uint64_t from, std::span<std::byte> to) {
-                  write_traced(drawn, reach_, window, columns_[window.column], from, to, sink);
+                  write_traced(drawn, reach_, window, shown_[window.column], from, to, sink);
                   return true;
                 });
   };
   std::array<std::byte, 64 * 1024> some;  // on its way to where a part of it lies twice
   for (const Places::Run& run : places.runs) {
     if (run.repeat.count == 0) {
-      put(run.offset, run.memory);
+      put(run.offset, run.memory, {.past_caches = places.reply_bytes >= kPastCachesBytes});
       continue;
     }
     const Destination to = run.destination();
     for (uint64_t at = 0; at < to.reply_bytes(); at += some.size()) {
       const auto part =
           std::span(some).first(std::min<uint64_t>(some.size(), to.reply_bytes() - at));
-      put(run.offset + at, part);
+      put(run.offset + at, part, {});  // read at once: through the caches
       to.write(at, part);
     }
   }

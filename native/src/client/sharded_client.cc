@@ -1,6 +1,9 @@
 #include "client/sharded_client.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
+#include "base/world.h"
 #include "client/sample_stream.h"
 
 namespace drlnet {
@@ -9,7 +12,7 @@ ShardedClient::ShardedClient(const ClientOptions& options, const std::function<v
                              const std::function<bool()>& run_server)
     : options_(options), interrupt_(interrupt), in_process_(run_server != nullptr) {
   sessions_.push_back(std::make_unique<Client>(options, interrupt, run_server));
-  if (run_server) return;
+  if (run_server || options.first_shard_only) return;
   const uint32_t shards = first().shards();
   if (first().shard() != 0) {
     throw Error(Status::config,
@@ -17,16 +20,80 @@ ShardedClient::ShardedClient(const ClientOptions& options, const std::function<v
                     " of a server of " + std::to_string(shards),
                 "pass the address that the server printed when it was ready");
   }
+  if (shards == 1) return;
+  const DirectoryReply found = find_shards();
   for (uint32_t shard = 1; shard < shards; ++shard) {
     ClientOptions other = options;
-    other.address = shard_address(options.address, shard);
-    const auto& session = sessions_.emplace_back(std::make_unique<Client>(other, interrupt));
+    other.address = address_told(options.address, found.shards[shard].address);
+    std::unique_ptr<Client> made;
+    try {
+      if (!lost_->has(shard)) {
+        made = std::make_unique<Client>(other, [this, shard, address = other.address] {
+          if (interrupt_) interrupt_();
+          if (is_lost(shard)) throw ShardLost(shard, address);
+        });
+      }
+    } catch (const ShardLost&) {  // since we have asked
+    }
+    const auto& session = sessions_.emplace_back(std::move(made));
+    if (!session) continue;
     if (session->shard() != shard || session->lineage() != first().lineage()) {
       throw Error(Status::transport,
                   other.address + " is not shard " + std::to_string(shard) + " of the server at " +
                       options.address,
-                  "see that its shards' addresses, next to its own, lead to the same server");
+                  "see that its shards' addresses lead to the same server");
     }
+  }
+}
+
+DirectoryReply ShardedClient::find_shards() {
+  constexpr uint64_t kAgainNs = 50'000'000;
+  const Deadline deadline = deadline_in(options_.timeout_ns);
+  for (;;) {
+    DirectoryReply found = first().directory();
+    if (found.shards.size() != first().shards()) {
+      throw Error(Status::protocol, options_.address + ": its directory lacks shards",
+                  "install the same drlnet on both sides");
+    }
+    const auto missing = std::ranges::find_if(
+        found.shards, [](const ShardEntry& one) { return one.address.empty() && !one.lost; });
+    if (missing == found.shards.end()) {
+      for (size_t shard = 0; shard < found.shards.size(); ++shard) {
+        if (found.shards[shard].lost) lost_->add(shard);
+      }
+      return found;
+    }
+    if (waking_ns() >= deadline) {
+      throw Error(Status::transport,
+                  "shard " + std::to_string(missing - found.shards.begin()) + " of the server at " +
+                      options_.address + " has not come",
+                  "start it on its host: drlnet serve --join " + options_.address);
+    }
+    sleep_until(now_ns() + kAgainNs);
+    if (interrupt_) interrupt_();
+  }
+}
+
+// Called while a session waits, some 20 times a second: most shards only take their time.
+bool ShardedClient::is_lost(uint32_t shard) {
+  constexpr uint64_t kAgainNs = 500'000'000;
+  if (lost_->has(shard)) return true;
+  const std::unique_lock lock(looking_, std::try_to_lock);
+  const uint64_t now = now_ns();
+  if (!lock || now < looked_ns_ + kAgainNs) return false;
+  if (looked_ns_ != 0) {
+    const DirectoryReply found = first().directory();
+    for (size_t i = 0; i < found.shards.size() && i < 64; ++i) {
+      if (found.shards[i].lost) lost_->add(i);
+    }
+  }
+  looked_ns_ = now_ns();
+  return lost_->has(shard);
+}
+
+void ShardedClient::require(uint32_t shard) {
+  if (lost_->has(shard)) {
+    throw ShardLost(shard, sessions_[shard] ? sessions_[shard]->address() : "its host");
   }
 }
 
@@ -34,10 +101,10 @@ uint32_t ShardedClient::open_table(const TableSpec& spec) {
   if (alone()) return first().open_table(spec);
   std::vector<Client*> sessions;
   for (const auto& session : sessions_) sessions.push_back(session.get());
-  auto opened = std::make_unique<ShardedTable>(std::move(sessions), spec);
+  auto opened = std::make_unique<ShardedTable>(std::move(sessions), spec, lost_);
   const std::lock_guard lock(mutex_);
   const uint32_t turn = opened->first_shard();
-  tables_.push_back({std::move(opened), turn});
+  tables_.push_back({spec.name, std::move(opened), turn});
   return static_cast<uint32_t>(tables_.size() - 1);
 }
 
@@ -52,29 +119,45 @@ uint32_t ShardedClient::number(uint32_t table, uint32_t shard) {
 }
 
 void ShardedClient::empty_table(uint32_t table) {
-  for (uint32_t shard = 0; shard < shards(); ++shard) {
-    sessions_[shard]->empty_table(number(table, shard));
-  }
+  each_session([&](uint32_t shard, Client& session) { session.empty_table(number(table, shard)); });
 }
 
 void ShardedClient::drop_table(uint32_t table) {
-  for (uint32_t shard = 0; shard < shards(); ++shard) {
-    sessions_[shard]->drop_table(number(table, shard));
-  }
+  each_session([&](uint32_t shard, Client& session) { session.drop_table(number(table, shard)); });
 }
 
-// The shard of each new stream: runs of equal length, or longer by one.
+// The shard of each new stream: each goes where the fewest are by then; where several have as few,
+// it is the turn of one. Those of a shard stand together.
 std::vector<uint32_t> ShardedClient::homes(uint32_t table, uint32_t streams) {
   if (alone()) return std::vector<uint32_t>(streams, 0);
+  DirectoryRequest request;
+  {
+    const std::lock_guard lock(mutex_);
+    DRLNET_ASSERT(table < tables_.size());
+    request.tables.emplace_back().table = tables_[table].name;
+  }
+  const DirectoryReply found = first().directory(request);
+  std::vector<uint64_t> counts(shards());
+  for (uint32_t shard = 0; shard < shards(); ++shard) {
+    if (found.shards[shard].lost) lost_->add(shard);
+    counts[shard] = lost_->has(shard) ? UINT64_MAX : found.shards[shard].streams;
+  }
   std::vector<uint32_t> homes;
   const std::lock_guard lock(mutex_);
-  DRLNET_ASSERT(table < tables_.size());
   uint32_t& turn = tables_[table].turn;
-  for (uint32_t i = 0; i < shards(); ++i) {
-    const uint32_t run = streams / shards() + (i < streams % shards() ? 1 : 0);
-    homes.insert(homes.end(), run, (turn + i) % shards());
+  for (uint32_t i = 0; i < streams; ++i) {
+    uint32_t best = turn % shards();
+    for (uint32_t j = 1; j < shards(); ++j) {
+      const uint32_t other = (turn + j) % shards();
+      if (counts[other] < counts[best]) best = other;
+    }
+    ++counts[best];
+    homes.push_back(best);
+    turn = (best + 1) % shards();
   }
-  turn = (turn + streams) % shards();
+  const uint32_t begin = homes.empty() ? 0 : homes.front();
+  std::ranges::stable_sort(homes, {},
+                           [&](uint32_t shard) { return (shard + shards() - begin) % shards(); });
   return homes;
 }
 
@@ -94,6 +177,7 @@ std::unique_ptr<ShardedWriter> ShardedClient::writer(uint32_t table, const Table
         if (held.empty()) continue;
         names.push_back({held[end].ordinal / shards(), held[end].epoch, held[end].token});
       }
+      require(home);
       Client& session = *sessions_[home];
       const uint32_t there = number(table, home);
       auto leases = held.empty() ? session.lease(there, end - begin) : session.resume(there, names);
@@ -108,7 +192,7 @@ std::unique_ptr<ShardedWriter> ShardedClient::writer(uint32_t table, const Table
     }
     throw;
   }
-  return std::make_unique<ShardedWriter>(std::move(parts), shards(), spec);
+  return std::make_unique<ShardedWriter>(std::move(parts), shards(), lost_, spec);
 }
 
 void ShardedClient::sample(uint32_t table, const BatchLayout& batch, std::span<std::byte> memory,
@@ -127,11 +211,13 @@ std::unique_ptr<BatchStream> ShardedClient::stream(uint32_t table, const BatchLa
   return std::make_unique<SampleStream>(first(), table, batch.count(), std::move(destinations));
 }
 
-std::unique_ptr<MirroredTable> ShardedClient::mirror(const TableSpec& spec, Rank rank) {
+std::unique_ptr<MirroredTable> ShardedClient::mirror(const TableSpec& spec, Rank rank,
+                                                     const std::vector<bool>& apart) {
   if (in_process_) {
     throw Error(Status::config, "a mirror of a table whose server runs in the client's own thread",
                 "use a server of its own, or let it send the rows: replay.rows = server");
   }
+  for (uint32_t shard = 0; shard < shards(); ++shard) require(shard);
   std::vector<Client*> sessions;
   for (const auto& session : sessions_) sessions.push_back(session.get());
   const auto connect = [&](uint32_t shard, std::function<void()> interrupt) {
@@ -141,7 +227,8 @@ std::unique_ptr<MirroredTable> ShardedClient::mirror(const TableSpec& spec, Rank
     if (options.poll == Poll::busy) options.poll = Poll::adaptive;  // it mostly waits
     return std::make_unique<Client>(options, std::move(interrupt));
   };
-  return std::make_unique<MirroredTable>(std::move(sessions), spec, rank, connect, interrupt_);
+  return std::make_unique<MirroredTable>(std::move(sessions), spec, rank, connect, interrupt_,
+                                         apart);
 }
 
 UpdateResult ShardedClient::update_priorities(uint32_t table, std::span<const uint64_t> keys,
@@ -160,32 +247,45 @@ void ShardedClient::read_items(uint32_t table, uint32_t shard, const BatchLayout
                                std::span<const uint64_t> keys, std::span<std::byte> memory,
                                Deadline deadline) {
   DRLNET_ASSERT(shard < shards());
+  require(shard);
   sessions_[shard]->read_items(number(table, shard), keys, batch.destination(memory), deadline);
 }
 
 bool ShardedClient::new_priorities(uint32_t table, uint32_t shard, PriorityChanges& changes) {
   DRLNET_ASSERT(shard < shards());
+  require(shard);
   return sessions_[shard]->new_priorities(number(table, shard), changes);
 }
 
 void ShardedClient::set_timeout(uint64_t timeout_ns) {
-  for (const auto& session : sessions_) session->set_timeout(timeout_ns);
+  each_session([&](uint32_t, Client& session) { session.set_timeout(timeout_ns); });
 }
 
 void ShardedClient::report(const Metrics& metrics) {
   first().report(metrics);
-  for (uint32_t shard = 1; shard < shards(); ++shard) sessions_[shard]->report({});
+  each_session([&](uint32_t shard, Client& session) {
+    if (shard == 0) return;
+    try {
+      session.report({});
+    } catch (const ShardLost&) {  // it needs none any more
+    }
+  });
 }
 
 std::vector<Metrics> ShardedClient::stats() {
   std::vector<Metrics> readings;
-  for (const auto& session : sessions_) readings.push_back(session->stats());
+  each_session([&](uint32_t, Client& session) {
+    try {
+      readings.push_back(session.stats());
+    } catch (const ShardLost&) {  // its figures are gone with it
+    }
+  });
   return readings;
 }
 
 std::vector<Metrics> ShardedClient::own_metrics() {
   std::vector<Metrics> readings;
-  for (const auto& session : sessions_) readings.push_back(session->own_metrics());
+  each_session([&](uint32_t, Client& session) { readings.push_back(session.own_metrics()); });
   return readings;
 }
 

@@ -38,14 +38,23 @@ void scale_probabilities(const SplitSample::Part& part, uint32_t count, const Ba
 
 }  // namespace
 
-ShardedTable::ShardedTable(std::vector<Client*> shards, const TableSpec& spec)
+ShardedTable::ShardedTable(std::vector<Client*> shards, const TableSpec& spec,
+                           std::shared_ptr<const LostShards> lost)
     : shards_(std::move(shards)),
+      lost_(std::move(lost)),
       queue_(spec.limiter.max_times_sampled > 0),
       random_(random_secret()),
       masses_(shards_.size()) {
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
-    const OpenTableReply opened = shards_[shard]->open(spec);
-    numbers_.push_back(opened.table);
+    numbers_.push_back(0);
+    if (this->lost(shard)) continue;
+    OpenTableReply opened{};
+    try {
+      opened = shards_[shard]->open(spec);
+    } catch (const ShardLost&) {
+      continue;
+    }
+    numbers_.back() = opened.table;
     if (shard == 0) first_shard_ = opened.shard % static_cast<uint32_t>(shards_.size());
   }
 }
@@ -56,7 +65,9 @@ ShardedTable::~ShardedTable() {
 
 void ShardedTable::keep_moving(const BatchLayout& batch) {
   const size_t bytes = mirror_ ? mirror_->reference_bytes(batch.count()) : batch.memory_bytes();
-  for (Client* shard : shards_) shard->keep_moving(bytes);
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    if (!lost(shard)) shards_[shard]->keep_moving(bytes);
+  }
 }
 
 void ShardedTable::divide(SplitSample& split) {
@@ -73,6 +84,9 @@ void ShardedTable::divide(SplitSample& split) {
     return;
   }
   const std::lock_guard lock(mutex_);
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    if (lost(shard)) masses_[shard] = 0;
+  }
   double all = 0;
   for (const double mass : masses_) all += mass;
   for (const auto [begin, count] : std::exchange(split.gaps, {})) {
@@ -85,6 +99,7 @@ void ShardedTable::divide(SplitSample& split) {
     for (size_t shard = 0; shard < shards_.size(); ++shard) {
       below += masses_[shard];  // of the last one: `all`, to the bit
       const double end = known ? std::ceil(count * (below / all) - u) : 0;
+      if (lost(shard)) continue;
       const auto last = static_cast<uint32_t>(std::clamp<double>(end, first, count));
       split.parts.push_back({.shard = shard,
                              .rows = {begin + first, last - first},
@@ -206,6 +221,23 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
   return true;
 }
 
+bool ShardedTable::taken(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
+                         Deadline deadline) {
+  if (split.parts.empty()) return false;  // begun anew
+  try {
+    return take(split, batch, memory, deadline);
+  } catch (const ShardLost&) {
+    begin_anew(split, batch, memory);
+    return false;
+  }
+}
+
+void ShardedTable::begin_anew(SplitSample& split, const BatchLayout& batch,
+                              std::span<std::byte> memory) {
+  abandon(split);
+  split = begin(batch, memory);
+}
+
 // A timeout leaves what has come: the next call goes on waiting for its rows.
 void ShardedTable::gather_here(SplitSample& split, const BatchLayout& batch,
                                std::span<std::byte> memory, Deadline deadline) {
@@ -271,11 +303,13 @@ void ShardedTable::sample(const BatchLayout& batch, std::span<std::byte> memory,
   do {
     try {
       gather(split, batch, memory, deadline);
+    } catch (const ShardLost&) {
+      begin_anew(split, batch, memory);
     } catch (...) {
       keep_late(std::move(split), batch.count(), memory);
       throw;
     }
-  } while (!take(split, batch, memory, deadline));
+  } while (!taken(split, batch, memory, deadline));
 }
 
 void ShardedTable::keep_late(SplitSample split, uint32_t batch, std::span<std::byte> memory) {
@@ -321,7 +355,11 @@ void ShardedTable::send_by_shard(std::span<const uint64_t> keys, std::span<const
       part_keys.push_back(keys[i]);
       part_priorities.push_back(priorities[i]);
     }
-    if (!part_keys.empty()) send(shard, part_keys, part_priorities);
+    if (part_keys.empty() || lost(shard)) continue;
+    try {
+      send(shard, part_keys, part_priorities);
+    } catch (const ShardLost&) {  // as if they had come late: the items are gone
+    }
   }
 }
 
@@ -331,8 +369,8 @@ UpdateResult ShardedTable::update_priorities(std::span<const uint64_t> keys,
   send_by_shard(keys, priorities, [&](size_t shard, const auto& names, const auto& values) {
     const auto result = shards_[shard]->update_priorities(numbers_[shard], names, values);
     sum.applied += result.applied;
-    sum.stale += result.stale;
   });
+  sum.stale = keys.size() - sum.applied;  // a lost shard's, too
   return sum;
 }
 
@@ -341,44 +379,6 @@ void ShardedTable::update_priorities_async(std::span<const uint64_t> keys,
   send_by_shard(keys, priorities, [&](size_t shard, const auto& names, const auto& values) {
     shards_[shard]->update_priorities_async(numbers_[shard], names, values);
   });
-}
-
-ShardedStream::ShardedStream(ShardedTable& table, const BatchLayout& batch,
-                             std::vector<std::span<std::byte>> buffers)
-    : table_(table), batch_(batch), buffers_(std::move(buffers)), splits_(buffers_.size()) {
-  DRLNET_ASSERT(!buffers_.empty());
-  for (size_t i = 0; i < buffers_.size(); ++i) idle_.push_back(i);
-  if (buffers_.size() > 1) table_.keep_moving(batch_);
-}
-
-ShardedStream::~ShardedStream() {
-  for (const size_t buffer : ahead_) table_.abandon(splits_[buffer]);
-}
-
-void ShardedStream::ask_ahead(Deadline deadline) {
-  while (!idle_.empty() && (ahead_.empty() || !table_.is_queue())) {
-    const size_t buffer = idle_.back();
-    splits_[buffer] = table_.begin(batch_, buffers_[buffer]);
-    table_.ask(splits_[buffer], batch_, buffers_[buffer], deadline);
-    idle_.pop_back();
-    ahead_.push_back(buffer);
-  }
-}
-
-size_t ShardedStream::next(Deadline deadline) {
-  ask_ahead(deadline);
-  while (!ready_) {
-    const size_t buffer = ahead_.front();
-    SplitSample& split = splits_[buffer];
-    // On a timeout what is asked for stays, and what has come: next() may be called again.
-    table_.gather(split, batch_, buffers_[buffer], deadline);
-    if (!table_.take(split, batch_, buffers_[buffer], deadline)) continue;
-    ready_ = buffer;
-    ahead_.pop_front();
-  }
-  ask_ahead(deadline);
-  idle_.push_back(*ready_);
-  return *std::exchange(ready_, std::nullopt);
 }
 
 }  // namespace drlnet

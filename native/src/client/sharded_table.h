@@ -14,10 +14,13 @@
 //
 // A rank of as many learners as there are shards draws from its own shard alone: of a batch of all
 // ranks together, n from each, an item is drawn with 1 / world p_i / S_s.
-// Threading: as Client; a stream belongs to one thread.
+// Where a shard is lost while a batch is under way, all of it is drawn anew, from the others: so
+// the probabilities are those of a table without it. Threading: as Client; a stream belongs to one
+// thread.
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -27,6 +30,7 @@
 #include "client/batch_layout.h"
 #include "client/batch_stream.h"
 #include "client/client.h"
+#include "client/lost_shards.h"
 
 namespace drlnet {
 
@@ -55,8 +59,10 @@ struct SplitSample {
 
 class ShardedTable {
  public:
-  // Opens the table at every shard, the first one first. The clients, one for each, outlive us.
-  ShardedTable(std::vector<Client*> shards, const TableSpec& spec);
+  // Opens the table at every shard that is not lost, the first one first. The clients, one for
+  // each, outlive us.
+  ShardedTable(std::vector<Client*> shards, const TableSpec& spec,
+               std::shared_ptr<const LostShards> lost = std::make_shared<LostShards>());
   ~ShardedTable();
   ShardedTable(const ShardedTable&) = delete;
   ShardedTable& operator=(const ShardedTable&) = delete;
@@ -85,6 +91,11 @@ class ShardedTable {
   // Takes what has come. False: there are gaps left.
   bool take(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
             Deadline deadline);
+  // Like take(), but begins the batch anew where a shard is lost: it has gaps then.
+  bool taken(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
+             Deadline deadline);
+  // All of it is to be drawn anew: a shard is lost.
+  void begin_anew(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory);
   // What is asked for is a gap again.
   void abandon(SplitSample& split);
   // Replies as long as that batch's come in between calls.
@@ -110,7 +121,10 @@ class ShardedTable {
   template <typename Send>
   void send_by_shard(std::span<const uint64_t> keys, std::span<const float> priorities, Send send);
 
+  bool lost(size_t shard) const { return lost_->has(shard); }
+
   std::vector<Client*> shards_;
+  std::shared_ptr<const LostShards> lost_;
   std::vector<uint32_t> numbers_;
   uint32_t first_shard_ = 0;
   bool queue_;

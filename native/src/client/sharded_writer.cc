@@ -4,8 +4,9 @@
 
 namespace drlnet {
 
-ShardedWriter::ShardedWriter(std::vector<Part> parts, uint32_t shards, const TableSpec& spec)
-    : parts_(std::move(parts)), shards_(shards) {
+ShardedWriter::ShardedWriter(std::vector<Part> parts, uint32_t shards,
+                             std::shared_ptr<const LostShards> lost, const TableSpec& spec)
+    : parts_(std::move(parts)), shards_(shards), lost_(std::move(lost)) {
   for (const Part& part : parts_) streams_ += part.streams;
   for (const ColumnSpec& column : spec.columns) {
     column_bytes_.push_back(static_cast<uint32_t>(column.bytes()));
@@ -55,7 +56,13 @@ void ShardedWriter::flush() {
 }
 
 void ShardedWriter::release() {
-  for (const Part& part : parts_) part.writer->release();
+  for (const Part& part : parts_) {
+    if (lost_->has(part.shard)) continue;
+    try {
+      part.writer->release();
+    } catch (const ShardLost&) {
+    }
+  }
 }
 
 std::vector<Lease> ShardedWriter::leases() const {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "client/lost_shards.h"
 #include "client/writer.h"
 
 namespace drlnet {
@@ -19,7 +20,8 @@ class ShardedWriter {
   };
 
   // parts: together they hold the streams 0 to n - 1, in order.
-  ShardedWriter(std::vector<Part> parts, uint32_t shards, const TableSpec& spec);
+  ShardedWriter(std::vector<Part> parts, uint32_t shards, std::shared_ptr<const LostShards> lost,
+                const TableSpec& spec);
   ShardedWriter(const ShardedWriter&) = delete;
   ShardedWriter& operator=(const ShardedWriter&) = delete;
 
@@ -30,7 +32,7 @@ class ShardedWriter {
   void add_items(std::span<const int64_t> streams, std::span<const int64_t> steps,
                  std::span<const float> priorities);
   void flush();
-  void release();
+  void release();                     // what a lost shard had is released with it
   std::vector<Lease> leases() const;  // their ordinals count over all shards
   uint64_t rows_stored() const { return sum(&StreamWriter::rows_stored); }
   uint64_t items_created() const { return sum(&StreamWriter::items_created); }
@@ -41,6 +43,7 @@ class ShardedWriter {
 
   std::vector<Part> parts_;
   uint32_t shards_, streams_ = 0;
+  std::shared_ptr<const LostShards> lost_;
   std::vector<uint32_t> column_bytes_;
   // One part's share of a call.
   std::vector<const std::byte*> part_columns_;

@@ -217,7 +217,7 @@ AppendResult StreamWriter::take_reply(CallId id, Sent& sent, Status& status,
       [&](Status s, auto reply) {
         status = s;
         if (status == Status::unknown_table || status == Status::table_dropped ||
-            status == Status::forbidden) {
+            status == Status::forbidden || status == Status::server_full) {
           refusal.assign(reply.begin(), reply.end());  // not looked at: no result
         } else {
           result = ByteReader(reply).get<AppendResult>();

@@ -132,9 +132,37 @@ void LogicalTable::wake_others(uint32_t shard, std::unique_lock<std::mutex>& loc
   if (awake != 0) wake_(awake);
 }
 
+Tally LogicalTable::own() {
+  const std::lock_guard lock(mutex_);
+  Tally own{limiter_.items_created(), limiter_.items_drawn(), stock_, 0};
+  for (const auto& [whose, theirs] : elsewhere_) {
+    own.created -= theirs.created;
+    own.drawn -= theirs.drawn;
+    own.stock.live_items -= theirs.stock.live_items;
+    own.stock.draws_left -= theirs.stock.draws_left;
+  }
+  for (const uint32_t streams : streams_) own.streams += streams;
+  return own;
+}
+
+void LogicalTable::heard(uint32_t whose, const Tally& tally) {
+  std::unique_lock lock(mutex_);
+  const Tally before = std::exchange(elsewhere_[whose], tally);
+  limiter_.inserted(tally.created - before.created);
+  limiter_.sampled(tally.drawn - before.drawn);
+  stock_.live_items += tally.stock.live_items - before.stock.live_items;
+  stock_.draws_left += tally.stock.draws_left - before.stock.draws_left;
+  wake_others(shards(), lock);  // this is none of them
+}
+
 void LogicalTable::set_streams(uint32_t shard, uint32_t count) {
   const std::lock_guard lock(mutex_);
   streams_[shard] = count;
+}
+
+uint32_t LogicalTable::streams(uint32_t shard) {
+  const std::lock_guard lock(mutex_);
+  return streams_[shard];
 }
 
 uint32_t LogicalTable::emptiest() {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -25,6 +26,14 @@ struct Waiter {
   uint64_t count = 0;      // items, or draws
   uint64_t least = 0;      // see Limiter::may_sample()
   bool ring_full = false;  // an append that would overwrite what its shard has to give yet
+};
+
+// What shards of a table have come to: how many items were created and drawn there, what they hold,
+// and how many streams are leased.
+struct Tally {
+  uint64_t created = 0, drawn = 0;
+  Stock stock{};
+  uint64_t streams = 0;
 };
 
 class LogicalTable {
@@ -53,7 +62,13 @@ class LogicalTable {
   std::vector<Waiter> end(uint32_t shard);
   bool has_ended();
 
+  // Adds up the shards of this process.
+  Tally own();
+  // Counts shards elsewhere, told apart by `whose`, in place of what was heard of them before.
+  // Requests here go by it.
+  void heard(uint32_t whose, const Tally& tally);
   void set_streams(uint32_t shard, uint32_t count);
+  uint32_t streams(uint32_t shard);
   // The shard with the fewest streams; of several the one whose turn it is.
   uint32_t emptiest();
 
@@ -74,6 +89,7 @@ class LogicalTable {
   uint64_t room_ = 0;          // given and not yet used
   std::vector<Place> line_;
   std::vector<uint32_t> streams_;
+  std::map<uint32_t, Tally> elsewhere_;
   uint32_t turn_ = 0;
   bool ended_ = false;
 };

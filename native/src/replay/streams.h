@@ -25,11 +25,15 @@ struct Stream {
   uint64_t orphaned_at_ns = 0;
 
   // The table's, of this lease's rows.
-  uint64_t first_number = kNoNumber;  // of step 0
-  uint64_t last_number = kNoNumber;   // of step next_step - 1
-  uint64_t oldest_step = 0;           // the steps before it are evicted
-  uint32_t since_first = 0;           // of the newest row
-  bool open = false;                  // the newest row is not LAST: its episode goes on
+  // That of step 0, or of the first row that moved to the head last (table_room.cc): what lies
+  // before it is of another lease, or is there once more.
+  uint64_t first_number = kNoNumber;
+  uint64_t last_number = kNoNumber;  // of step next_step - 1
+  uint64_t oldest_step = 0;          // the steps before it are evicted
+  uint32_t since_first = 0;          // of the newest row
+  bool open = false;                 // the newest row is not LAST: its episode goes on
+
+  uint64_t scan = 0;  // the one that has seen what the stream has begun
 
   // While an append is checked: what next_step and open would be after it.
   uint64_t staged_append = 0;  // which append the two belong to

@@ -208,6 +208,7 @@ void Table::read_metrics(const std::string& prefix, Metrics& metrics, uint64_t n
   if (index_only()) count("saved_bytes", Ring::memory_bytes(spec_) - ring_.bytes());
   count("env_steps", env_steps_);
   count("rows_ignored", rows_ignored_);
+  count("rows_moved", rows_moved_);
   count("streams_leased", streams_.leased_count());
   count("streams_orphaned", streams_.orphaned_count());
   count("live_items", live_items());

@@ -140,7 +140,10 @@ class Table {
   // The append has to wait: it would overwrite those.
   bool would_overwrite_saving(const Append& append);
   // Gives back what may_insert() granted, for an append that does not follow at once.
-  void give_room_back() { count_stock(0); }
+  void give_room_back() {
+    way_ = {};
+    count_stock(0);
+  }
   const Ring& ring() const { return ring_; }
   // For a new table: returns its ring, for the rows [oldest, head) to be written to (but their
   // links); then restore() makes all else. Both throw Error(config) for what does not fit the
@@ -168,6 +171,12 @@ class Table {
 
   uint32_t shard() const { return static_cast<uint32_t>(key_base_ >> kKeyShardShift); }
 
+  // How a queue's append to come finds room: its new rows, and those that move for them.
+  struct Way {
+    uint64_t rows = 0, moved = 0;
+    bool with_live = false;
+  };
+
   // Leaves from that slot on, up to the head, and their mass.
   struct Among {
     uint32_t first;
@@ -180,6 +189,14 @@ class Table {
 
   void count_stock(uint64_t created);
 
+  // table_room.cc
+  bool find_room(uint64_t rows);
+  uint64_t begun_from(const Stream& stream) const;
+  std::optional<uint64_t> clear_tail(uint64_t rows, bool with_live, bool really);
+  void move_begun(Stream& stream, RowPlace first, uint64_t count);
+  void move_rows(RowPlace from, uint64_t count, uint8_t flags, uint64_t anchor);
+  void move_item(uint32_t from, uint32_t to);
+
   // table_append.cc
   Status check_append(const Append& append, AppendResult& result);
   Status check_segment(const Append& append, const AppendSegment& segment,
@@ -190,7 +207,6 @@ class Table {
                    size_t rows);
   void evict(RowPlace place);
   uint64_t new_rows(const Append& append);
-  bool would_overwrite_live(uint64_t rows) const;
   enum class Added { created, known, refused };
   Added add_item(const AppendItem& item, ItemPlace& latest);
   uint64_t period_step(const Row& row) const { return reach_.stops ? row.since_first : row.step; }
@@ -214,6 +230,7 @@ class Table {
   std::shared_ptr<LogicalTable> logical_;
   uint64_t items_created_ = 0, items_drawn_ = 0;
   uint64_t room_ = 0;  // that the append to come was given
+  Way way_;
   std::unique_ptr<Sampler> sampler_;
   // Whether a slot's item is live: a bit each, for updates, which else wait for row after row.
   SlotBits drawable_;
@@ -225,11 +242,12 @@ class Table {
   bool restored_ = false;
   Random random_;
   float maximum_priority_ = 1;  // of all raw priorities so far
-  uint64_t append_count_ = 0;
+  uint64_t append_count_ = 0, scan_count_ = 0;
   uint64_t env_steps_ = 0;
   uint64_t pending_items_ = 0;
   uint64_t draws_left_ = 0;  // of a queue's live items
   uint64_t items_ignored_ = 0, items_refused_ = 0, items_retired_ = 0, rows_ignored_ = 0;
+  uint64_t rows_moved_ = 0;
   uint64_t applied_updates_ = 0, stale_updates_ = 0;
   WaitTimes waits_;
   Freshness freshness_;

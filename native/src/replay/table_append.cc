@@ -19,8 +19,11 @@ struct Table::ItemPlace {
 Status Table::append(const Append& append, AppendResult& result) {
   result = {};
   if (const Status status = check_append(append, result); status != Status::ok) {
-    count_stock(0);
+    give_room_back();
     return status;
+  }
+  if (const Way way = std::exchange(way_, {}); way.rows > 0) {
+    clear_tail(way.rows, way.with_live, true);
   }
   size_t first_row = 0;
   for (const AppendSegment& segment : append.segments) {
@@ -56,9 +59,12 @@ Status Table::append(const Append& append, AppendResult& result) {
 bool Table::may_insert(const Append& append, uint32_t session) {
   const uint64_t items = append.items.size();
   if (items == 0 && !is_queue()) return true;
-  const bool full = is_queue() && would_overwrite_live(new_rows(append));
+  const bool full = is_queue() && !find_room(new_rows(append));
   const Waiter waiter{Waiter::Want::insert, shard(), session, items, 0, full};
-  if (logical_->ask(waiter) != Wait::none) return false;
+  if (logical_->ask(waiter) != Wait::none) {
+    way_ = {};
+    return false;
+  }
   room_ = items;
   return true;
 }
@@ -73,21 +79,6 @@ uint64_t Table::new_rows(const Append& append) {
     rows += segment.rows - std::min<uint64_t>(segment.rows, next - segment.first_step);
   }
   return rows;
-}
-
-// Whether an item that can be drawn would retire, see evict().
-bool Table::would_overwrite_live(uint64_t rows) const {
-  const uint64_t end = std::min(ring_.head(), ring_.oldest_after(rows));
-  for (uint64_t number = ring_.oldest(); number < end; ++number) {
-    RowPlace place = ring_.place(number);
-    if (ring_.row(place.slot).state == ItemState::live) return true;
-    for (uint32_t i = 0; i < reach_.back && ring_.step_on(place); ++i) {
-      const Row& row = ring_.row(place.slot);
-      if (reach_.stops && (row.flags & kFirst) != 0) break;
-      if (row.state == ItemState::live) return true;
-    }
-  }
-  return false;
 }
 
 Status Table::check_append(const Append& append, AppendResult& result) {
@@ -313,7 +304,9 @@ void Table::empty() {
 void Table::evict(RowPlace place) {
   const Row& row = ring_.row(place.slot);
   Stream& stream = streams_.at(row.ordinal);
-  if (stream.first_number <= place.number) stream.oldest_step = row.step + 1;
+  if (stream.first_number <= place.number) {
+    stream.oldest_step = std::max(stream.oldest_step, row.step + 1);  // one apart is older
+  }
   retire(place.slot);
   for (uint32_t i = 0; i < reach_.back && ring_.step_on(place); ++i) {
     if (reach_.stops && (ring_.row(place.slot).flags & kFirst) != 0) return;

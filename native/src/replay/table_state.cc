@@ -40,7 +40,7 @@ void Table::save(TableState& state) {
 
 bool Table::would_overwrite_saving(const Append& append) {
   if (saving_from_ == kNoNumber) return false;
-  return ring_.head() + new_rows(append) > saving_from_ + ring_.size();
+  return ring_.head() + new_rows(append) + way_.moved > saving_from_ + ring_.size();
 }
 
 Ring& Table::restore_rows(const TableCounters& counters) {
@@ -73,7 +73,7 @@ void Table::link_rows() {
     uint64_t step = 0;
     bool held = false;  // some row of the stream's present lease is
   };
-  std::vector<Newest> newest(streams_.count());
+  std::vector<Newest> newest(streams_.count()), apart(streams_.count());
   for (uint32_t i = 0; i < newest.size(); ++i) {
     streams_.at(i).oldest_step = streams_.at(i).next_step;
   }
@@ -84,14 +84,15 @@ void Table::link_rows() {
       throw Error(Status::config, "table '" + spec_.name + "': a saved row names no stream",
                   "serve the state with the drlnet that wrote it");
     }
-    Newest& before = newest[row.ordinal];
+    const bool is_apart = (row.flags & kApart) != 0;
+    Newest& before = (is_apart ? apart : newest)[row.ordinal];
     // A lease begins with step 0: no row of another one has this neighbour's number.
     if (before.slot != kNoSlot && row.step == before.step + 1) {
       row.previous = before.slot;
       ring_.row(before.slot).next = slot;
     }
     Stream& stream = streams_.at(row.ordinal);
-    if (!before.held && stream.first_number <= number) {
+    if (!is_apart && !before.held && stream.first_number <= number) {
       stream.oldest_step = row.step;
       before.held = true;
     }

@@ -62,6 +62,11 @@ class Amper : public Sampler {
 
   void insert(uint32_t slot, float priority) final;
   void remove(uint32_t slot) final { buckets_.remove(slot); }
+  void move(uint32_t from, uint32_t to) final {
+    const uint32_t bucket = buckets_.bucket_at(from);
+    buckets_.remove(from);
+    buckets_.insert(to, bucket);
+  }
   void update(std::span<const uint32_t> slots, std::span<const float> priorities) final;
   void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) final;
   float stored(uint32_t slot) const final {

@@ -89,6 +89,12 @@ class Curriculum final : public Sampler {
     leave_pool(slot);
     tree_->remove(slot);
   }
+  void move(uint32_t from, uint32_t to) override {
+    items_[to] = items_[from];
+    items_[from].place = kDrawn;
+    if (items_[to].place != kDrawn) pool_[items_[to].place] = to;
+    tree_->move(from, to);
+  }
   void update(std::span<const uint32_t> slots, std::span<const float> priorities) override {
     for (size_t i = 0; i < slots.size(); ++i) items_[slots[i]].error = error_of(priorities[i]);
     update_masses(slots);

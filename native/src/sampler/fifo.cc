@@ -30,6 +30,12 @@ class Fifo final : public Sampler {
     if (next_ == slot) next_ = after;
     --size_;
   }
+  void move(uint32_t from, uint32_t to) override {
+    const Links links = links_[to] = links_[from];
+    (links.before == kEnd ? oldest_ : links_[links.before].after) = to;
+    (links.after == kEnd ? newest_ : links_[links.after].before) = to;
+    if (next_ == from) next_ = to;
+  }
   void update(std::span<const uint32_t>, std::span<const float>) override {}
 
   void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random&) override {

@@ -32,6 +32,12 @@ class Prioritized final : public Sampler {
     put_off(slot, kAbsent);
     --size_;
   }
+  void move(uint32_t from, uint32_t to) override {
+    catch_up();
+    drawn_ahead_ = false;
+    const std::array slots{from, to};
+    tree_.set(slots, std::array{0.0f, tree_.get(from)});
+  }
 
   void update(std::span<const uint32_t> slots, std::span<const float> priorities) override {
     if (slots.size() > later_slots_.size() - later_count_) catch_up();

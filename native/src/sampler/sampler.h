@@ -28,6 +28,10 @@ class Sampler {
   virtual void remove(uint32_t slot) = 0;
   virtual void update(std::span<const uint32_t> slots, std::span<const float> priorities) = 0;
 
+  // The item at `from`, present, is at `to` from now on, absent before: nothing else changes, its
+  // turn neither.
+  virtual void move(uint32_t from, uint32_t to) = 0;
+
   // Fills slots and the probability with which each was really drawn. Any run of them is as good a
   // sample as any other (but of fifo's, whose order is its meaning). Only called with size() > 0.
   // O(slots.size() * log(leaves)) for trees.

@@ -23,6 +23,10 @@ class Uniform final : public Sampler {
     present_[position_[slot]] = moved;
     position_[moved] = position_[slot];
   }
+  void move(uint32_t from, uint32_t to) override {
+    position_[to] = position_[from];
+    present_[position_[to]] = to;
+  }
   void update(std::span<const uint32_t>, std::span<const float>) override {}
 
   void draw(std::span<uint32_t> slots, std::span<float> probabilities, Random& random) override {

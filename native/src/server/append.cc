@@ -22,6 +22,12 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
   if (keeper_) {
     if (const uint16_t wait = append_waits(table, append, peer, slot)) return wait;
   }
+  const uint64_t most = sessions_.limits().append_rows;
+  if (most > 0 && !peer.rows.take(append.row_flags.size(), most, sessions_.clock_ns())) {
+    return refuse_beyond(Limit::append_rows, slot,
+                         "an append of more than " + std::to_string(most) + " rows a second",
+                         "append more slowly, or raise server.limits.append_rows");
+  }
   AppendResult result;
   slot.status = table.append(append, result);
   if (keeper_ && slot.status == Status::ok) note_durability(result);

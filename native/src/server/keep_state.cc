@@ -7,7 +7,8 @@
 namespace drlnet {
 
 // Makes the tables of the newest record that is whole, its rows included.
-void Server::recover() {
+void Server::recover(const ServerOptions& options, ReadProgress& progress) {
+  keeper_ = std::make_unique<Keeper>(options.state, shard_, options.durability_ns, progress);
   Recovery& recovery = keeper_->recovery();
   while (recovery.state() != nullptr && !recover_tables(recovery)) {
     tables_ = {};
@@ -25,6 +26,7 @@ void Server::recover() {
     if (shards_ && shard_ == 0) shards_->params_version.store(own_params_version());
   }
   state_notes_ = recovery.notes();
+  progress.add(0);  // from here on it is written
   keeper_->begin(record, [this] { retry(); });
   if (!keeper_->writes()) return;
   for (const OpenTable& open : tables_) open.table->begin_saving();

@@ -30,11 +30,12 @@ bool changes_state(Operation operation) {
 
 }  // namespace
 
-Keeper::Keeper(std::shared_ptr<const StateFolder> folder, uint32_t shard, uint64_t durability_ns)
+Keeper::Keeper(std::shared_ptr<const StateFolder> folder, uint32_t shard, uint64_t durability_ns,
+               ReadProgress& progress)
     : state_(std::move(folder)),
       folder_(state_->shard(shard)),
       durability_ns_(durability_ns),
-      recovery_(std::make_unique<Recovery>(folder_, state_->lineage())) {}
+      recovery_(std::make_unique<Recovery>(folder_, state_->lineage(), progress)) {}
 
 void Keeper::begin(uint64_t sequence, std::function<void()> done) {
   const Path keep = recovery_->snapshot();

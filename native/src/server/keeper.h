@@ -27,7 +27,9 @@ struct Promise {
 
 class Keeper {
  public:
-  Keeper(std::shared_ptr<const StateFolder> folder, uint32_t shard, uint64_t durability_ns);
+  // progress: see Recovery; outlives begin().
+  Keeper(std::shared_ptr<const StateFolder> folder, uint32_t shard, uint64_t durability_ns,
+         ReadProgress& progress);
 
   // Bytes that a table of that many slots takes besides its own: here, and in Storage.
   static uint64_t memory_bytes(uint64_t slots) { return Unsaved::memory_bytes(slots) + 8 * slots; }

@@ -22,6 +22,7 @@ uint16_t Server::new_priorities(Peer&, Slot& slot, std::span<const std::byte> bo
   open->memory_bytes += bytes;
   const ChangesHeader header = open->table->changes(
       request.since, std::min(request.most, kMaxChanges), changed_keys_, changed_priorities_);
+  slot.work = static_cast<uint32_t>(changed_keys_.size() / Sessions::kUnitItems);
   ByteWriter writer(slot.bytes);
   writer.put(header);
   writer.raw(std::as_bytes(std::span(changed_keys_)));

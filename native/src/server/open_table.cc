@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/world.h"
 #include "server/reply.h"
 #include "server/server.h"
 
@@ -77,7 +78,7 @@ OpenTable Server::make_table(TableSpec spec) {
   open.table =
       std::make_shared<Table>(part, static_cast<uint8_t>(shard_), epoch_,
                               shards_ ? shards_->table(spec, shard_) : nullptr, index_only_);
-  open.table->mark(sessions_.clock_ns(), params_version());
+  open.table->mark(now_ns(), params_version());
   for (const ColumnSpec& column : spec.columns) {
     open.column_bytes.push_back(static_cast<uint32_t>(column.bytes()));
   }

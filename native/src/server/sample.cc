@@ -39,6 +39,7 @@ SampleReply& reply_from(const Table& table, uint64_t bytes, bool follows, Slot& 
 }  // namespace
 
 DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot) {
+  slot.work = items / Sessions::kUnitItems;
   return reply_from(table, table.layout().total_bytes(items), false, slot).drawn;
 }
 

@@ -32,7 +32,7 @@ Server::Server(const ServerOptions& options)
       memory_limit_((options.memory_bytes         ? options.memory_bytes
                      : options.limits.table_bytes ? options.limits.table_bytes
                                                   : default_memory_bytes()) /
-                    (options.shards ? options.shards->count() : 1)),
+                    (options.shards ? options.shards->own() : 1)),
       sampler_(options.sampler),
       index_only_(options.index_only),
       version_(options.version),
@@ -43,14 +43,9 @@ Server::Server(const ServerOptions& options)
       sessions_(*this, identity_of(options), shard_, shards_ ? shards_->count() : 0),
       started_ns_(now_ns()) {
   sessions_.set_limits(options.limits);
-  if (options.state) {
-    if (index_only_) {
-      throw Error(Status::config,
-                  "a server that keeps no rows (--index-only) can not keep its state",
-                  "leave out --index-only or --state");
-    }
-    keeper_ = std::make_unique<Keeper>(options.state, shard_, options.durability_ns);
-    recover();
+  if (options.state && index_only_) {
+    throw Error(Status::config, "a server that keeps no rows (--index-only) can not keep its state",
+                "leave out --index-only or --state");
   }
   if (options.listen.empty()) {
     throw Error(Status::config, "a server needs an address to listen on",
@@ -58,7 +53,7 @@ Server::Server(const ServerOptions& options)
   }
   if (keys_) sessions_.require_keys(keys_);
   for (const std::string& address : options.listen) {
-    sessions_.add_listener(listen(address, shards_ ? shards_->count() : 1));
+    sessions_.add_listener(listen(address, shards_ ? shards_->own() : 1));
     insecure_ |= !keys_ && !is_loopback(address);
   }
   poll_fds_.resize(options.listen.size() + 1);
@@ -97,10 +92,18 @@ bool Server::poll_once() {
   return true;
 }
 
+void Server::tell_loading(const std::string& what) {
+  constexpr int kRounds = 64;  // whatever comes: another server waits for its turn
+  sessions_.set_loading(what);
+  for (int i = 0; i < kRounds && sessions_.poll();) ++i;
+}
+
 void Server::keep_house(uint64_t now) {
   if (keeper_) keep_state(now);
   if (now < next_expiry_ns_) return;
-  if (now > next_expiry_ns_ + kHousekeepingNs) sessions_.stood_still(now - next_expiry_ns_, now);
+  const uint64_t stood = now > next_expiry_ns_ + kHousekeepingNs ? now - next_expiry_ns_ : 0;
+  if (stood > 0) sessions_.stood_still(stood, now);
+  if (shards_ && shard_ == 0) shards_->expire(now, next_expiry_ns_ == 0 ? 0 : stood);
   sessions_.expire(now);
   for (const OpenTable& open : tables_) open.table->mark(now, params_version());
   if (questions_.keep_house(answering_heard_ns(), now)) sessions_.retry();

@@ -65,6 +65,12 @@ class Server : private RequestHandler {
   // round.
   static uint16_t epoch_now();
 
+  // What is kept in options.state, as which it goes on; once, before it runs. Another thread may be
+  // in tell_loading() meanwhile, nothing else. Throws Error(config).
+  void recover(const ServerOptions& options, ReadProgress& progress);
+  // Answers the clients that come: the server is doing that, and opens no session (empty: it does).
+  void tell_loading(const std::string& what);
+
   std::vector<std::string> addresses() const;  // as clients type them, ports resolved
   void run();
   void stop();
@@ -75,6 +81,7 @@ class Server : private RequestHandler {
   void wait();
   // The table of that name, for the thread that calls poll_once(). Throws Error(unknown_table).
   Table& table(std::string_view name);
+  const std::shared_ptr<Shards>& shards() const { return shards_; }
   // From any thread: while another one is in run(), that one answers between two rounds.
   Metrics read_metrics();
   // What was found damaged of the state, and what the disk refuses at present (from any thread;
@@ -123,7 +130,6 @@ class Server : private RequestHandler {
   void follow_drops();
   bool refused_without_rows(Slot& slot) const;
   // keep_state.cc
-  void recover();
   bool recover_tables(Recovery& recovery);
   void keep_state(uint64_t now_ns);
   void begin_cut(uint64_t now_ns);

@@ -76,6 +76,7 @@ void Server::measure(Metrics& metrics) {
   metrics.set("server.memory_bytes", memory_used_);
   metrics.set("server.params_version", params_ ? params_->version : uint64_t{0});
   metrics.set("server.params_bytes", params_ ? uint64_t{params_->bytes.size()} : uint64_t{0});
+  metrics.set("server.shards_lost", shards_ ? uint64_t{shards_->lost().size()} : 0);
   metrics.set("server.blobs", uint64_t{blobs_.count()});
   metrics.set("server.blob_bytes", blobs_.bytes());
   metrics.set("server.publishes_refused", publishes_refused_);
@@ -160,6 +161,7 @@ uint16_t Server::stats(Peer&, Slot& slot, std::span<const std::byte>) {
   Metrics metrics;
   measure(metrics);
   encode(metrics, slot.bytes);
+  slot.work = static_cast<uint32_t>(metrics.list().size() / 4);
   return 0;
 }
 

@@ -11,6 +11,7 @@ uint16_t Server::update_priorities(Peer&, Slot& slot, std::span<const std::byte>
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   Table* table = table_for(header.table, slot);
   if (table == nullptr) return 0;
+  slot.work = header.count / Sessions::kUnitItems;
   UpdateResult result{};
   if (table->update_priorities(keys, priorities, result.applied, result.stale) != Status::ok) {
     return refuse(slot, Status::bad_priority, "a priority is NaN, infinite or negative",

@@ -10,6 +10,7 @@ namespace drlnet {
 
 // Flags of a row. They alone mark episode boundaries.
 constexpr uint8_t kFirst = 1;  // the first observation of an episode
+constexpr uint8_t kApart = 4;  // within a server: a copy for one item, in no stream's order
 constexpr uint8_t kLast = 2;   // its final observation: a row without an action
 
 // Consecutive steps of one stream; the rows of an append lie segment after segment.

@@ -67,6 +67,7 @@ void File::sync() const {
 }
 
 size_t File::read(uint64_t offset, std::span<std::byte> bytes) const {
+  bytes = bytes.first(std::min<uint64_t>(bytes.size(), bytes_ - std::min(offset, bytes_)));
   size_t got = 0;
   while (got < bytes.size()) {
     const ssize_t n =
@@ -77,6 +78,10 @@ size_t File::read(uint64_t offset, std::span<std::byte> bytes) const {
     got += static_cast<size_t>(n);
   }
   return got;
+}
+
+void File::expect(uint64_t offset, uint64_t bytes) const {
+  posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
 }
 
 void File::rename(const Path& path) {

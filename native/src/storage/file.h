@@ -40,6 +40,8 @@ class File {
   uint64_t bytes() const { return bytes_; }
   // As many of these bytes as are there.
   size_t read(uint64_t offset, std::span<std::byte> bytes) const;
+  // Says that these bytes will be read soon, for the disk to begin with them. A hint.
+  void expect(uint64_t offset, uint64_t bytes) const;
   void rename(const Path& path);
   void close();
 

@@ -38,7 +38,18 @@ std::map<uint64_t, Path> params_files(const Path& folder) {
   return files;
 }
 
-Recovery::Recovery(const Path& folder, uint64_t lineage) : folder_(folder), lineage_(lineage) {
+uint64_t bytes_in(const Path& folder) {
+  uint64_t bytes = 0;
+  std::error_code failed;  // of a file that is none: it counts for nothing
+  for (const Path& path : files_named(folder, "")) {
+    const uint64_t size = std::filesystem::file_size(path, failed);
+    if (!failed) bytes += size;
+  }
+  return bytes;
+}
+
+Recovery::Recovery(const Path& folder, uint64_t lineage, ReadProgress& progress)
+    : folder_(folder), lineage_(lineage), progress_(progress) {
   read_snapshots();
   put_together();
 }
@@ -56,6 +67,7 @@ void Recovery::read_snapshots() {
 void Recovery::read_snapshot(size_t index) {
   const std::string name = files_[index].filename().string();
   const std::vector<std::byte> bytes = read_file(files_[index]);
+  progress_.add(bytes.size());
   PartReader parts(bytes, FileKind::snapshot, lineage_);
   const bool newest = index + 1 == files_.size();
   bool first = true, sound = true;
@@ -122,7 +134,7 @@ bool Recovery::load(const SavedTable& saved, Table& table) {
   Ring& ring = table.restore_rows(kept.state.counters);
   const RowReader reader(folder_, lineage_, saved.number);
   const TableCounters& counters = saved.state.counters;
-  if (const auto gap = reader.load(ring, counters.oldest, counters.head)) {
+  if (const auto gap = reader.load(ring, counters.oldest, counters.head, progress_)) {
     size_t older = 0;
     if (const auto head = older_does_without(saved.number, gap->first, older);
         head && counters.head - *head <= gap->end - counters.oldest) {
@@ -150,6 +162,7 @@ std::shared_ptr<const Params> Recovery::params() {
   for (auto at = files.upper_bound(state_->params_version); at != files.begin();) {
     const auto& [version, path] = *--at;
     const std::vector<std::byte> bytes = read_file(path);
+    progress_.add(bytes.size());
     PartReader parts(bytes, FileKind::params, lineage_);
     const auto part = parts.next();
     if (part && part->header.kind == kParams && part->header.number == version) {

@@ -12,12 +12,14 @@
 #include "storage/file.h"
 #include "storage/format.h"
 #include "storage/params.h"
+#include "storage/read_progress.h"
 
 namespace drlnet {
 
 class Recovery {
  public:
-  Recovery(const Path& folder, uint64_t lineage);
+  // progress: of all that is read here; outlives us.
+  Recovery(const Path& folder, uint64_t lineage, ReadProgress& progress);
 
   // The newest record that is not given up yet: the state as it says, all items included. Null
   // where there is none.
@@ -49,12 +51,16 @@ class Recovery {
 
   Path folder_;
   uint64_t lineage_;
+  ReadProgress& progress_;
   std::vector<Path> files_;      // of snapshots, in order
   std::vector<Record> records_;  // in order, up to the chosen one
   std::unique_ptr<SavedState> state_;
   std::vector<std::string> notes_;
   uint64_t rows_lost_ = 0;
 };
+
+// All that there is to read in a shard's folder.
+uint64_t bytes_in(const Path& folder);
 
 // The snapshots of a shard, the oldest first; params, by their versions.
 std::vector<Path> snapshot_files(const Path& folder);

@@ -10,6 +10,7 @@ namespace drlnet {
 namespace {
 
 constexpr uint64_t kPartBytes = 1 << 20;
+constexpr size_t kPartsAhead = 32;  // that the disk reads while one is taken in
 constexpr uint64_t kMinFileBytes = 1 << 20, kMaxFileBytes = 256 << 20;
 
 std::string prefix_of(uint32_t table) {
@@ -160,8 +161,14 @@ void RowReader::scan(size_t index) {
                        (whole ? ": the file ends too early" : ": no part begins there");
       return;
     }
+    const uint64_t bytes = sizeof header + header.bytes;
+    if (offset == sizeof(FileHeader)) {  // nearly all parts of a file have one size
+      for (uint64_t next = offset + bytes; next < file.bytes(); next += bytes) {
+        file.expect(next, sizeof header);
+      }
+    }
     add({header.number, header.number + header.rows, index, offset, header});
-    offset += sizeof header + header.bytes;
+    offset += bytes;
   }
 }
 
@@ -172,7 +179,8 @@ void RowReader::add(const Part& part) {
   parts_.push_back(part);
 }
 
-std::optional<RowReader::Gap> RowReader::load(Ring& ring, uint64_t from, uint64_t to) const {
+std::optional<RowReader::Gap> RowReader::load(Ring& ring, uint64_t from, uint64_t to,
+                                              ReadProgress& progress) const {
   std::optional<Gap> gap;
   uint64_t next = from;
   const auto missing = [&](uint64_t end, std::string why) {
@@ -185,7 +193,13 @@ std::optional<RowReader::Gap> RowReader::load(Ring& ring, uint64_t from, uint64_
     }
     return std::string("a file of its rows is missing");
   };
+  const auto expect = [&](size_t part) {
+    if (part < parts_.size()) files_[parts_[part].file].expect(parts_[part].offset, kPartBytes);
+  };
+  for (size_t i = 0; i < kPartsAhead; ++i) expect(i);
   for (const Part& part : parts_) {
+    expect(static_cast<size_t>(&part - parts_.data()) + kPartsAhead);
+    progress.add(part.header.bytes);
     if (part.end <= next || part.first >= to) continue;
     missing(part.first, reason(part.file));
     const uint64_t end = std::min(part.end, to);

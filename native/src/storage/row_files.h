@@ -13,6 +13,7 @@
 #include "replay/ring.h"
 #include "storage/file.h"
 #include "storage/format.h"
+#include "storage/read_progress.h"
 
 namespace drlnet {
 
@@ -58,7 +59,7 @@ class RowReader {
   };
   // Writes rows [from, to) to their places in the ring, but for their links and items, as far as
   // they can be read. The newest gap among them, if there is one.
-  std::optional<Gap> load(Ring& ring, uint64_t from, uint64_t to) const;
+  std::optional<Gap> load(Ring& ring, uint64_t from, uint64_t to, ReadProgress& progress) const;
 
  private:
   struct Part {

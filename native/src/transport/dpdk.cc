@@ -68,6 +68,19 @@ Connected connect(const std::string& rest) {
 
 bool is_loopback(const std::string& rest) { return is_local(rest); }
 
+uint16_t port(const std::string& rest) {
+  const Address address = parse_address(rest);
+  const auto* nic = std::get_if<NicAddress>(&address);
+  return nic ? nic->port : 0;
+}
+
+std::string at(const std::string& rest, const std::string& host, uint16_t port) {
+  const Address address = parse_address(rest);
+  const auto* nic = std::get_if<NicAddress>(&address);
+  if (nic == nullptr) return "udp://" + host + ":" + std::to_string(port);
+  return "dpdk:" + nic_to(rest, *nic, host, port);
+}
+
 std::string shard(const std::string& rest, uint32_t shard) {
   const Address address = parse_address(rest);
   if (const auto* nic = std::get_if<NicAddress>(&address)) return shard_of_nic(rest, *nic, shard);

@@ -149,7 +149,12 @@ std::string shard_of_nic(const std::string& rest, const NicAddress& first, uint3
                 first.shown + ": shard " + std::to_string(shard) + " has no port above it",
                 "Choose a lower port: a server's shards listen on the ports behind it.");
   }
-  const std::string replaced = first.to ? "to=" : "port=";
+  return nic_to(rest, first, "", port);
+}
+
+std::string nic_to(const std::string& rest, const NicAddress& nic, const std::string& host,
+                   uint32_t port) {
+  const std::string replaced = nic.to ? "to=" : "port=";
   std::string result;
   for (size_t begin = 0, end; begin < rest.size(); begin = end) {
     end = std::min(rest.find(',', begin + 1), rest.size());  // a part begins with its comma
@@ -157,7 +162,10 @@ std::string shard_of_nic(const std::string& rest, const NicAddress& first, uint3
     if (!part.starts_with("," + replaced)) result += part;
   }
   result += "," + replaced;
-  if (first.to) result += (first.to->v4() ? first.to->text() : "[" + first.to->text() + "]") + ":";
+  if (nic.to) {
+    const std::string own = nic.to->v4() ? nic.to->text() : "[" + nic.to->text() + "]";
+    result += (host.empty() ? own : host) + ":";
+  }
   return result + std::to_string(port);
 }
 

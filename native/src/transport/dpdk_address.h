@@ -52,6 +52,10 @@ Address parse_address(const std::string& rest);
 // Where that shard is, as udp::shard() has it: at the UDP port that much higher on the same host.
 // Throws Error(transport) when there is none.
 std::string shard_of_nic(const std::string& rest, const NicAddress& first, uint32_t shard);
+// The same address but for the port, and for the host where one is given: a client's server, or
+// where a server listens.
+std::string nic_to(const std::string& rest, const NicAddress& nic, const std::string& host,
+                   uint32_t port);
 
 // Only processes of this machine can meet at such an address. Looks at its first word alone.
 bool is_local(std::string_view rest);

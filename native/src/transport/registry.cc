@@ -11,9 +11,10 @@ namespace drlnet {
 namespace {
 
 constexpr TransportKind kKinds[] = {
-    {"udp", udp::listen, udp::connect, udp::is_loopback, udp::shard},
-    {"dpdk", dpdk::listen, dpdk::connect, dpdk::is_loopback, dpdk::shard},
-    {"memory", memory::listen, memory::connect, memory::is_loopback, memory::shard},
+    {"udp", udp::listen, udp::connect, udp::is_loopback, udp::shard, udp::port, udp::at},
+    {"dpdk", dpdk::listen, dpdk::connect, dpdk::is_loopback, dpdk::shard, dpdk::port, dpdk::at},
+    {"memory", memory::listen, memory::connect, memory::is_loopback, memory::shard, memory::port,
+     memory::at},
 };
 
 [[noreturn]] void throw_unknown(const std::string& address, std::string_view scheme) {
@@ -65,6 +66,21 @@ std::string shard_address(const std::string& address, uint32_t shard) {
   const Parsed parsed = parse(address);
   return address.substr(0, address.size() - parsed.rest.size()) +
          parsed.kind.shard(parsed.rest, shard);
+}
+
+std::string told_address(const std::string& listener) {
+  const Parsed parsed = parse(listener);
+  const uint16_t port = parsed.kind.port(parsed.rest);
+  return port == 0 ? listener : ":" + std::to_string(port);
+}
+
+std::string address_told(const std::string& found, const std::string& told) {
+  const bool far = told.starts_with("udp://");
+  if (!far && !told.starts_with(":")) return told;
+  const size_t colon = told.rfind(':');
+  const uint16_t port = udp::port(far ? told.substr(6) : "h" + told);
+  const Parsed parsed = parse(found);
+  return parsed.kind.at(parsed.rest, far ? told.substr(6, colon - 6) : "", port);
 }
 
 bool is_loopback(const std::string& address) {

@@ -153,6 +153,9 @@ struct TransportKind {
   Connected (*connect)(const std::string& rest);
   bool (*is_loopback)(const std::string& rest);
   std::string (*shard)(const std::string& rest, uint32_t shard);
+  uint16_t (*port)(const std::string& rest);  // UDP's; 0: it has none
+  // The address (whole) of a client at `rest` for another server's port; host "": at the same host.
+  std::string (*at)(const std::string& rest, const std::string& host, uint16_t port);
 };
 
 std::span<const TransportKind> transport_kinds();
@@ -160,9 +163,15 @@ std::span<const TransportKind> transport_kinds();
 // have in common, such as a NIC, is made for as many.
 std::unique_ptr<Transport> listen(const std::string& address, uint32_t shards = 1);
 Connected connect(const std::string& address);
-// Where shard i of a server listens whose first shard (0) listens at `address`: what both sides
-// know without telling each other. Throws Error(transport) where there is no such place.
+// Where shard i of a server is to listen whose first shard (0) listens at `address`. Throws
+// Error(transport) where there is no such place.
 std::string shard_address(const std::string& address, uint32_t shard);
+// What a server tells its clients of a listener beside the one at which they found it: its ":PORT",
+// or its whole address.
+std::string told_address(const std::string& listener);
+// The address for that of a client that found the server at `found`. told may also be
+// "udp://HOST:PORT", of another host.
+std::string address_told(const std::string& found, const std::string& told);
 // True where only processes of this machine can reach a listener on that address.
 bool is_loopback(const std::string& address);
 

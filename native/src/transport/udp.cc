@@ -72,10 +72,18 @@ std::string shard(const std::string& rest, uint32_t shard) {
                 "udp://" + rest + ": shard " + std::to_string(shard) + " has no port above it",
                 "Choose a lower port: a server's shards listen on the ports behind it.");
   }
+  return at(rest, "", static_cast<uint16_t>(port)).substr(std::string_view("udp://").size());
+}
+
+uint16_t port(const std::string& rest) { return parse_address(rest).port; }
+
+std::string at(const std::string& rest, const std::string& host, uint16_t port) {
+  const HostPort first = parse_address(rest);
   const bool v6 = first.host.find(':') != std::string::npos;
+  const std::string own = v6 ? "[" + first.host + "]" : first.host;
   const std::string buffer =
       first.buffer_bytes == 0 ? "" : ",buffer=" + std::to_string(first.buffer_bytes);
-  return (v6 ? "[" + first.host + "]" : first.host) + ":" + std::to_string(port) + buffer;
+  return "udp://" + (host.empty() ? own : host) + ":" + std::to_string(port) + buffer;
 }
 
 }  // namespace drlnet::udp

@@ -125,7 +125,8 @@ inline float value_of(uint32_t stream, uint64_t step) {
   return static_cast<float>(stream * 100'000 + step);
 }
 
-inline void write(StreamWriter& writer, uint32_t streams, uint64_t from, uint64_t to) {
+template <typename Writer>
+void write(Writer& writer, uint32_t streams, uint64_t from, uint64_t to) {
   std::vector<float> obs(streams * 3), reward(streams);
   std::vector<uint8_t> first(streams), last(streams);
   std::vector<int64_t> steps(streams), indices(streams);

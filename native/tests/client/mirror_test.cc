@@ -55,7 +55,7 @@ struct Fixture {
   std::unique_ptr<MirroredTable> mirrored;
 };
 
-uint64_t figure(const MirroredTable& table, const std::string& name) {
+uint64_t figure(MirroredTable& table, const std::string& name) {
   Metrics metrics;
   table.mirror().read_metrics(metrics);
   for (const auto& [key, value] : metrics.list()) {
@@ -218,7 +218,8 @@ TEST_CASE("what a draw waits for is said: items, or rows on their way") {
 TEST_CASE("a mirror that cannot be is refused, and one of a table that goes ends") {
   Fixture here(1, 0);
   const auto refused = [&](const TableSpec& spec) {
-    return error_of([&] { Mirror(spec, {0}, {}, [](auto, auto) { return nullptr; }, nullptr); });
+    return error_of(
+        [&] { Mirror(spec, {0}, {}, [](auto, auto) { return nullptr; }, nullptr, {}); });
   };
   CHECK(refused(spec_of(100, {.max_times_sampled = 1})).cause().find("queue") != std::string::npos);
   const Error large = refused(spec_of(uint64_t{1} << 46));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "replay/request.h"
@@ -68,6 +69,159 @@ struct Queue {
   AppendResult result;
 };
 
+// Streams of different speeds, some of which pause for long, and a reader that wants whole batches.
+class Crowd {
+ public:
+  explicit Crowd(uint64_t seed)
+      : random_(seed), spec_(spec_of(random_)), table_(spec_, 0, 1), batch_(spec_.limiter.batch) {
+    for (uint32_t i = 0; i < kStreams; ++i) streams_.push_back({table_.streams().lease(1, 0)});
+    for (Writer& stream : streams_) stream.speed = 1 + random_.below(20);
+  }
+
+  void play(int turns) {
+    for (int turn = 0; turn < turns; ++turn) {
+      if (random_.below(30) == 0) streams_[random_.below(kStreams)].speed = random_.below(20);
+      if (random_.below(3) == 0 && table_.may_sample(batch_) == Wait::none) draw(batch_);
+      uint32_t refused = 0;
+      for (Writer& stream : streams_) {
+        if (random_.below(20) < stream.speed) refused += !append(stream);
+      }
+      if (refused > 0 && table_.may_sample(batch_) == Wait::none) draw(batch_);
+      REQUIRE(table_.consistent());
+    }
+  }
+  // All go on together: each in its turn gets through, by what the reader takes in whole batches.
+  void finish() {
+    for (int turn = 0; turn < 10; ++turn) {
+      for (Writer& stream : streams_) {
+        while (!append(stream)) {
+          REQUIRE(table_.may_sample(batch_) == Wait::none);  // or both would wait
+          draw(batch_);
+        }
+      }
+    }
+    while (table_.live_items() > 0) draw(1);
+    uint64_t expected = 0;
+    for (const Writer& stream : streams_) expected += stream.complete(spec_);
+    CHECK(metric("t.items_retired") == expected);
+    CHECK(drawn_.size() == expected);
+    for (const auto& [_, times] : drawn_) CHECK(times == spec_.limiter.max_times_sampled);
+  }
+  uint64_t metric(const char* name) const {
+    Metrics metrics;
+    table_.read_metrics("t.", metrics, 0);
+    for (const auto& [key, value] : metrics.list()) {
+      if (key == name) return std::get<uint64_t>(value);
+    }
+    return 0;
+  }
+
+ private:
+  static constexpr uint32_t kStreams = 6;
+  static constexpr uint64_t kMostRows = 12;
+
+  struct Writer {
+    Lease lease;
+    uint64_t speed = 0;
+    std::vector<uint8_t> flags{};    // of the rows so far
+    std::optional<uint64_t> late{};  // the step whose item comes with the next append
+
+    // Items that have all their rows.
+    uint64_t complete(const TableSpec& spec) const {
+      uint64_t count = 0, since_first = 0;
+      const bool stops = spec.item.boundary == Boundary::stop;
+      for (uint64_t step = 0; step < flags.size(); ++step) {
+        since_first = (flags[step] & kFirst) != 0 ? 0 : since_first + 1;
+        if ((stops ? since_first : step) % spec.item.period != 0) continue;
+        uint64_t last = step + spec.item.horizon();
+        for (uint64_t at = step; stops && at < std::min<uint64_t>(last, flags.size()); ++at) {
+          if ((flags[at] & kLast) != 0) last = at;
+        }
+        const bool none = stops && (flags[step] & kLast) != 0;
+        count += !none && last < flags.size() && !(late && *late <= step);
+      }
+      return count;
+    }
+  };
+
+  static TableSpec spec_of(Random& random) {
+    TableSpec spec = queue_spec();
+    spec.columns.push_back({"image", DataType::u8, {100}});
+    const auto back = static_cast<int32_t>(random.below(3));
+    const auto horizon = static_cast<int32_t>(random.below(5));
+    spec.item.views = {{"x", 0, -back, horizon, Pad::repeat, Align::anchor},
+                       {"image", 1, 0, 0, Pad::repeat, Align::anchor}};
+    spec.item.boundary = random.below(2) == 0 ? Boundary::cross : Boundary::stop;
+    spec.item.period = 1 + static_cast<uint32_t>(random.below(5));
+    if (random.below(2) == 0) spec.sampler.name = sampler_kinds()[random.below(7)].name;
+    spec.limiter.max_times_sampled = 1 + static_cast<uint32_t>(random.below(2));
+    spec.limiter.batch = 1 + static_cast<uint32_t>(random.below(8));
+    const uint64_t window = spec.item.window();
+    spec.capacity = std::max(2 * spec.limiter.batch * window,
+                             (spec.limiter.batch + kStreams) * window + kMostRows) +
+                    kStreams * window + random.below(20);
+    return spec;
+  }
+
+  // Rows and their items, but for the newest row's, which comes with the next append.
+  bool append(Writer& stream) {
+    Request request(spec_);
+    std::vector<uint8_t> flags = stream.flags;
+    request.segment(stream.lease, flags.size());
+    if (stream.late) request.item(stream.lease, *stream.late, 1);
+    const uint64_t rows = 1 + random_.below(kMostRows);
+    for (uint64_t i = 0; i < rows; ++i) {
+      const bool first = flags.empty() || (flags.back() & kLast) != 0;
+      flags.push_back(first ? kFirst : random_.below(9) == 0 ? kLast : 0);
+      const auto value = static_cast<uint32_t>(stream.lease.ordinal * 1'000'000 + flags.size() - 1);
+      std::vector<std::byte> row(104, static_cast<std::byte>(value));
+      std::memcpy(row.data(), &value, 4);
+      request.row(flags.back(), row);
+      if (i + 1 < rows) request.item(stream.lease, flags.size() - 1, 1);
+    }
+    auto columns = request.columns();
+    const Append append{request.segments_, request.flags_, columns, request.items_};
+    if (!table_.may_insert(append)) return false;
+    AppendResult result;
+    REQUIRE(table_.append(append, result) == Status::ok);
+    stream.flags = std::move(flags);
+    stream.late = stream.flags.size() - 1;
+    return true;
+  }
+
+  void draw(uint32_t batch) {
+    REQUIRE(table_.may_sample(batch) == Wait::none);
+    DrawnBatch drawn;
+    table_.draw(batch, drawn);
+    const SampleLayout& layout = table_.layout();
+    std::vector<std::byte> reply(layout.total_bytes(batch));
+    REQUIRE(table_.gather(drawn, 0, reply));
+    const Window& shown = layout.windows()[layout.views()[0].window];
+    for (uint32_t i = 0; i < batch; ++i) {
+      uint32_t anchor, value;
+      std::byte image;
+      const uint64_t at = layout.window(batch, layout.views()[0].window) + i * shown.item_bytes();
+      const uint32_t back = spec_.item.back();
+      std::memcpy(&anchor, reply.data() + at + back * 4, 4);
+      std::memcpy(&image,
+                  reply.data() + layout.window(batch, layout.views()[1].window) + i * 100 + 99, 1);
+      CHECK(image == static_cast<std::byte>(anchor));
+      for (uint32_t step = 0; step <= back + spec_.item.horizon(); ++step) {
+        std::memcpy(&value, reply.data() + at + step * 4, 4);
+        if (step >= back && step - back <= drawn.lengths[i]) CHECK(value == anchor + step - back);
+      }
+      ++drawn_[anchor];
+    }
+  }
+
+  Random random_;
+  TableSpec spec_;
+  Table table_;
+  uint32_t batch_;
+  std::vector<Writer> streams_;
+  std::map<uint32_t, uint32_t> drawn_;  // how often, by what the anchor's row is
+};
+
 }  // namespace
 
 TEST_CASE("unrolls neither overlap nor leave gaps, over episodes' ends") {
@@ -116,6 +270,39 @@ TEST_CASE("rows that are stored already overwrite nothing") {
   REQUIRE(queue.append(4));  // sent again
   CHECK(queue.result.rows_ignored == 4);
   CHECK(queue.result.items_ignored == 1);
+}
+
+TEST_CASE("nothing is lost where streams differ in speed, and writers and the reader go on") {
+  uint64_t moved = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    INFO("seed ", seed);
+    Crowd crowd(seed);
+    crowd.play(400);
+    crowd.finish();
+    moved += crowd.metric("t.rows_moved");
+  }
+  CHECK(moved > 5000);
+}
+
+TEST_CASE("an actor that is gone holds no other up, and may come back") {
+  Queue queue(queue_spec());
+  const Lease dead = queue.table.streams().lease(2, 0);
+  Request request(queue.table.spec());
+  request.segment(dead, 0);
+  std::vector<std::byte> row(4, std::byte{0xFF});
+  request.row(kFirst, row);
+  request.item(dead, 0, 1);
+  REQUIRE(request.send(queue.table) == Status::ok);
+  for (int i = 0; i < 100; ++i) {  // 13 times round
+    REQUIRE(queue.append(8));
+    queue.draw(static_cast<uint32_t>(queue.table.live_items()));
+  }
+  CHECK(queue.table.rows() == 64);
+  Request rest(queue.table.spec());  // it was not gone, after all
+  rest.segment(dead, 1);
+  for (int i = 0; i < 4; ++i) rest.row(0, row);
+  REQUIRE(rest.send(queue.table) == Status::ok);
+  CHECK(queue.table.live_items() == 1);
 }
 
 TEST_CASE("queues that can deadlock are refused") {

@@ -155,6 +155,41 @@ TEST_CASE("a flood of garbage, hellos, parts of requests and valid ones takes a 
   attacker.join();
 }
 
+TEST_CASE("garbage from 2,000 ports takes no memory, and requests are answered between it") {
+  RunningServer server;
+  Client honest(options_of(server));
+  honest.ping_ns();
+  [[maybe_unused]] const uint64_t before = metric(honest, "server.resident_bytes");
+  Random random(9);
+  std::vector<std::byte> bytes(kPart);
+  uint64_t answered = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Port port(server.address());  // of its own: the former one is bound no more
+    for (std::byte& one : bytes) one = static_cast<std::byte>(random.bits());
+    FrameHeader garbage;
+    std::memcpy(&garbage, bytes.data(), sizeof garbage);
+    port.send(garbage, bytes);
+    garbage = {};
+    garbage.kind = FrameKind::request;
+    garbage.connection = static_cast<uint32_t>(random.bits());
+    garbage.frame_bytes = kMinFrameBytes;
+    garbage.total_bytes = garbage.length = kPart;
+    port.send(garbage, bytes);  // right but for the session, which there is not
+    if (i % 20 != 0) continue;
+    honest.ping_ns();
+    ++answered;
+  }
+  CHECK(answered == 100);
+  CHECK(metric(honest, "server.drops.session") > 0);
+  CHECK(metric(honest, "server.drops.magic") > 0);
+  CHECK(metric(honest, "server.half_open") == 0);
+  CHECK(metric(honest, "server.clients") == 1);
+  CHECK(metric(honest, "server.request_bytes") == 0);
+#ifndef __SANITIZE_ADDRESS__
+  CHECK(metric(honest, "server.resident_bytes") < before + (8 << 20));
+#endif
+}
+
 TEST_CASE("a stranger's copy of a hello does not end its client's session") {
   RunningServer server;
   Port client(server.address()), stranger(server.address());

@@ -76,7 +76,8 @@ class Life {
  public:
   explicit Life(const Path& folder, TableSpec spec = saved_spec(), uint64_t seed = 1)
       : spec_(std::move(spec)), random_(seed) {
-    Recovery recovery(folder, kLineage);
+    ReadProgress progress;
+    Recovery recovery(folder, kLineage, progress);
     while (recovery.state() != nullptr) {
       table = std::make_shared<Table>(spec_, 0, 1);
       if (recovery.load(recovery.state()->tables[0], *table)) break;
@@ -120,8 +121,11 @@ class Life {
           ++leases_[i].next_step;
         }
       }
+      auto columns = request.columns();
+      const Append append{request.segments_, request.flags_, columns, request.items_};
+      while (table->is_queue() && !table->may_insert(append)) update();
       AppendResult result;
-      REQUIRE(request.send(*table, result) == Status::ok);
+      REQUIRE(table->append(append, result) == Status::ok);
       update();
     }
   }

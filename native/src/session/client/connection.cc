@@ -232,6 +232,7 @@ void Connection::on_frame(const RxFrame& received, uint64_t now) {
   if (header.kind == FrameKind::refuse && state_ == State::hello && header.request == nonce_) {
     std::string cause, remedy;
     decode_error(frame_payload(frame).first(header.length), cause, remedy);
+    if (header.status == static_cast<uint16_t>(Status::loading)) return on_loading(cause, now);
     return fail(Error(static_cast<Status>(header.status), cause, remedy));
   }
   if (header.connection != connection_ || state_ != State::open) {

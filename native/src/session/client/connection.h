@@ -104,6 +104,9 @@ class Connection {
   uint32_t eager_bytes() const;
   State state() const { return state_; }
   const std::optional<Error>& failure() const { return failure_; }  // why it is lost
+  // What the server says while it reads its state and opens no session; empty where it does not.
+  // The session asks on until it does, for half an hour of such answers.
+  std::string loading(uint64_t now_ns) const;
   size_t frame_bytes() const { return frame_bytes_; }
   // What the server said of itself once the session was open.
   uint64_t lineage() const { return lineage_; }
@@ -182,6 +185,7 @@ class Connection {
   void say_bye();
   bool whole(const RxFrame& frame, std::span<const std::span<std::byte>> placed);
   void on_frame(const RxFrame& frame, uint64_t now);
+  void on_loading(const std::string& cause, uint64_t now);
   void on_welcome(const Welcome& welcome, const FrameHeader& header, size_t probed, uint64_t now);
   // keyed.cc
   void say_keyed_hello();
@@ -254,6 +258,8 @@ class Connection {
   bool frames_apart_ = false;  // the server takes no joined frames
   uint64_t sizing_until_ = 0;  // a larger frame size may still be welcomed until then
   uint64_t hello_at_ns_ = 0;
+  std::string loading_;                                 // what the server said last of its state
+  uint64_t loading_heard_ns_ = 0, loading_for_ns_ = 0;  // when, and for how long it says so
   std::array<LaneCalls, kLanes> lanes_;
   std::vector<Call> parked_;  // done and not released; a later call has their place
   uint32_t active_ = 0;

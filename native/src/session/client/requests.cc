@@ -1,6 +1,7 @@
 // The client's side of a session: what is sent, when, and sent again.
 #include <algorithm>
 
+#include "base/printable.h"
 #include "session/client/connection.h"
 
 namespace drlnet {
@@ -9,6 +10,11 @@ namespace {
 constexpr uint64_t kHelloEveryNs = 100'000'000;
 // How long a smaller frame size waits for the welcome of a larger one.
 constexpr uint64_t kSizingNs = 5'000'000;
+// A server that reads its state: how often it is asked, after what silence it does no longer,
+// and how long in all it is waited for.
+constexpr uint64_t kLoadingEveryNs = 250'000'000;
+constexpr uint64_t kLoadingSilenceNs = 3'000'000'000;
+constexpr uint64_t kMostLoadingNs = 1'800'000'000'000;
 
 }  // namespace
 
@@ -65,6 +71,24 @@ void Connection::probe_sizes(FrameKind kind, std::span<const std::byte> hello) {
   }
 }
 
+// Anybody on the way may say so, as it is not sealed: that is believed for a time at most.
+void Connection::on_loading(const std::string& cause, uint64_t now) {
+  if (sizing_until_ != 0) return;  // overtaken by a welcome
+  if (loading(now).empty()) loading_heard_ns_ = now;
+  loading_for_ns_ += now - loading_heard_ns_;
+  loading_heard_ns_ = now;
+  loading_ = printable(cause);
+  hello_at_ns_ = now + kLoadingEveryNs;
+  if (loading_for_ns_ < kMostLoadingNs) return;
+  fail(Error(Status::session_lost, "for half an hour " + loading_,
+             "see whether it gets on, with `drlnet stats`, and start its clients again"));
+}
+
+std::string Connection::loading(uint64_t now) const {
+  const bool says_so = state_ == State::hello && sizing_until_ == 0 && !loading_.empty();
+  return says_so && now < loading_heard_ns_ + kLoadingSilenceNs ? loading_ : std::string();
+}
+
 // probed: bytes of its frame.
 void Connection::on_welcome(const Welcome& welcome, const FrameHeader& header, size_t probed,
                             uint64_t now) {
@@ -79,6 +103,8 @@ void Connection::on_welcome(const Welcome& welcome, const FrameHeader& header, s
                       "start the clients of this server again; `drlnet serve --state DIR` keeps "
                       "what it has"));
   }
+  loading_.clear();
+  loading_for_ns_ = 0;
   lineage_ = welcome.lineage;
   if (incarnation_ != 0 && incarnation_ != welcome.incarnation) ++restarts_;
   incarnation_ = welcome.incarnation;

@@ -66,11 +66,12 @@ Doorkeeper::Answer Doorkeeper::read(uint16_t listener, const Endpoint& from,
     second_ = now;
     looked_at_ = 0;
   }
-  if (looked_at_ == kHandshakes) {
+  if (looked_at_ == kHandshakes || looked_at_in_turn_ == kHandshakesOfTurn) {
     ++deferred;
     return Answer::busy;
   }
   ++looked_at_;
+  ++looked_at_in_turn_;
   const auto identity = std::ranges::find(*ring_, hello.key_id, &ServerKeys::id);
   if (identity == ring_->end()) {
     ++refused;

@@ -1,6 +1,7 @@
 // Lets clients with keys in: tells their roles, and keeps what that costs bounded, whatever hellos
 // come. Nothing is allocated for an address before a hello has brought its cookie, which only
-// what receives there can know; then at most kHandshakes a second are looked at.
+// what receives there can know; then at most kHandshakes a second are looked at, and
+// kHandshakesOfTurn between two looks for frames.
 // Threading: one thread.
 #pragma once
 
@@ -23,6 +24,8 @@ class Doorkeeper {
  public:
   // Some 100 us each: half of a core's time at most.
   static constexpr uint32_t kHandshakes = 4096;
+  // In one turn, so that sessions wait no longer for them.
+  static constexpr uint32_t kHandshakesOfTurn = 4;
 
   using Cookie = std::array<std::byte, sizeof(KeyedHello::cookie)>;
   enum class Answer : uint8_t {
@@ -42,6 +45,7 @@ class Doorkeeper {
 
   explicit Doorkeeper(std::shared_ptr<const KeyStore> keys);
 
+  void begin_turn() { looked_at_in_turn_ = 0; }
   // Takes over what the store has; true where that has changed.
   bool refresh();
   // The role that this key has now.
@@ -68,7 +72,7 @@ class Doorkeeper {
   uint64_t version_ = 0;
   Key cookie_secret_;
   uint64_t second_ = 0;  // in which looked_at_ were looked at
-  uint32_t looked_at_ = 0;
+  uint32_t looked_at_ = 0, looked_at_in_turn_ = 0;
   std::unordered_map<uint64_t, uint32_t> sessions_;  // by the beginning of their ephemeral keys
 };
 

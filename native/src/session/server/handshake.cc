@@ -20,17 +20,26 @@ void Sessions::on_hello(uint16_t listener, const RxFrame& frame, const FrameHead
   Hello hello;
   std::memcpy(&hello, frame_payload(frame.data).data(), sizeof hello);
   if (hello_header.version != kVersion) {
+    if (!heed_stranger()) return;
     return refuse_version(listener, frame.from, hello.nonce, hello_header);
   }
-  const size_t index = place_for(hello, frame.from);
-  if (index == kMaxPeers) {
-    return refuse_full(listener, frame.from, hello.nonce);
+  if (!loading_.empty()) {
+    if (!heed_stranger()) return;
+    return refuse_while_loading(listener, frame.from, hello.nonce);
   }
-  if (!peers_[index]) {
+  Peer* opened = opened_by(hello, frame.from);
+  if (opened != nullptr) {
+    if (!has_share(*opened)) return;
+    ++opened->work;
+  } else {
+    if (!heed_stranger(kOpening)) return;
+    const size_t index = free_place();
+    if (index == kMaxPeers) return refuse_full(listener, frame.from, hello.nonce);
     make_room();
     admit(index, listener, hello, frame.from);
+    opened = peers_[index].get();
   }
-  Peer& peer = *peers_[index];
+  Peer& peer = *opened;
   peer.last_heard_ns = now;
   const Welcome welcome = make_welcome(listener, hello.nonce);
   FrameHeader header;
@@ -73,24 +82,31 @@ void Sessions::refuse_version(uint16_t listener, const Endpoint& to, uint64_t no
          "install the same drlnet on both sides");
 }
 
+void Sessions::refuse_while_loading(uint16_t listener, const Endpoint& to, uint64_t nonce) {
+  constexpr size_t kMostBytes = 128;  // a keyed hello's 296 bytes are more, with all that is around
+  refuse(listener, to, nonce, Status::loading,
+         std::string_view("the server is " + loading_).substr(0, kMostBytes),
+         "it opens sessions once it has");
+}
+
 void Sessions::refuse_full(uint16_t listener, const Endpoint& to, uint64_t nonce) {
   refuse(listener, to, nonce, Status::server_full,
          "the server has " + std::to_string(limits_.sessions) + " clients, its maximum",
          "end some of them, or start another server");
 }
 
-// The index of the session that this hello, resent, has opened; else a free one.
-size_t Sessions::place_for(const Hello& hello, const Endpoint& from) {
+// The session that this hello has opened, which comes again, or in a frame of another size.
+Peer* Sessions::opened_by(const Hello& hello, const Endpoint& from) {
   for (const auto& [indices, key] : {std::pair(&opening_, opening_key(hello.client, hello.nonce)),
                                      std::pair(&indices_, hello.client)}) {
     const auto known = indices->find(key);
     if (known == indices->end()) continue;
-    const Peer& peer = *peers_[known->second];
+    Peer& peer = *peers_[known->second];
     if (peer.nonce == hello.nonce && peer.client == hello.client && peer.endpoint == from) {
-      return known->second;
+      return &peer;
     }
   }
-  return free_place();
+  return nullptr;
 }
 
 // The lowest that is free; kMaxPeers when there is none.

@@ -31,6 +31,7 @@ void Sessions::on_keyed_frame(uint16_t listener, const RxFrame& frame, uint64_t 
     }
     if (header.kind == FrameKind::keyed_hello) return on_keyed_hello(listener, frame, header, now);
     if (header.kind == FrameKind::hello) {
+      if (!heed_stranger()) return;
       Hello hello;
       std::memcpy(&hello, frame_payload(frame.data).data(), sizeof hello);
       return refuse(listener, frame.from, hello.nonce, Status::forbidden, "the server wants a key",
@@ -63,8 +64,11 @@ void Sessions::on_keyed_frame(uint16_t listener, const RxFrame& frame, uint64_t 
 void Sessions::on_keyed_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& header,
                               uint64_t now) {
   if (header.version != kVersion) {
+    if (!heed_stranger()) return;
     return refuse_version(listener, frame.from, header.request, header);
   }
+  // Before the handshake, which costs more than the answer tells.
+  if (!loading_.empty()) return refuse_while_loading(listener, frame.from, header.request);
   heed_new_keys();  // the hello may be by one of them
   const auto refuse_key = [&](std::string_view cause) {
     refuse(listener, frame.from, header.request, Status::forbidden, cause,
@@ -74,11 +78,14 @@ void Sessions::on_keyed_hello(uint16_t listener, const RxFrame& frame, const Fra
   std::memcpy(&hello, frame_payload(frame.data).data(), sizeof hello);
   const Key ephemeral = ephemeral_of(hello);
   if (const auto session = doorkeeper_->session_of(ephemeral)) {
-    const Peer* known = find(*session);
+    Peer* known = find(*session);
     if (known != nullptr && known->endpoint == frame.from && known->ephemeral == ephemeral) {
+      if (!has_share(*known)) return;
+      ++known->work;
       return welcome_again(*known, listener, frame, header);
     }
   }
+  if (!heed_stranger()) return;
   std::optional<Doorkeeper::Client> client;
   switch (doorkeeper_->read(listener, frame.from, hello, now, client)) {
     case Doorkeeper::Answer::cookie: {

@@ -1,7 +1,9 @@
 // What a server's sessions know of themselves, their clients and their listeners.
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "base/world.h"
 #include "session/server/sessions.h"
 
 namespace drlnet {
@@ -36,6 +38,43 @@ double seconds(uint64_t since, uint64_t now) {
 
 }  // namespace
 
+// Adds up the time of rounds that had something to do. A row of them counts from its first frames
+// to the end of the first round without any, where no client waits for us to read the clock. That
+// round's one look for frames stands for the look that brought the first ones.
+void Sessions::note_round(bool busy, uint64_t started) {
+  if (busy == (busy_since_ns_ != 0)) return;
+  if (busy) {
+    busy_since_ns_ = started != 0 ? started : now_ns();
+  } else {
+    busy_ns_ += now_ns() - busy_since_ns_;
+    busy_since_ns_ = 0;
+  }
+}
+
+void Sessions::note_ran() {
+  if (last_ran_.log == nullptr) return;
+  clock_ns_ = now_ns();
+  const auto [log, operation, started, arrived] = std::exchange(last_ran_, {});
+  log->handling[static_cast<size_t>(operation)].record(clock_ns_ - started);
+  log->queueing[static_cast<size_t>(operation)].record(started - std::min(started, arrived));
+}
+
+void Sessions::begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason) {
+  LaneState& lane = peer.lane(which);
+  ++waiting_;
+  slot.wait = reason;
+  lane.waiting_since_ns = clock_ns_;
+  peer.waits.begin(reason, clock_ns_);
+  if (lane.waits != nullptr) lane.waits->begin(reason, clock_ns_);
+}
+
+void Sessions::end_wait(Peer& peer, Lane which, const Slot& slot) {
+  LaneState& lane = peer.lane(which);
+  --waiting_;
+  peer.waits.end(slot.wait, lane.waiting_since_ns, clock_ns_);
+  if (lane.waits != nullptr) lane.waits->end(slot.wait, lane.waiting_since_ns, clock_ns_);
+}
+
 void Sessions::read_metrics(Metrics& metrics, uint64_t now) const {
   for (size_t i = 0; i < kDrops; ++i) {
     metrics.set(std::string("server.drops.") + drop_name(static_cast<Drop>(i)), drops_[i]);
@@ -48,6 +87,8 @@ void Sessions::read_metrics(Metrics& metrics, uint64_t now) const {
   });
   metrics.set("server.half_open", uint64_t{half_open_count_});
   metrics.set("server.request_bytes", held_bytes_);
+  metrics.set("server.put_off", put_off_);
+  metrics.set("server.strangers_dropped", strangers_dropped_);
   metrics.set("server.sealed", uint64_t{doorkeeper_ != nullptr});
   metrics.set("server.handshakes", doorkeeper_ ? doorkeeper_->handshakes : 0);
   metrics.set("server.handshakes_refused", doorkeeper_ ? doorkeeper_->refused : 0);

@@ -1,6 +1,7 @@
 // The server's side of a session: one client, its lanes, and what it has asked for.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +47,7 @@ struct alignas(64) Slot {
   Fragments fragments;
   std::span<std::byte> body;  // room for the lane's largest request, once the session has proved
   uint32_t held_bytes = 0;    // of it that take memory
+  uint32_t work = 0;          // of the handler, beyond its bytes (Sessions::kShare)
   // The reply: bytes, or a source when use_source is set. The source outlives its request, so that
   // the next one reuses its memory. A source's reply may become a refusal while it is sent.
   Status status = Status::ok;
@@ -65,6 +67,7 @@ struct LaneState {
   // For waiting(): since when, and what counts it beside the peer (the handler says, or null).
   uint64_t waiting_since_ns = 0;
   WaitTimes* waits = nullptr;
+  bool backlogged = false;  // its next request has come whole, and waits for a later turn
   Slot& slot(uint64_t request) { return slots[window_place(request, window)]; }
   // The request that holds up the lane, if one does.
   Slot* waiting() {
@@ -108,6 +111,28 @@ class PullQueue {
   size_t head_ = 0, count_ = 0;
 };
 
+// What a client may still append: it fills with time, up to a second's. An append of
+// more passes where that is full, and the next ones wait for what it owes.
+class RowAllowance {
+ public:
+  bool take(uint64_t rows, uint64_t per_second, uint64_t now_ns) {
+    const auto most = static_cast<double>(per_second);
+    const double since_s =
+        began_ ? static_cast<double>(now_ns - std::min(now_ns, at_ns_)) / 1e9 : 1;
+    left_ = std::min(most, left_ + since_s * most);
+    at_ns_ = now_ns;
+    began_ = true;
+    if (left_ < std::min(most, static_cast<double>(rows))) return false;
+    left_ -= static_cast<double>(rows);
+    return true;
+  }
+
+ private:
+  bool began_ = false;
+  uint64_t at_ns_ = 0;
+  double left_ = 0;
+};
+
 struct Peer {
   uint32_t connection = 0;
   uint16_t listener = 0;
@@ -131,8 +156,11 @@ struct Peer {
   Traffic traffic;
   WaitTimes waits;
   uint64_t duplicates = 0;
+  uint64_t turn = 0;  // in which it last had work done
+  uint32_t work = 0;  // done for it in that turn, and what it owes from earlier ones
   // For appends: when the last one was answered, and the first whose answer is held back (0: none).
   uint64_t append_answered_ns = 0, first_held = 0;
+  RowAllowance rows;
   bool has_streams = false;  // it has leased, resumed or appended
   Metrics report;            // what the client said about itself
   size_t report_bytes = 0;   // of a stats reply, that it takes

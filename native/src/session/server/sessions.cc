@@ -46,12 +46,14 @@ void Sessions::add_listener(std::unique_ptr<Transport> transport) {
 
 bool Sessions::poll() {
   uint64_t started = 0;  // once frames have come
+  begin_turn();
   for (uint16_t i = 0; i < transports_.size(); ++i) {
     const auto frames = transports_[i]->recv_burst();
     if (frames.empty()) continue;
     prefetch(frames);
     const uint64_t now = clock_ns_ = now_ns();
     if (started == 0) started = now;
+    share_among(i, frames);
     for (const RxFrame& frame : frames) on_frame(i, frame, now);
     // Small replies wait for nothing else: another listener, a turn to be gathered, a clock.
     outboxes_[i].flush();
@@ -68,25 +70,13 @@ bool Sessions::poll() {
   note_ran();
   const bool turned = serve_turn();
   answer_held(turned);
-  const bool busy = turned || ran_ || started != 0;
+  const bool late = run_backlog();
+  const bool busy = turned || late || ran_ || started != 0;
   for (Outbox& outbox : outboxes_) outbox.flush();
   if (held_bytes_ > limits_.request_bytes) let_bodies_go();
   note_round(busy, started);
   idle_ = !busy && !pulls_ && !output_blocked();
   return busy;
-}
-
-// Adds up the time of rounds that had something to do. A row of them counts from its first frames
-// to the end of the first round without any, where no client waits for us to read the clock. That
-// round's one look for frames stands for the look that brought the first ones.
-void Sessions::note_round(bool busy, uint64_t started) {
-  if (busy == (busy_since_ns_ != 0)) return;
-  if (busy) {
-    busy_since_ns_ = started != 0 ? started : now_ns();
-  } else {
-    busy_ns_ += now_ns() - busy_since_ns_;
-    busy_since_ns_ = 0;
-  }
 }
 
 bool Sessions::output_blocked() const {
@@ -105,6 +95,7 @@ void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
   }
   if (header.kind == FrameKind::hello) return on_hello(listener, frame, header, now);
   if (header.kind == FrameKind::keyed_hello) {
+    if (!heed_stranger()) return;
     return refuse(listener, frame.from, header.request, Status::forbidden,
                   "the server has no keys, and would not seal the session",
                   "start it with `drlnet serve --key FILE`, or leave out the client's key");
@@ -121,7 +112,8 @@ Peer* Sessions::peer_of(uint16_t listener, const RxFrame& frame, const FrameHead
   Peer* peer = find(header.connection);
   if (peer != nullptr && peer->listener == listener && peer->endpoint == frame.from) return peer;
   drop(Drop::session);
-  if (header.kind == FrameKind::request || header.kind == FrameKind::pull) {
+  const bool asks = header.kind == FrameKind::request || header.kind == FrameKind::pull;
+  if (asks && heed_stranger()) {
     FrameHeader reset;
     reset.kind = FrameKind::reset;
     reset.connection = header.connection;
@@ -179,6 +171,11 @@ void Sessions::on_request(Peer& peer, const FrameHeader& header, std::span<const
       return on_fragment(peer, slot, header, payload);
     case Slot::State::answered:
       ++peer.duplicates;
+      if (!has_share(peer)) {  // the client asks again
+        ++put_off_;
+        return;
+      }
+      charge(peer, slot);
       return answer(peer, header.lane, slot);
     default:  // in hand already: say so
       ++peer.duplicates;
@@ -198,7 +195,7 @@ void Sessions::on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
   if (!slot.fragments.add(header.offset)) {
     ++peer.duplicates;
   } else if (whole && slot.request == lane.next &&
-             reinterpret_cast<uintptr_t>(payload.data()) % 8 == 0) {
+             reinterpret_cast<uintptr_t>(payload.data()) % 8 == 0 && has_share(peer)) {
     // The common case: run it where it lies. Only a request that waits is copied.
     slot.state = Slot::State::ready;
     if (!run_slot(peer, header.lane, slot, payload)) {
@@ -213,6 +210,7 @@ void Sessions::on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
   if (slot.fragments.complete()) {
     slot.state = Slot::State::ready;
     run_lane(peer, header.lane);
+    if (lane.backlogged) return;  // the answer comes soon
   }
   if (slot.state != Slot::State::answered && slot.state != Slot::State::waiting) {
     if (!slot.ack_due) acks_.emplace_back(peer.connection, &slot);
@@ -230,6 +228,7 @@ void Sessions::run_lane(Peer& peer, Lane which) {
       continue;
     }
     if (slot.state != Slot::State::ready) return;
+    if (!has_share(peer)) return put_off(peer, which);
     if (!run_slot(peer, which, slot, slot.body.first(slot.total_bytes))) return;
   }
 }
@@ -240,6 +239,7 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
   slot.status = Status::ok;
   slot.use_source = false;
   slot.bytes.clear();
+  slot.work = 0;
   const bool waited = slot.state == Slot::State::waiting;
   const bool may = peer.role >= role_for(slot.operation);
   if (const uint16_t wait = may ? handler_.handle(peer, slot, body) : refuse_rights(peer, slot)) {
@@ -258,33 +258,10 @@ bool Sessions::run_slot(Peer& peer, Lane which, Slot& slot, std::span<const std:
   slot.state = Slot::State::answered;
   peer.lane(which).next = slot.request + 1;
   ran_ = true;
+  charge(peer, slot);
   if (!hold_answer(peer, which, slot)) answer(peer, which, slot);
   last_ran_ = {logs_[peer.listener].get(), slot.operation, start, slot.arrived_ns};
   return true;
-}
-
-void Sessions::note_ran() {
-  if (last_ran_.log == nullptr) return;
-  clock_ns_ = now_ns();
-  const auto [log, operation, started, arrived] = std::exchange(last_ran_, {});
-  log->handling[static_cast<size_t>(operation)].record(clock_ns_ - started);
-  log->queueing[static_cast<size_t>(operation)].record(started - std::min(started, arrived));
-}
-
-void Sessions::begin_wait(Peer& peer, Lane which, Slot& slot, uint16_t reason) {
-  LaneState& lane = peer.lane(which);
-  ++waiting_;
-  slot.wait = reason;
-  lane.waiting_since_ns = clock_ns_;
-  peer.waits.begin(reason, clock_ns_);
-  if (lane.waits != nullptr) lane.waits->begin(reason, clock_ns_);
-}
-
-void Sessions::end_wait(Peer& peer, Lane which, const Slot& slot) {
-  LaneState& lane = peer.lane(which);
-  --waiting_;
-  peer.waits.end(slot.wait, lane.waiting_since_ns, clock_ns_);
-  if (lane.waits != nullptr) lane.waits->end(slot.wait, lane.waiting_since_ns, clock_ns_);
 }
 
 void Sessions::answer(Peer& peer, Lane which, Slot& slot) {

@@ -59,12 +59,26 @@ class Sessions {
   // While a long reply goes out, a client's appends are answered once in so long: some eight turns.
   static constexpr uint64_t kAppendPauseNs = 100'000;
 
+  // The work that a session gets done in one turn (a round of poll()) while others want something,
+  // and while none does. Its further requests wait for the next turn, before which frames of others
+  // are looked for. Counted, not timed: a unit, about a microsecond, is a request, kUnitBytes of it
+  // and its reply, kUnitItems that are drawn or changed. All that a client may have under way of
+  // appends is less than kShareAlone: one that writes alone is never held up.
+  static constexpr uint32_t kShare = 64, kShareAlone = 256;
+  static constexpr uint32_t kUnitBytes = 16 * 1024, kUnitItems = 16;
+  static_assert(kLaneWindow[1] * (1 + kMaxRequestBytes / kUnitBytes) < kShareAlone);
+  // Frames that name no session have one share, from however many ports they come. An answer is a
+  // unit, a session that opens this many.
+  static constexpr uint32_t kOpening = 8;
+
   // shard, shards: what welcomes say.
   Sessions(RequestHandler& handler, ServerIdentity identity, uint32_t shard = 0,
            uint32_t shards = 0);
 
   void set_limits(const Limits& limits) { limits_ = limits; }
   const Limits& limits() const { return limits_; }
+  // Opens no session while this is not empty: hellos are told it, in at most as many bytes.
+  void set_loading(std::string what) { loading_ = std::move(what); }
   void count_refusal(Limit limit) { refusals_.count(limit); }
   // Before the first listener: over links that leave this machine's memory all sessions are sealed.
   void require_keys(std::shared_ptr<const KeyStore> keys);
@@ -114,12 +128,13 @@ class Sessions {
               std::string_view cause, std::string_view remedy);
   void refuse_version(uint16_t listener, const Endpoint& to, uint64_t nonce,
                       const FrameHeader& header);
+  void refuse_while_loading(uint16_t listener, const Endpoint& to, uint64_t nonce);
   void refuse_full(uint16_t listener, const Endpoint& to, uint64_t nonce);
   Welcome make_welcome(uint16_t listener, uint64_t nonce) const;
   void on_hello(uint16_t listener, const RxFrame& frame, const FrameHeader& header,
                 uint64_t now_ns);
   size_t free_place();
-  size_t place_for(const Hello& hello, const Endpoint& from);
+  Peer* opened_by(const Hello& hello, const Endpoint& from);
   void make_room();
   void end_oldest_half_open();
   void prove(Peer& peer);
@@ -132,6 +147,14 @@ class Sessions {
   void on_fragment(Peer& peer, Slot& slot, const FrameHeader& header,
                    std::span<const std::byte> payload);
   void on_pull(Peer& peer, const FrameHeader& header);
+  // shares.cc
+  void begin_turn();
+  void share_among(uint16_t listener, std::span<const RxFrame> frames);
+  bool has_share(Peer& peer);
+  void charge(Peer& peer, const Slot& slot);
+  void put_off(Peer& peer, Lane lane);
+  bool run_backlog();
+  bool heed_stranger(uint32_t work = 1);
   void run_lane(Peer& peer, Lane lane);
   bool run_slot(Peer& peer, Lane lane, Slot& slot, std::span<const std::byte> body);
   void answer(Peer& peer, Lane lane, Slot& slot);
@@ -183,9 +206,10 @@ class Sessions {
   uint32_t turn_count_ = 0;
   uint64_t clock_ns_ = 0;
   uint64_t busy_ns_ = 0, busy_since_ns_ = 0;  // since: 0 while there is nothing to do
-  bool pulls_ = false;                        // some client may wait for a part of a reply
-  bool ran_ = false;                          // something did since waiting ones were last tried
-  bool idle_ = false;  // the last round found nothing to do, and left nothing to be done
+  std::string loading_;
+  bool pulls_ = false;  // some client may wait for a part of a reply
+  bool ran_ = false;    // something did since waiting ones were last tried
+  bool idle_ = false;   // the last round found nothing to do, and left nothing to be done
   // The request that ran last, until its end is known: that of its reply's sending, or the next
   // one's beginning.
   struct Ran {
@@ -201,6 +225,13 @@ class Sessions {
   Limits limits_;
   Refusals refusals_;
   uint64_t held_bytes_ = 0;  // of all sessions' bodies
+  uint64_t turn_ = 0;        // counts rounds of poll()
+  uint64_t alone_turn_ = 0;  // the last one in which at most one session wanted something
+  bool contended_ = false;   // in this turn more than one session, or stranger, wants something
+  bool heard_ = false;       // frames have come in this turn
+  uint32_t strangers_ = 0;   // work for them in this turn
+  std::deque<std::pair<uint32_t, Lane>> backlog_;  // lanes that wait for a turn: each once
+  uint64_t put_off_ = 0, strangers_dropped_ = 0;
 };
 
 }  // namespace drlnet
