@@ -156,21 +156,24 @@ void Storage::write_rows(const Cut& cut) {
 void Storage::write_params(const Cut& cut) {
   if (!cut.params || cut.params->version == params_written_) return;
   const uint64_t version = cut.params->version;
-  std::map<uint64_t, Path> files = params_files(folder_);
-  if (params_written_ == 0 || !files.contains(version)) {
-    Bytes bytes = headed(FileKind::params, lineage_, version);
-    append_part({.kind = kParams, .number = version}, cut.params->bytes, bytes);
-    replace_file(numbered(folder_, "params-", version), bytes);
-    const std::lock_guard lock(mutex_);
-    bytes_written_ += bytes.size();
-  }
+  // Written even where there is such a file: a kill between params and their record leaves a file
+  // that no record names, and the next life gives that version to other params.
+  Bytes bytes = headed(FileKind::params, lineage_, version);
+  append_part({.kind = kParams, .number = version}, cut.params->bytes, bytes);
+  replace_file(numbered(folder_, "params-", version), bytes);
   params_written_ = version;
-  // The one before is that of the record before.
-  files[version];
+  // Kept are these and those of the record before. Later ones were left by a life that ended before
+  // it wrote their record.
+  std::map<uint64_t, Path> files = params_files(folder_);
+  const auto later = files.upper_bound(version);
+  for (auto file = later; file != files.end(); ++file) remove_file(file->second);
+  files.erase(later, files.end());
   while (files.size() > 2) {
     remove_file(files.begin()->second);
     files.erase(files.begin());
   }
+  const std::lock_guard lock(mutex_);
+  bytes_written_ += bytes.size();
 }
 
 void Storage::write_record(const Cut& cut) {

@@ -177,6 +177,42 @@ TEST_CASE("rows behind the last record do not count in the next life") {
   CHECK(life.picture() == *last);
 }
 
+TEST_CASE("params behind the last record do not count in the next life") {
+  const auto published = [](uint64_t version, int filled) {
+    return std::make_shared<Params>(version, std::vector<std::byte>(50, std::byte(filled)));
+  };
+  Folder folder, killed;
+  {
+    Life life(folder.path);
+    life.params = published(1, 1);
+    life.live_on(20);
+    life.save();
+    copy_to(folder.path, killed.path);
+    for (uint64_t version = 2; version < 4; ++version) {
+      life.params = published(version, 2);
+      life.save();
+    }
+  }
+  for (const auto& [version, path] : params_files(folder.path)) {  // killed before their record
+    std::filesystem::copy(path, killed.path, std::filesystem::copy_options::skip_existing);
+  }
+  {
+    Life life(killed.path);
+    CHECK(life.notes.empty());
+    REQUIRE(life.params);
+    CHECK(life.params->version == 1);
+    life.save();
+    life.params = published(2, 3);  // other bytes of the same version
+    life.save();
+  }
+  Life life(killed.path);
+  CHECK(life.notes.empty());
+  REQUIRE(life.params);
+  CHECK(life.params->version == 2);
+  CHECK(life.params->bytes == std::vector<std::byte>(50, std::byte{3}));
+  CHECK(params_files(killed.path).size() == 2);
+}
+
 TEST_CASE("a full disk is told, and tried again") {
   Folder folder;
   Life life(folder.path, saved_spec(3000));
