@@ -5,19 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <cstdio>
 #include <utility>
 
 namespace drlnet {
-
-Error disk_error(const std::string& what, const Path& path, int number) {
-  std::string remedy = "see that the folder is there and that you may write to it";
-  if (number == ENOSPC || number == EDQUOT) remedy = "free space there, or name another folder";
-  if (number == EROFS) remedy = "name a folder on a disk that can be written to";
-  if (number == EIO) remedy = "see to the disk; what is intact can be read on another one";
-  return {Status::config, what + " " + path.string() + ": " + std::strerror(number), remedy};
-}
 
 File::~File() { close(); }
 
@@ -89,22 +82,6 @@ void File::rename(const Path& path) {
   path_ = path;
 }
 
-std::vector<std::byte> read_file(const Path& path) {
-  const File file = File::open(path);
-  std::vector<std::byte> bytes(file.bytes());
-  bytes.resize(file.read(0, bytes));
-  return bytes;
-}
-
-void replace_file(const Path& path, std::span<const std::byte> bytes) {
-  const Path beside = path.string() + ".new";
-  File file = File::create(beside);
-  file.append(bytes);
-  file.sync();
-  file.rename(path);
-  sync_folder(path.parent_path());
-}
-
 void sync_folder(const Path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) throw disk_error("cannot read", path, errno);
@@ -117,6 +94,37 @@ void remove_file(const Path& path) {
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     throw disk_error("cannot remove", path, errno);
   }
+}
+
+bool file_exists(const Path& path) {
+  std::error_code failed;  // what cannot be looked at is not there
+  return std::filesystem::exists(path, failed);
+}
+
+uint64_t file_bytes(const Path& path) {
+  std::error_code failed;
+  const uint64_t bytes = std::filesystem::file_size(path, failed);
+  return failed ? 0 : bytes;
+}
+
+std::vector<Path> list_folder(const Path& path) {
+  std::error_code failed;
+  std::filesystem::directory_iterator entry(path, failed);
+  std::vector<Path> files;
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    files.push_back(entry->path());
+  }
+  if (failed && failed != std::errc::no_such_file_or_directory) {
+    throw disk_error("cannot read", path, failed.value());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+void make_folders(const Path& path) {
+  std::error_code failed;
+  std::filesystem::create_directories(path, failed);
+  if (failed) throw disk_error("cannot make", path, failed.value());
 }
 
 }  // namespace drlnet

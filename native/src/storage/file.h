@@ -1,5 +1,6 @@
-// Files of a state, which know what they are called when something goes wrong. Threading: one
-// thread.
+// Files of a state, which know what they are called when something goes wrong. Of storage, file.cc
+// alone asks the system for them: another one can take its place when a program is linked, as with
+// base/world.h. Threading: one thread.
 #pragma once
 
 #include <cstddef>
@@ -60,5 +61,10 @@ void replace_file(const Path& path, std::span<const std::byte> bytes);
 // Names that came and went are on disk.
 void sync_folder(const Path& path);
 void remove_file(const Path& path);  // if it is there
+bool file_exists(const Path& path);
+uint64_t file_bytes(const Path& path);  // 0: there is none
+// Those in the folder, in order; none where there is no such folder.
+std::vector<Path> list_folder(const Path& path);
+void make_folders(const Path& path);  // and those that it lies in, where there are none
 
 }  // namespace drlnet

@@ -11,12 +11,10 @@ namespace {
 
 std::vector<Path> files_named(const Path& folder, const std::string& prefix) {
   std::vector<Path> files;
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix) && !name.ends_with(".new")) files.push_back(entry.path());
+  for (const Path& path : list_folder(folder)) {
+    const std::string name = path.filename().string();
+    if (name.starts_with(prefix) && !name.ends_with(".new")) files.push_back(path);
   }
-  std::ranges::sort(files);
   return files;
 }
 
@@ -40,11 +38,7 @@ std::map<uint64_t, Path> params_files(const Path& folder) {
 
 uint64_t bytes_in(const Path& folder) {
   uint64_t bytes = 0;
-  std::error_code failed;  // of a file that is none: it counts for nothing
-  for (const Path& path : files_named(folder, "")) {
-    const uint64_t size = std::filesystem::file_size(path, failed);
-    if (!failed) bytes += size;
-  }
+  for (const Path& path : files_named(folder, "")) bytes += file_bytes(path);
   return bytes;
 }
 

@@ -29,13 +29,9 @@ uint64_t row_bytes_of(const Ring& ring) {
 
 std::vector<Path> row_files(const Path& folder, uint32_t table) {
   std::vector<Path> files;
-  std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
-    if (entry.path().filename().string().starts_with(prefix_of(table))) {
-      files.push_back(entry.path());
-    }
+  for (const Path& path : list_folder(folder)) {
+    if (path.filename().string().starts_with(prefix_of(table))) files.push_back(path);
   }
-  std::ranges::sort(files);
   return files;
 }
 

@@ -14,8 +14,8 @@ constexpr const char* kLockFile = "lock";
 
 // But for what a server leaves that ended while it made a state.
 void require_empty(const Path& path) {
-  for (const auto& entry : std::filesystem::directory_iterator(path)) {
-    const std::string name = entry.path().filename().string();
+  for (const Path& file : list_folder(path)) {
+    const std::string name = file.filename().string();
     if (name == kLockFile || name == std::string(kIdentityFile) + ".new") continue;
     throw Error(Status::config, path.string() + " holds other files, and no state of a server",
                 "name a folder that is empty, or a new one");
@@ -52,14 +52,12 @@ bool after(uint16_t epoch, uint16_t last) { return static_cast<int16_t>(epoch - 
 
 StateFolder::StateFolder(const Path& path, uint32_t shards, uint16_t epoch, bool to_read)
     : path_(path), shards_(shards), epoch_(epoch), to_read_(to_read) {
-  std::error_code failed;
   if (to_read) {
     shards_of_state(path_);
   } else {
-    std::filesystem::create_directories(path_, failed);
-    if (failed) throw disk_error("cannot make", path_, failed.value());
+    make_folders(path_);
   }
-  const bool there = std::filesystem::exists(path_ / kIdentityFile, failed);
+  const bool there = file_exists(path_ / kIdentityFile);
   if (!there) require_empty(path_);
   lock();
   if (there) read();
@@ -67,14 +65,13 @@ StateFolder::StateFolder(const Path& path, uint32_t shards, uint16_t epoch, bool
   if (!there) lineage_ = random_secret() | 1;
   ++incarnation_;
   write();
-  for (uint32_t i = 0; i < shards_; ++i) std::filesystem::create_directories(shard(i), failed);
-  if (failed) throw disk_error("cannot make", path_, failed.value());
+  for (uint32_t i = 0; i < shards_; ++i) make_folders(shard(i));
 }
 
 // The system lets go of it when the process ends, however it does.
 void StateFolder::lock() {
   // A disk that is only read may take no file; where there is none, no server has ever had it.
-  if (to_read_ && !std::filesystem::exists(path_ / kLockFile)) return;
+  if (to_read_ && !file_exists(path_ / kLockFile)) return;
   lock_ = to_read_ ? File::open(path_ / kLockFile) : File::open_lock(path_ / kLockFile);
   if (lock_.try_lock()) return;
   throw Error(Status::config, "another process uses the state in " + path_.string(),
@@ -107,8 +104,7 @@ void StateFolder::write() const {
 }
 
 uint32_t shards_of_state(const Path& path) {
-  std::error_code failed;
-  if (!std::filesystem::exists(path / kIdentityFile, failed)) {
+  if (!file_exists(path / kIdentityFile)) {
     throw Error(Status::config, path.string() + " holds no state of a server",
                 "name the folder that `drlnet serve --state` was given");
   }
