@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/worker.h"
 #include "base/world.h"
 #include "fiber.h"
 
@@ -66,6 +67,7 @@ void World::kill(Process& process) {
   if (process.dead) return;
   process.dead = true;
   note("killed", process.host);
+  if (process.on_death) process.on_death();
   for (const auto& fiber : fibers_) {
     if (&fiber->process() == &process && fiber.get() != running_ && !fiber->ended()) {
       wake_at(*fiber, time_ns_);
@@ -139,6 +141,14 @@ void World::sleep(std::span<const int> descriptors, uint64_t until_ns) {
   die();
 }
 
+void World::wait_until(const bool& ended) {
+  while (!ended) {
+    DRLNET_ASSERT(running_ != nullptr);
+    wake_at(*running_, time_ns_ + 1'000);
+    running_->stop();
+  }
+}
+
 int World::open_descriptor() {
   descriptors_.emplace(next_descriptor_, Descriptor{});
   return next_descriptor_++;
@@ -190,6 +200,21 @@ int open_wake_fd() { return World::current().open_descriptor(); }
 void set_wake_fd(int fd) { World::current().set(fd); }
 void clear_wake_fd(int fd) { World::current().clear(fd); }
 void close_wake_fd(int fd) { World::current().close_descriptor(fd); }
+
+struct Worker::Thread {
+  bool ended = false;
+};
+Worker::Worker(std::function<void()> body) : thread_(new Thread) {
+  World& world = World::current();
+  world.start(world.running()->shared_from_this(), [this, body = std::move(body)] {
+    struct Ended {
+      bool& ended;
+      ~Ended() { ended = true; }
+    } const ended{thread_->ended};
+    body();
+  });
+}
+Worker::~Worker() { World::current().wait_until(thread_->ended); }
 
 #if defined(__x86_64__)
 uint64_t TickClock::set() { return kernel_now_ns(); }

@@ -21,17 +21,19 @@ struct Killed {};
 // Promises broken by what is simulated.
 [[noreturn]] void broken(const std::string& promise);
 
-struct Process {
+struct Process : std::enable_shared_from_this<Process> {
   Process(std::string process_name, uint32_t process_host, uint64_t seed)
       : name(std::move(process_name)), host(process_host), secrets(seed) {}
 
   const std::string name;
   const uint32_t host;  // on the network
   Random secrets;
-  uint64_t ahead_ns = 0;             // its clock, of the world's
-  bool dead = false;                 // nothing that it does has an effect any more
-  uint64_t calls_left = UINT64_MAX;  // of the world's functions: then it dies
-  uint32_t fibers = 0;               // that have not ended
+  uint64_t ahead_ns = 0;                  // its clock, of the world's
+  bool dead = false;                      // nothing that it does has an effect any more
+  uint64_t calls_left = UINT64_MAX;       // of the world's functions: then it dies
+  uint64_t disk_calls_left = UINT64_MAX;  // likewise
+  uint32_t fibers = 0;                    // that have not ended
+  std::function<void()> on_death{};
 };
 
 class Fiber;
@@ -66,6 +68,8 @@ class World {
   uint64_t wall_s() const { return wall_s_ + time_ns_ / 1'000'000'000; }
   uint64_t secret();
   void sleep(std::span<const int> descriptors, uint64_t until_ns);
+  // Waits for it even where the process dies, or has.
+  void wait_until(const bool& ended);
   // One step of a process, at which it may die.
   void step();
   int open_descriptor();

@@ -24,6 +24,11 @@ class WakeFd {
   WakeFd& operator=(const WakeFd&) = delete;
 
   int fd() const { return fd_; }
+  // Until it is readable, or until then.
+  void wait(uint64_t until_ns) const {
+    pollfd one{fd_, POLLIN, 0};
+    sleep_on({&one, 1}, until_ns);
+  }
   void wake() { set_wake_fd(fd_); }
   void clear() { clear_wake_fd(fd_); }
 

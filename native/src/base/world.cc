@@ -10,8 +10,11 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "base/assert.h"
+#include "base/worker.h"
 
 namespace drlnet {
 namespace {
@@ -56,6 +59,12 @@ void clear_wake_fd(int fd) {
 }
 
 void close_wake_fd(int fd) { close(fd); }
+
+struct Worker::Thread {
+  std::jthread thread;  // its destructor waits
+};
+Worker::Worker(std::function<void()> body) : thread_(new Thread{std::jthread(std::move(body))}) {}
+Worker::~Worker() = default;
 
 #if defined(__x86_64__)
 

@@ -4,10 +4,10 @@
 #include <bit>
 #include <cstdio>
 #include <exception>
-#include <thread>
 
 #include "base/random.h"
 #include "base/wake_fd.h"
+#include "base/worker.h"
 #include "base/world.h"
 #include "server/reply.h"
 #include "server/server.h"
@@ -78,7 +78,7 @@ bool recover_while_answering(const Servers& servers, const ServerOptions& option
   std::exception_ptr failure;
   bool wanted = true;
   {
-    const std::jthread reading([&] {
+    const Worker reading([&] {
       try {
         for (const auto& server : servers) server->recover(options, progress);
       } catch (...) {
@@ -96,8 +96,7 @@ bool recover_while_answering(const Servers& servers, const ServerOptions& option
       for (const auto& server : servers) server->tell_loading(what);
       wanted &= on_loading(what);
       if (!wanted) progress.give_up();
-      pollfd end{done.fd(), POLLIN, 0};
-      sleep_on({&end, 1}, now_ns() + kLookNs);
+      done.wait(now_ns() + kLookNs);
     }
   }
   if (wanted && failure) std::rethrow_exception(failure);

@@ -12,7 +12,7 @@
 namespace drlnet {
 namespace {
 
-constexpr uint64_t kRetryNs = 1'000'000'000;
+constexpr uint64_t kRetryNs = 1'000'000'000, kNever = ~uint64_t{0};
 constexpr uint64_t kMinChangesBytes = 1 << 20;
 
 Path numbered(const Path& folder, const char* prefix, uint64_t number) {
@@ -33,24 +33,26 @@ Bytes headed(FileKind kind, uint64_t lineage, uint64_t name) {
 Storage::Storage(const Path& folder, uint64_t lineage, Path keep, std::function<void()> done)
     : folder_(folder), lineage_(lineage), done_(std::move(done)) {
   if (!keep.empty()) snapshots_.push_back(std::move(keep));
-  thread_ = std::thread([this] { loop(); });
+  thread_ = std::make_unique<Worker>([this] { loop(); });
 }
 
 Storage::~Storage() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    moved_.notify_all();
   }
-  thread_.join();
+  asked_.wake();
+  thread_.reset();
 }
 
 void Storage::write(std::unique_ptr<Cut> cut) {
   DRLNET_ASSERT(!busy());
-  const std::lock_guard lock(mutex_);
-  cut_ = std::move(cut);
-  waiting_ = true;
-  moved_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    cut_ = std::move(cut);
+    waiting_ = true;
+  }
+  asked_.wake();
 }
 
 std::unique_ptr<Cut> Storage::take_written() {
@@ -60,10 +62,14 @@ std::unique_ptr<Cut> Storage::take_written() {
 }
 
 void Storage::finish() {
-  std::unique_lock lock(mutex_);
-  moved_.wait(lock, [&] { return cut_ == nullptr || has_written() || in_trouble(); });
-  if (cut_ != nullptr && !has_written()) {
-    throw Error(Status::config, "the state is not saved: " + trouble_, remedy_);
+  while (cut_ != nullptr && !has_written()) {
+    ended_.clear();
+    if (has_written()) return;
+    if (in_trouble()) {
+      const std::lock_guard lock(mutex_);
+      throw Error(Status::config, "the state is not saved: " + trouble_, remedy_);
+    }
+    ended_.wait(kNever);
   }
 }
 
@@ -73,40 +79,52 @@ std::string Storage::trouble() const {
 }
 
 void Storage::loop() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    moved_.wait(lock, [&] { return waiting_ || stopping_; });
-    if (!waiting_) return;
-    const Cut& cut = *cut_;
-    lock.unlock();
-    std::optional<Error> failure;
-    try {
-      write_out(cut);
-    } catch (const Error& error) {
-      failure = error;
-      after_trouble();
-    }
-    lock.lock();
-    in_trouble_.store(failure.has_value(), std::memory_order_relaxed);
-    trouble_ = failure ? failure->cause() : "";
-    remedy_ = failure ? failure->remedy() : "";
-    if (failure) {
-      ++failures_;
-    } else {
-      waiting_ = false;
-      ++records_;
-      last_ns_ = now_ns() - cut.began_ns;
-      written_.store(true, std::memory_order_release);
-    }
-    moved_.notify_all();
-    lock.unlock();
+  while (cut_waits()) {
+    try_to_write(*cut_);
+    ended_.wake();
     done_();
-    lock.lock();
-    if (failure &&
-        moved_.wait_for(lock, std::chrono::nanoseconds(kRetryNs), [&] { return stopping_; })) {
-      return;
-    }
+    if (in_trouble() && stops_by(now_ns() + kRetryNs)) return;
   }
+}
+
+// Once one does; false: it is to end.
+bool Storage::cut_waits() {
+  for (;; asked_.wait(kNever)) {
+    asked_.clear();
+    const std::lock_guard lock(mutex_);
+    if (waiting_ || stopping_) return waiting_;
+  }
+}
+
+bool Storage::stops_by(uint64_t until_ns) {
+  for (; now_ns() < until_ns; asked_.wait(until_ns)) {
+    asked_.clear();
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return true;
+  }
+  return false;
+}
+
+void Storage::try_to_write(const Cut& cut) {
+  std::optional<Error> failure;
+  try {
+    write_out(cut);
+  } catch (const Error& error) {
+    failure = error;
+    after_trouble();
+  }
+  const std::lock_guard lock(mutex_);
+  trouble_ = failure ? failure->cause() : "";
+  remedy_ = failure ? failure->remedy() : "";
+  in_trouble_.store(failure.has_value(), std::memory_order_relaxed);
+  if (failure) {
+    ++failures_;
+    return;
+  }
+  waiting_ = false;
+  ++records_;
+  last_ns_ = now_ns() - cut.began_ns;
+  written_.store(true, std::memory_order_release);
 }
 
 // What was written is not known to be on disk: rows go to new files, the record to a new snapshot.

@@ -6,16 +6,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/metrics.h"
+#include "base/wake_fd.h"
+#include "base/worker.h"
 #include "replay/table.h"
 #include "storage/file.h"
 #include "storage/format.h"
@@ -59,6 +59,9 @@ class Storage {
 
  private:
   void loop();
+  bool cut_waits();
+  bool stops_by(uint64_t until_ns);
+  void try_to_write(const Cut& cut);
   void write_out(const Cut& cut);
   void write_rows(const Cut& cut);
   void write_params(const Cut& cut);
@@ -89,12 +92,12 @@ class Storage {
   std::unique_ptr<Cut> cut_;
   std::atomic<bool> written_{false}, in_trouble_{false};
   mutable std::mutex mutex_;
-  std::condition_variable moved_;
+  WakeFd asked_, ended_;                     // the thread is; a try to write a cut has
   bool waiting_ = false, stopping_ = false;  // a cut waits for the thread; it is to end
   std::string trouble_, remedy_;
   uint64_t bytes_written_ = 0, rows_written_ = 0, records_ = 0, snapshots_written_ = 0,
            failures_ = 0, last_ns_ = 0;
-  std::thread thread_;
+  std::unique_ptr<Worker> thread_;
 };
 
 }  // namespace drlnet
