@@ -121,9 +121,9 @@ std::vector<Path> list_folder(const Path& path) {
   return files;
 }
 
-void make_folders(const Path& path) {
+void make_folder(const Path& path) {
   std::error_code failed;
-  std::filesystem::create_directories(path, failed);
+  std::filesystem::create_directory(path, failed);
   if (failed) throw disk_error("cannot make", path, failed.value());
 }
 

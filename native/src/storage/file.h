@@ -65,6 +65,7 @@ bool file_exists(const Path& path);
 uint64_t file_bytes(const Path& path);  // 0: there is none
 // Those in the folder, in order; none where there is no such folder.
 std::vector<Path> list_folder(const Path& path);
-void make_folders(const Path& path);  // and those that it lies in, where there are none
+void make_folder(const Path& path);
+void make_folders(const Path& path);  // and those that it lies in, where there are none: on disk
 
 }  // namespace drlnet

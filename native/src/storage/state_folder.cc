@@ -59,6 +59,7 @@ StateFolder::StateFolder(const Path& path, uint32_t shards, uint16_t epoch, bool
   }
   const bool there = file_exists(path_ / kIdentityFile);
   if (!there) require_empty(path_);
+  if (!there && !to_read) sync_folder(std::filesystem::absolute(path_).parent_path());
   lock();
   if (there) read();
   if (to_read) return;
@@ -66,6 +67,7 @@ StateFolder::StateFolder(const Path& path, uint32_t shards, uint16_t epoch, bool
   ++incarnation_;
   write();
   for (uint32_t i = 0; i < shards_; ++i) make_folders(shard(i));
+  sync_folder(path_);
 }
 
 // The system lets go of it when the process ends, however it does.

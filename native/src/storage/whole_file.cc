@@ -30,4 +30,12 @@ void replace_file(const Path& path, std::span<const std::byte> bytes) {
   sync_folder(path.parent_path());
 }
 
+void make_folders(const Path& path) {
+  if (file_exists(path)) return;
+  const Path parent = std::filesystem::absolute(path).parent_path();
+  make_folders(parent);
+  make_folder(path);
+  sync_folder(parent);
+}
+
 }  // namespace drlnet
