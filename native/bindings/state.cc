@@ -27,10 +27,11 @@ nb::dict read_state(const std::string& path) {
   ReadProgress progress;  // looked at by none
   for (uint32_t i = 0; i < folder.shards(); ++i) {
     std::unique_ptr<Recovery> found;
+    std::shared_ptr<const Params> params;
     {
       const nb::gil_scoped_release release;
       found = std::make_unique<Recovery>(folder.shard(i), folder.lineage(), progress);
-      found->params();  // notes what of them is damaged
+      params = found->params();  // notes what of them is damaged
     }
     nb::dict shard;
     nb::list tables;
@@ -39,7 +40,7 @@ nb::dict read_state(const std::string& path) {
       for (const SavedTable& table : state->tables) tables.append(described(table));
     }
     shard["record"] = state != nullptr ? state->sequence : 0;
-    shard["params_version"] = state != nullptr ? state->params_version : 0;
+    shard["params_version"] = params ? params->version : 0;
     shard["tables"] = tables;
     shard["notes"] = found->notes();
     shards.append(shard);

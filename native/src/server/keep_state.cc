@@ -5,6 +5,13 @@
 #include "server/server.h"
 
 namespace drlnet {
+namespace {
+
+// Versions of params that may be given before a record says so. Clients may have seen them when the
+// server is killed: the next life passes over all of them.
+constexpr uint64_t kReservedVersions = 64;
+
+}  // namespace
 
 // Makes the tables of the newest record that is whole, its rows included.
 void Server::recover(const ServerOptions& options, ReadProgress& progress) {
@@ -19,6 +26,7 @@ void Server::recover(const ServerOptions& options, ReadProgress& progress) {
     recovered_ = true;
     record = state->sequence;
     params_ = recovery.params();
+    params_passed_ = state->params_version;
     for (const SavedBlob& blob : state->blobs) {
       blobs_.restore(blob.name, {blob.version, blob.bytes});
     }
@@ -30,6 +38,7 @@ void Server::recover(const ServerOptions& options, ReadProgress& progress) {
   keeper_->begin(record, [this] { retry(); });
   if (!keeper_->writes()) return;
   for (const OpenTable& open : tables_) open.table->begin_saving();
+  params_reserved_ = 0;
   // Before a client hears of this incarnation: what it is told must come after all that the one
   // before has told. And whether the disk takes anything shows at once.
   begin_cut(now_ns());
@@ -63,13 +72,14 @@ void Server::keep_state(uint64_t now) {
   if (!keeper_->busy() && keeper_->due(now)) begin_cut(now);
 }
 
-void Server::begin_cut(uint64_t now) {
+// last: no version of params is given any more.
+void Server::begin_cut(uint64_t now, bool last) {
   auto cut = std::make_unique<Cut>();
   cut->began_ns = now;
   cut->params = params_;
   cut->state.sequence = keeper_->begin_cut();
   cut->state.next_table = tables_.next_number();
-  cut->state.params_version = own_params_version();
+  cut->state.params_version = last_params_version() + (last ? 0 : kReservedVersions);
   cut->state.dropped = tables_.dropped_tables();
   cut->state.blobs_version = blobs_.version();
   for (const auto& [name, blob] : blobs_) {
@@ -97,6 +107,7 @@ void Server::end_cut(const Cut& cut) {
     open->rows_saved = saved.state.counters.head;
     open->table->read_from(kNoNumber);
   }
+  params_reserved_ = cut.state.params_version;
   keeper_->end_cut(cut.state.sequence);
   sessions_.retry();
 }
@@ -123,7 +134,7 @@ void Server::finish_state() {
   Storage& storage = keeper_->storage();
   if (keeper_->busy()) storage.finish();
   if (const auto cut = storage.take_written()) end_cut(*cut);
-  begin_cut(now_ns());
+  begin_cut(now_ns(), true);
   storage.finish();
 }
 

@@ -84,6 +84,7 @@ uint16_t Keeper::hold(const Peer& peer, Slot& slot, uint64_t now) {
 
 uint16_t Keeper::wait(const Peer& peer, const Slot& slot) {
   promises_.push_back({peer.connection, lane_of(slot.operation), 0, false, {}});
+  wanted_ |= !busy();
   return static_cast<uint16_t>(Wait::disk);
 }
 

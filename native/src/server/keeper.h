@@ -55,7 +55,7 @@ class Keeper {
 
   // What a request that ran has changed, and whether its answer waits for the disk: then why.
   uint16_t hold(const Peer& peer, Slot& slot, uint64_t now);
-  // A request that could not run waits for the cut under way.
+  // A request that could not run waits for the cut under way, or for the next one.
   uint16_t wait(const Peer& peer, const Slot& slot);
   Promise* find(uint32_t connection, Lane lane);
   void forget(Promise& promise);

@@ -69,13 +69,15 @@ uint16_t Server::publish(Peer& peer, Slot& slot, std::span<const std::byte> body
     return refuse(slot, Status::bad_request, "a chunk of params came out of order",
                   "publish again from the start");
   }
+  const bool last = staged.size() + chunk.size() == header.total_bytes;
+  if (last && last_params_version() >= params_reserved_) return keeper_->wait(peer, slot);
   staged.insert(staged.end(), chunk.begin(), chunk.end());
-  if (staged.size() < header.total_bytes) {
+  if (!last) {
     reply_with(slot, PublishReply{0});
     return 0;
   }
   auto params = std::make_shared<Params>();
-  params->version = std::max(own_params_version(), params_seen_) + 1;
+  params->version = last_params_version() + 1;
   params->bytes = std::move(staged);
   staged = {};
   params_ = std::move(params);
@@ -113,12 +115,6 @@ uint16_t Server::fetch(Peer&, Slot& slot, std::span<const std::byte> body) {
   ByteReader reader(body);
   const auto request = reader.get<FetchRequest>();
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
-  // The last params of an earlier life of this server may not have been on disk: none may have
-  // their number.
-  constexpr uint64_t kMostLost = 1 << 20;
-  if (recovered_ && request.newer_than <= own_params_version() + kMostLost) {
-    params_seen_ = std::max(params_seen_, request.newer_than);
-  }
   if (!params_ || params_->version <= request.newer_than) {
     reply_with(slot, FetchReply{params_ ? params_->version : 0, 0});
     return 0;

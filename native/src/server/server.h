@@ -132,7 +132,7 @@ class Server : private RequestHandler {
   // keep_state.cc
   bool recover_tables(Recovery& recovery);
   void keep_state(uint64_t now_ns);
-  void begin_cut(uint64_t now_ns);
+  void begin_cut(uint64_t now_ns, bool last = false);
   void end_cut(const Cut& cut);
   uint16_t run_request(Peer& peer, Slot& slot, std::span<const std::byte> body);
   uint16_t append_waits(Table& table, const Append& append, const Peer& peer, const Slot& slot);
@@ -141,6 +141,7 @@ class Server : private RequestHandler {
   static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
   uint64_t params_version() const;
   uint64_t own_params_version() const { return params_ ? params_->version : 0; }
+  uint64_t last_params_version() const { return std::max(own_params_version(), params_passed_); }
   void make_publisher(const Peer& peer);
   bool publisher_is_silent();
   uint64_t answering_heard_ns();
@@ -174,7 +175,8 @@ class Server : private RequestHandler {
   std::vector<uint64_t> changed_keys_;               // scratch of new_priorities
   std::vector<float> changed_priorities_;
   std::shared_ptr<const Params> params_;
-  uint64_t params_seen_ = 0;  // the newest version that a client had of us
+  // Versions of earlier lives, lost ones too; and those that no later life gives to other params.
+  uint64_t params_passed_ = 0, params_reserved_ = ~uint64_t{0};
   // The client that publishes, until its session ends, another takes over, or another publishes
   // when this one has been silent, killed perhaps. 0: none.
   static constexpr uint64_t kPublisherSilenceNs = 3'000'000'000;

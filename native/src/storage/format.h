@@ -74,8 +74,8 @@ struct SavedBlob {
 struct SavedState {
   uint64_t sequence = 0;
   uint64_t blobs_version = 0;
-  uint32_t next_table = 0;  // the number that the next table gets
-  uint64_t params_version = 0;
+  uint32_t next_table = 0;      // the number that the next table gets
+  uint64_t params_version = 0;  // the last one that params may have; those on disk may be older
   std::vector<std::pair<uint32_t, std::string>> dropped;
   std::vector<SavedTable> tables;
   std::vector<SavedBlob> blobs;  // in a record of changes: those that changed

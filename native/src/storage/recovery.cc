@@ -151,7 +151,7 @@ bool Recovery::load(const SavedTable& saved, Table& table) {
 }
 
 std::shared_ptr<const Params> Recovery::params() {
-  if (!state_ || state_->params_version == 0) return nullptr;
+  if (!state_) return nullptr;
   const std::map<uint64_t, Path> files = params_files(folder_);
   for (auto at = files.upper_bound(state_->params_version); at != files.begin();) {
     const auto& [version, path] = *--at;
@@ -164,10 +164,8 @@ std::shared_ptr<const Params> Recovery::params() {
                                       std::vector<std::byte>(part->body.begin(), part->body.end()));
     }
     notes_.push_back(path.filename().string() +
-                     ": its checksum is wrong; goes on with older params");
+                     ": its checksum is wrong; goes on with older params, or none");
   }
-  notes_.push_back("the params of version " + std::to_string(state_->params_version) +
-                   " are missing");
   return nullptr;
 }
 

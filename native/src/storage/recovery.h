@@ -29,7 +29,7 @@ class Recovery {
   // then this returns false, and state() is that one. Throws Error(config) where that does not fit
   // the table.
   bool load(const SavedTable& saved, Table& table);
-  // Those of the state or, where they are damaged, the next older ones; null where there are none.
+  // The newest of those that are whole and that the state allows; null where there are none.
   std::shared_ptr<const Params> params();
 
   // Lines for people: what is damaged, and what was done about it.
