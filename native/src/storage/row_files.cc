@@ -10,7 +10,8 @@ namespace drlnet {
 namespace {
 
 constexpr uint64_t kPartBytes = 1 << 20;
-constexpr size_t kPartsAhead = 32;  // that the disk reads while one is taken in
+constexpr uint64_t kUnknown = ~uint64_t{0};  // where a file begins
+constexpr size_t kPartsAhead = 32;           // that the disk reads while one is taken in
 constexpr uint64_t kMinFileBytes = 1 << 20, kMaxFileBytes = 256 << 20;
 
 std::string prefix_of(uint32_t table) {
@@ -42,11 +43,19 @@ RowWriter::RowWriter(const Path& folder, uint64_t lineage, uint32_t table)
     head.resize(File::open(path).read(0, head));
     bool ok = false;
     const FileHeader header = read_header(head, FileKind::rows, lineage, ok);
-    // One that does not say where it begins goes with the one before it.
-    files_.push_back({path, ok ? header.first : files_.empty() ? 0 : files_.back().first});
+    add(path, ok ? header.first : kUnknown);
     const std::string name = path.filename().string();
     next_file_ = std::stoull("0" + name.substr(prefix_of(table).size())) + 1;
   }
+}
+
+// A file that does not say where it begins (its header was not written) goes with the one behind
+// it: the rows of the one before it reach up to there.
+void RowWriter::add(const Path& path, uint64_t first) {
+  for (auto file = files_.rbegin(); file != files_.rend() && file->first == kUnknown; ++file) {
+    file->first = first;
+  }
+  files_.push_back({path, first});
 }
 
 void RowWriter::begin_file(const Ring& ring, uint64_t first) {
@@ -55,7 +64,7 @@ void RowWriter::begin_file(const Ring& ring, uint64_t first) {
   const Path path = folder_ / (prefix_of(table_) + name);
   file_ = File::create(path);
   ++next_file_;
-  files_.push_back({path, first});
+  add(path, first);
   FileHeader header{.kind = FileKind::rows,
                     .lineage = lineage_,
                     .name = table_,

@@ -35,6 +35,7 @@ class RowWriter {
     Path path;
     uint64_t first;
   };
+  void add(const Path& path, uint64_t first);
   void begin_file(const Ring& ring, uint64_t first);
   void write_part(const Ring& ring, uint64_t from, uint64_t rows);
 

@@ -177,6 +177,27 @@ TEST_CASE("rows behind the last record do not count in the next life") {
   CHECK(life.picture() == *last);
 }
 
+TEST_CASE("a file of rows that was not begun costs no rows of others") {
+  Folder folder;
+  std::optional<Picture> last;
+  {
+    Life life(folder.path, saved_spec(2000));
+    life.live_on(20);
+    life.save();
+    last = life.picture();
+  }
+  // The disk took six bytes of its header, and nothing more.
+  write_bytes(folder.path / "rows-00000-000000000001", std::vector<std::byte>(6));
+  for (int i = 0; i < 3; ++i) {
+    Life life(folder.path, saved_spec(2000));
+    CHECK(life.rows_lost == 0);
+    CHECK(life.picture() == *last);
+    life.live_on(20);
+    life.save();
+    last = life.picture();
+  }
+}
+
 TEST_CASE("params behind the last record do not count in the next life") {
   const auto published = [](uint64_t version, int filled) {
     return std::make_shared<Params>(version, std::vector<std::byte>(50, std::byte(filled)));
