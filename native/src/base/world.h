@@ -1,7 +1,7 @@
 // The world that the core runs in: its clock, its secrets, and sleep. Nothing else in the core asks
 // the kernel for them, so that another world.cc can take this one's place when a program is linked:
-// there time passes and secrets come as a seed says. The network is transport/registry.cc, which
-// can be replaced in the same way. sim/ replaces both.
+// there time passes and secrets come as a seed says. The network is transport/registry.cc, and the
+// disk is storage/file.cc, which can be replaced in the same way. sim/ replaces all three.
 //
 // Every deadline and latency of the core is in nanoseconds of now_ns(): CLOCK_MONOTONIC's, read off
 // the processor's time-stamp counter wherever the kernel keeps time by it as well. The kernel's own

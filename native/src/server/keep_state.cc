@@ -26,7 +26,9 @@ void Server::recover(const ServerOptions& options, ReadProgress& progress) {
     recovered_ = true;
     record = state->sequence;
     params_ = recovery.params();
-    params_passed_ = state->params_version;
+    // Where something is damaged, a record may be that reserved more.
+    params_passed_ = recovery.notes().empty() ? state->params_version
+                                              : recovery.last_params_version() + kReservedVersions;
     for (const SavedBlob& blob : state->blobs) {
       blobs_.restore(blob.name, {blob.version, blob.bytes});
     }

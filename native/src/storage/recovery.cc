@@ -71,6 +71,7 @@ void Recovery::read_snapshot(size_t index) {
             record.kind == (first ? kBase : kChanges);
     if (!sound) break;
     first = false;
+    last_params_version_ = std::max(last_params_version_, record.state.params_version);
     records_.push_back(std::move(record));
   }
   // So ends a file whose server was killed in mid-write; what follows it begins with all.
@@ -167,6 +168,11 @@ std::shared_ptr<const Params> Recovery::params() {
                      ": its checksum is wrong; goes on with older params, or none");
   }
   return nullptr;
+}
+
+uint64_t Recovery::last_params_version() const {
+  const std::map<uint64_t, Path> files = params_files(folder_);
+  return std::max(last_params_version_, files.empty() ? 0 : files.rbegin()->first);
 }
 
 Path Recovery::snapshot() const { return records_.empty() ? Path() : files_[records_.back().file]; }

@@ -32,6 +32,10 @@ class Recovery {
   // The newest of those that are whole and that the state allows; null where there are none.
   std::shared_ptr<const Params> params();
 
+  // The newest version that a record allows, or params on disk have: in records that are given up,
+  // too.
+  uint64_t last_params_version() const;
+
   // Lines for people: what is damaged, and what was done about it.
   const std::vector<std::string>& notes() const { return notes_; }
   uint64_t rows_lost() const { return rows_lost_; }
@@ -56,7 +60,7 @@ class Recovery {
   std::vector<Record> records_;  // in order, up to the chosen one
   std::unique_ptr<SavedState> state_;
   std::vector<std::string> notes_;
-  uint64_t rows_lost_ = 0;
+  uint64_t rows_lost_ = 0, last_params_version_ = 0;
 };
 
 // All that there is to read in a shard's folder.

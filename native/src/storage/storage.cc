@@ -174,14 +174,12 @@ void Storage::write_rows(const Cut& cut) {
 void Storage::write_params(const Cut& cut) {
   if (!cut.params || cut.params->version == params_written_) return;
   const uint64_t version = cut.params->version;
-  // Written even where there is such a file: a kill between params and their record leaves a file
-  // that no record names, and the next life gives that version to other params.
+  // Written even where there is such a file: its record may have been given up.
   Bytes bytes = headed(FileKind::params, lineage_, version);
   append_part({.kind = kParams, .number = version}, cut.params->bytes, bytes);
   replace_file(numbered(folder_, "params-", version), bytes);
   params_written_ = version;
-  // Kept are these and those of the record before. Later ones were left by a life that ended before
-  // it wrote their record.
+  // Kept are these and those of the record before. Later ones are of records that were given up.
   std::map<uint64_t, Path> files = params_files(folder_);
   const auto later = files.upper_bound(version);
   for (auto file = later; file != files.end(); ++file) remove_file(file->second);
@@ -229,6 +227,17 @@ bool Storage::wants_snapshot(const Cut& cut) const {
   });
 }
 
+// Records that were given up name rows that ours take the places of: before there is one of ours.
+void Storage::forget_given_up(const Path& ours) {
+  bool any = false;
+  for (const Path& other : snapshot_files(folder_)) {
+    if (snapshots_.empty() || other <= snapshots_.back() || other == ours) continue;
+    remove_file(other);
+    any = true;
+  }
+  if (any) sync_folder(folder_);
+}
+
 void Storage::begin_snapshot(const Cut& cut, SavedState&& all) {
   Bytes body;
   encode(all, body);
@@ -236,6 +245,7 @@ void Storage::begin_snapshot(const Cut& cut, SavedState&& all) {
   append_part({.kind = kBase, .number = all.sequence}, body, record_);
   const Path path = numbered(folder_, "snapshot-", all.sequence);
   snapshot_.close();
+  forget_given_up(path);
   snapshot_ = File::create(path.string() + ".new");
   snapshot_.append(record_);
   snapshot_.sync();

@@ -66,6 +66,7 @@ class Storage {
   void write_rows(const Cut& cut);
   void write_params(const Cut& cut);
   void write_record(const Cut& cut);
+  void forget_given_up(const Path& ours);
   void begin_snapshot(const Cut& cut, SavedState&& all);
   bool wants_snapshot(const Cut& cut) const;
   void forget_dropped(const Cut& cut);
