@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "base/world.h"
 #include "client/writer.h"
@@ -67,11 +68,18 @@ void expect(Run& run, const Error& error) {
       return run.world.mark("samples expired");
     case Status::another_publisher:
       return run.world.mark("publishers replaced by a late request");
+    case Status::stream_gap:
+      if (!run.keeps_state) break;
+      return run.world.mark("streams with a gap behind a restart");
+    case Status::loading:
+      if (!run.keeps_state) break;
+      return run.world.mark("calls that ended while a state was read");
     case Status::unknown_lease:
       return run.world.mark("leases lost to silence");
     default:
-      broken("an error that nothing explains: " + std::string(error.what()));
+      break;
   }
+  broken("an error that nothing explains: " + std::string(error.what()));
 }
 
 void count(Run& run, Client& client) {
@@ -141,6 +149,7 @@ class Rows {
 
   bool work(Session& session) {
     take_streams(session);
+    since_ns_ = 0;
     StreamWriter writer(*session.client, session.table, run_.spec, leases_,
                         {.flush_rows = 1 + static_cast<uint32_t>(random_.below(32)),
                          .timeout_ns = settings_.timeout_ns});
@@ -163,11 +172,12 @@ class Rows {
     if (!leases_.empty() && client.lineage() == lineage_) {
       std::vector<StreamName> names;
       for (const Lease& one : leases_) names.push_back({one.ordinal, one.epoch, one.token});
+      const uint64_t began_ns = run_.world.time_ns();
       try {
         const auto resumed = timed(run_, "resume", settings_.timeout_ns,
                                    [&] { return client.resume(session.table, names); });
         for (size_t i = 0; i < resumed.size(); ++i) {
-          run_.oracle.resumed(lineage_, resumed[i]);
+          run_.oracle.resumed(lineage_, resumed[i], began_ns);
           run_.world.mark("streams resumed");
           if (resumed[i].next_step < leases_[i].next_step) {
             run_.world.mark("streams resumed with rows not stored");
@@ -208,6 +218,7 @@ class Rows {
       }
       run_.oracle.sent(names[s].token, ++leases_[s].next_step);
     }
+    if (since_ns_ == 0) since_ns_ = run_.world.time_ns();
     const std::byte* columns[] = {reinterpret_cast<const std::byte*>(names.data()),
                                   payloads.data()};
     timed(run_, "append", settings_.timeout_ns * 9, [&] {
@@ -219,13 +230,18 @@ class Rows {
   // Each of the appends under way has a deadline of its own.
   void flush(StreamWriter& writer) {
     timed(run_, "flush", settings_.timeout_ns * 9, [&] { writer.flush(); });
-    for (const Lease& lease : leases_) run_.oracle.acknowledged(lease.token, lease.next_step);
+    const uint64_t began_ns = std::exchange(since_ns_, 0);
+    if (began_ns == 0) return;  // nothing new: no answer came
+    for (const Lease& lease : leases_) {
+      run_.oracle.acknowledged(lease.token, lease.next_step, began_ns);
+    }
   }
 
   Run& run_;
   const ClientSettings& settings_;
   Random random_;
   uint64_t lineage_ = 0;
+  uint64_t since_ns_ = 0;  // when the first row was appended that is not acknowledged; 0: all are
   uint32_t round_ = 0;
   std::vector<Lease> leases_;
 };
@@ -235,6 +251,16 @@ std::vector<uint64_t> keys_of(const SampleLayout& layout, std::span<const std::b
   std::vector<uint64_t> keys(count);
   std::memcpy(keys.data(), reply.data() + layout.keys(count), 8 * count);
   return keys;
+}
+
+// The version that it has then.
+uint64_t fetch_newer(Run& run, const ClientSettings& settings, Client& client, uint64_t version) {
+  std::vector<std::byte> params;
+  const uint64_t began_ns = run.world.time_ns(), least = run.oracle.least_version();
+  const uint64_t newer =
+      timed(run, "fetch", settings.timeout_ns, [&] { return client.fetch(version, params); });
+  run.oracle.fetched(client.lineage(), version, newer, params, least, began_ns);
+  return std::max(version, newer);
 }
 
 }  // namespace
@@ -277,9 +303,12 @@ void learn(Run& run, const ClientSettings& settings) {
       if (random.below(2) == 0) {
         client.update_priorities_async(session.table, keys, priorities);
       } else {
-        timed(run, "update_priorities", settings.timeout_ns,
-              [&] { client.update_priorities(session.table, keys, priorities); });
-        for (const uint64_t key : keys) run.oracle.updated(lineage, key);
+        const uint64_t began_ns = run.world.time_ns();
+        const UpdateResult result = timed(run, "update_priorities", settings.timeout_ns, [&] {
+          return client.update_priorities(session.table, keys, priorities);
+        });
+        if (result.stale > 0 && run.keeps_state) continue;  // those of an earlier life, perhaps
+        for (const uint64_t key : keys) run.oracle.updated(lineage, key, began_ns);
       }
       if (random.below(4) == 0) sleep_until(now_ns() + random.below(20 * kMs));
     }
@@ -297,9 +326,10 @@ void publish(Run& run, const ClientSettings& settings) {
     for (; round < settings.rounds; ++round) {
       const uint64_t number = ++run.publications;
       Oracle::fill_params(number, params);
+      const uint64_t began_ns = run.world.time_ns();
       const uint64_t version =
           timed(run, "publish", settings.timeout_ns, [&] { return client.publish(params); });
-      run.oracle.published(client.lineage(), version, number);
+      run.oracle.published(client.lineage(), version, number, began_ns);
       sleep_until(now_ns() + random.below(60 * kMs));
     }
     return true;
@@ -311,14 +341,8 @@ void fetch(Run& run, const ClientSettings& settings) {
   uint32_t round = 0;
   persist(run, settings, "actor", [&](Session& session) {
     Client& client = *session.client;
-    std::vector<std::byte> params;
     for (uint64_t version = 0; round < settings.rounds; ++round) {
-      const uint64_t newer =
-          timed(run, "fetch", settings.timeout_ns, [&] { return client.fetch(version, params); });
-      if (newer != 0) {
-        run.oracle.fetched(client.lineage(), version, newer, params);
-        version = newer;
-      }
+      version = fetch_newer(run, settings, client, version);
       sleep_until(now_ns() + random.below(40 * kMs));
     }
     return true;
@@ -330,6 +354,7 @@ void verify(Run& run, const ClientSettings& settings) {
   Session session = open(run, settings, "verifier");
   Client& client = *session.client;
   run.lineage = client.lineage();
+  if (settings.shard == 0) fetch_newer(run, settings, client, 0);
   PriorityChanges changes;
   for (bool more = true; more;) {
     more = client.new_priorities(session.table, changes);

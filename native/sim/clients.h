@@ -25,6 +25,8 @@ struct Run {
   uint64_t end_ns = 0;        // of the faults: until then work goes on
   uint64_t publications = 0;  // in all, of all starts
   uint64_t lineage = 0;       // of the server that the verifier found
+  bool keeps_state = false;   // the server
+  bool disk_rots = false;     // its disk has
 };
 
 void write_rows(Run& run, const ClientSettings& settings);

@@ -10,9 +10,9 @@ namespace {
 
 constexpr uint64_t kMs = 1'000'000;
 constexpr const char* kNames[kFaultKinds] = {
-    "loss",         "duplicates", "reordering",   "delay",       "truncation",
-    "flips",        "partition",  "small_frames", "new_address", "server_crash",
-    "client_crash", "clock_jump", "wall_jump"};
+    "loss",      "duplicates",   "reordering",  "delay",        "truncation",   "flips",
+    "partition", "small_frames", "new_address", "server_crash", "client_crash", "clock_jump",
+    "wall_jump", "power_loss",   "disk_full",   "disk_errors",  "bit_rot"};
 
 uint64_t amount_of(FaultKind kind, Random& random) {
   switch (kind) {
@@ -24,6 +24,7 @@ uint64_t amount_of(FaultKind kind, Random& random) {
       return 1232 + 8 * random.below(64);
     case FaultKind::server_crash:
     case FaultKind::client_crash:
+    case FaultKind::power_loss:
       return random.below(4000);
     case FaultKind::clock_jump:
       return kMs * (1 + random.below(random.below(8) == 0 ? 80'000 : 900));
@@ -34,24 +35,46 @@ uint64_t amount_of(FaultKind kind, Random& random) {
   }
 }
 
+Fault draw_crash(Random& random, uint64_t span_ns) {
+  Fault fault;
+  fault.kind = random.below(2) == 0 ? FaultKind::server_crash : FaultKind::power_loss;
+  fault.begin_ns = random.below(span_ns);
+  fault.length_ns = kMs + random.below(800 * kMs);
+  fault.at_disk = random.below(4) != 0;
+  fault.amount = fault.at_disk ? random.below(16) : amount_of(fault.kind, random);
+  fault.seed = random.bits();
+  return fault;
+}
+
+Fault draw_disk_fault(Random& random, uint64_t span_ns) {
+  constexpr FaultKind kKinds[] = {FaultKind::disk_full, FaultKind::disk_errors, FaultKind::bit_rot};
+  Fault fault;
+  fault.kind = kKinds[random.below(std::size(kKinds))];
+  fault.begin_ns = random.below(span_ns);
+  fault.length_ns = 10 * kMs + random.below(2000 * kMs);
+  fault.probability = fault.kind == FaultKind::disk_errors ? 0.05 + random.uniform() / 2 : 1;
+  fault.seed = random.bits();
+  return fault;
+}
+
 }  // namespace
 
 const char* fault_name(FaultKind kind) { return kNames[static_cast<size_t>(kind)]; }
 
 std::string Fault::text() const {
   char line[160];
-  std::snprintf(line, sizeof line, "%s at %.3f s for %.0f ms, host %u, probability %.2f, %llu",
+  std::snprintf(line, sizeof line, "%s at %.3f s for %.0f ms, host %u, probability %.2f, %llu%s",
                 fault_name(kind), static_cast<double>(begin_ns) / 1e9,
                 static_cast<double>(length_ns) / 1e6, host, probability,
-                static_cast<unsigned long long>(amount));
+                static_cast<unsigned long long>(amount), at_disk ? " of its disk" : "");
   return line;
 }
 
-std::vector<Fault> draw_faults(uint64_t seed, uint32_t hosts, uint64_t span_ns) {
+std::vector<Fault> draw_faults(uint64_t seed, uint32_t hosts, uint64_t span_ns, bool keeps_state) {
   Random random(seed);
   std::vector<Fault> faults(1 + random.below(12));
   for (Fault& fault : faults) {
-    fault.kind = static_cast<FaultKind>(random.below(kFaultKinds));
+    fault.kind = static_cast<FaultKind>(random.below(kUsualKinds));
     // One of its kind, and a restart of the server ends most of what clients do: not too often.
     if (fault.kind == FaultKind::server_crash && random.below(3) != 0) {
       fault.kind = FaultKind::loss;
@@ -66,6 +89,10 @@ std::vector<Fault> draw_faults(uint64_t seed, uint32_t hosts, uint64_t span_ns) 
     fault.amount = amount_of(fault.kind, random);
     fault.seed = random.bits();
   }
+  for (uint64_t more = keeps_state ? 1 + random.below(3) : 0; more > 0; --more) {
+    faults.push_back(draw_crash(random, span_ns));
+  }
+  if (keeps_state && random.below(4) == 0) faults.push_back(draw_disk_fault(random, span_ns));
   return faults;
 }
 

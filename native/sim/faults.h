@@ -22,8 +22,13 @@ enum class FaultKind : uint8_t {
   client_crash,  // and its restart
   clock_jump,    // of a client or the server
   wall_jump,
+  // The server's, where it keeps a state:
+  power_loss,  // and its restart
+  disk_full,
+  disk_errors,
+  bit_rot,
 };
-constexpr size_t kFaultKinds = 13;
+constexpr size_t kUsualKinds = 13, kFaultKinds = 17;
 const char* fault_name(FaultKind kind);
 
 struct Fault {
@@ -32,10 +37,12 @@ struct Fault {
   uint32_t host = 0;       // 0: the server's; what it hits of a network is the frames of that host
   double probability = 0;  // of each frame
   uint64_t amount = 0;     // ns, bytes, s, or calls before a crash, as its kind says
+  bool at_disk = false;    // calls of its disk, those are
   uint64_t seed = 0;
   std::string text() const;
 };
 
-std::vector<Fault> draw_faults(uint64_t seed, uint32_t hosts, uint64_t span_ns);
+// keeps_state: the server, which is then hit more often.
+std::vector<Fault> draw_faults(uint64_t seed, uint32_t hosts, uint64_t span_ns, bool keeps_state);
 
 }  // namespace drlnet::sim

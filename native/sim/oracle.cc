@@ -1,5 +1,6 @@
 #include "oracle.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "spec/sample_layout.h"
@@ -10,6 +11,9 @@ namespace {
 
 // The columns, in the table's order.
 enum Column : size_t { kName, kPayload };
+
+// Until a server tries again what its disk did not take; and it writes for a while.
+constexpr uint64_t kRetryNs = 1'500'000'000;
 
 std::string text(const RowName& name) {
   return "step " + std::to_string(name.step) + " of stream " + std::to_string(name.token);
@@ -42,21 +46,86 @@ void Oracle::leased(uint64_t lineage, const Lease& lease) {
           "(1) a stream is leased to one client");
 }
 
-void Oracle::resumed(uint64_t lineage, const Lease& lease) {
+// What is old enough to be on disk must be there again; the rest may be lost.
+void Oracle::server_dies() {
+  died_ns_ = world_.time_ns();
+  ++life_;
+  if (!durability_ns_) {
+    published_.clear();
+    return;
+  }
+  const auto lost = [&](const Acknowledged& one) { return !durable(one.at_ns); };
+  for (auto& [token, log] : streams_) {
+    std::erase_if(log.since, lost);
+    log.acknowledged = 0;
+    for (const Acknowledged& one : log.since) {
+      log.acknowledged = std::max(log.acknowledged, one.value);
+    }
+  }
+  for (auto& [name, updates] : updates_) {
+    for (Update& update : updates) {
+      if (!durable(update.acknowledged_ns)) update.acknowledged_ns = 0;
+    }
+  }
+  std::erase_if(published_, lost);
+}
+
+void Oracle::disk_works() {
+  for (Failing& one : failing_) one.until_ns = std::min(one.until_ns, world_.time_ns());
+}
+
+// Whether what was acknowledged then was on disk when the server died.
+bool Oracle::durable(uint64_t at_ns) const {
+  if (rots_ || at_ns == 0) return false;
+  uint64_t by_ns = at_ns + *durability_ns_;
+  if (*durability_ns_ > 0) {
+    for (const Failing& one : failing_) {
+      const uint64_t works_ns = one.until_ns + kRetryNs;
+      if (one.from_ns < by_ns && at_ns < works_ns) by_ns = works_ns + *durability_ns_;
+    }
+  }
+  return by_ns <= died_ns_;
+}
+
+bool Oracle::counts(uint64_t began_ns) const {
+  return began_ns > died_ns_ || (durability_ns_ && *durability_ns_ == 0);
+}
+
+void Oracle::resumed(uint64_t lineage, const Lease& lease, uint64_t began_ns) {
   StreamLog& log = streams_.at(lease.token);
   require(log.lineage == lineage, "(1) a stream is resumed where it was leased");
   const std::string here = ": resumed at step " + std::to_string(lease.next_step) + ", " +
                            std::to_string(log.acknowledged) + " acknowledged, " +
                            std::to_string(log.sent) + " sent";
-  require(lease.next_step >= log.acknowledged, "(1) what is acknowledged is stored" + here);
+  require(lease.next_step >= log.acknowledged,
+          "(1, 4) what is acknowledged is stored, and over a crash what is durable" + here);
   require(lease.next_step <= log.sent, "(1) nothing is stored that was not sent" + here);
+  if (began_ns <= died_ns_) return;
+  if (lease.next_step < log.sent) forget_updates(lease.token, lease.next_step, log.sent);
   // Their items may have been on their way in another request.
-  while (log.acknowledged < lease.next_step) log.uncertain.insert(log.acknowledged++);
+  for (uint64_t step = log.acknowledged; step < lease.next_step; ++step) log.uncertain.insert(step);
+  acknowledged(lease.token, lease.next_step, began_ns);
 }
 
-void Oracle::acknowledged(uint64_t token, uint64_t steps) {
+// Those rows are not there any more, and what comes in their places is new.
+void Oracle::forget_updates(uint64_t token, uint64_t from, uint64_t to) {
+  for (uint64_t step = from; step < to; ++step) {
+    const auto found = updates_.find({token, step});
+    if (found == updates_.end()) continue;
+    std::erase_if(found->second, [&](const Update& one) { return one.life < life_; });
+  }
+}
+
+void Oracle::sent(uint64_t token, uint64_t steps) {
+  StreamLog& log = streams_.at(token);
+  log.sent = std::max(log.sent, steps);
+}
+
+void Oracle::acknowledged(uint64_t token, uint64_t steps, uint64_t began_ns) {
+  if (!counts(began_ns)) return;
   StreamLog& log = streams_.at(token);
   log.acknowledged = std::max(log.acknowledged, steps);
+  if (durability_ns_) log.since.push_back({world_.time_ns(), steps});
 }
 
 void Oracle::items(uint64_t lineage, std::span<const std::byte> reply, uint32_t count, bool drawn) {
@@ -94,6 +163,19 @@ float Oracle::updated_priority(uint64_t key) {
   return 4.0f + static_cast<float>(splitmix64(key) % 65'536) / 65'536;
 }
 
+void Oracle::updating(uint64_t lineage, uint64_t key) {
+  std::vector<Update>& updates = updates_[rows_.at({lineage, key})];
+  if (std::ranges::find(updates, key, &Update::key) == updates.end()) {
+    updates.push_back({key, life_});
+  }
+}
+
+void Oracle::updated(uint64_t lineage, uint64_t key, uint64_t began_ns) {
+  if (!counts(began_ns)) return;
+  std::vector<Update>& updates = updates_[rows_.at({lineage, key})];
+  std::ranges::find(updates, key, &Update::key)->acknowledged_ns = world_.time_ns();
+}
+
 void Oracle::fill_params(uint64_t number, std::vector<std::byte>& params) {
   params.resize(8 + 8 * (splitmix64(number) % 6000));
   for (size_t at = 0; at < params.size(); at += 8) {
@@ -102,43 +184,68 @@ void Oracle::fill_params(uint64_t number, std::vector<std::byte>& params) {
   }
 }
 
-void Oracle::published(uint64_t lineage, uint64_t version, uint64_t number) {
+void Oracle::is_version(uint64_t lineage, uint64_t version, uint64_t number) {
   const auto known = params_.emplace(Key{lineage, version}, number).first;
-  require(known->second == number, "(6) a version of the params is one publication");
+  require(known->second == number,
+          "(6) a version of the params is one publication: " + std::to_string(version));
+}
+
+void Oracle::published(uint64_t lineage, uint64_t version, uint64_t number, uint64_t began_ns) {
+  is_version(lineage, version, number);
+  if (counts(began_ns)) published_.push_back({world_.time_ns(), version});
+}
+
+uint64_t Oracle::least_version() const {
+  uint64_t least = 0;
+  for (const Acknowledged& one : published_) least = std::max(least, one.value);
+  return least;
 }
 
 void Oracle::fetched(uint64_t lineage, uint64_t before, uint64_t version,
-                     std::span<const std::byte> params) {
+                     std::span<const std::byte> params, uint64_t least_version, uint64_t began_ns) {
+  if (counts(began_ns)) {
+    require(std::max(before, version) >= least_version,
+            "(4) params that are published, and durable, are there: " + std::to_string(version) +
+                " where there was " + std::to_string(least_version));
+  }
+  if (version == 0) return;
   require(version > before, "(6) params come in order");
   require(params.size() >= 8, "(6) params are whole");
   const auto number = read<uint64_t>(params, 0);
   std::vector<std::byte> expected;
   fill_params(number, expected);
   require(std::ranges::equal(expected, params), "(6) params are whole");
-  published(lineage, version, number);
+  is_version(lineage, version, number);
 }
 
+// Its priority is the one that it began with, or of an update that was asked for: but for those
+// after which a later one was to be there.
 void Oracle::stored(uint64_t lineage, uint64_t key, float priority) {
   const RowName& name = rows_.at({lineage, key});
   require(held_[lineage].insert(name).second, "(1) an append is applied once: " + text(name));
-  const auto update = updates_.find({lineage, key});
-  const unsigned told = update == updates_.end() ? 0 : update->second;
-  const bool first = priority == initial_priority(name), later = priority == updated_priority(key);
-  require((first && (told & 2) == 0) || (later && told != 0),
-          "(2) a priority touches the item that it was meant for, and no other: " + text(name) +
-              " has " + std::to_string(priority));
+  bool right = priority == initial_priority(name);
+  for (const Update& update : updates_[name]) {
+    if (update.acknowledged_ns != 0) right = false;
+    right |= priority == updated_priority(update.key);
+  }
+  require(right,
+          "(2, 4) a priority touches the item that it was meant for, and no other, and is "
+          "there where it is durable: " +
+              text(name) + " has " + std::to_string(priority));
 }
 
 void Oracle::complete(uint64_t lineage, uint64_t held_rows) {
+  if (rots_) return;
   uint64_t rows = 0;
   for (const auto& [token, log] : streams_) rows += log.lineage == lineage ? log.sent : 0;
-  if (rows > held_rows) return World::current().mark("rows evicted");
+  if (rows > held_rows) return world_.mark("rows evicted");
   for (const auto& [token, log] : streams_) {
     if (log.lineage != lineage) continue;
     for (uint64_t step = 0; step < log.acknowledged; ++step) {
       if (log.uncertain.contains(step) || step % kEpisodeSteps == kEpisodeSteps - 1) continue;
       const RowName name{token, step};
-      require(held_[lineage].contains(name), "(1) what is acknowledged is stored: " + text(name));
+      require(held_[lineage].contains(name),
+              "(1, 4) what is acknowledged is stored: " + text(name));
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "client/client.h"
 #include "spec/table_spec.h"
+#include "world.h"
 
 namespace drlnet::sim {
 
@@ -25,28 +27,42 @@ void fill_row(const RowName& name, std::span<std::byte> payload);
 
 class Oracle {
  public:
-  explicit Oracle(const TableSpec& spec) : spec_(spec) {}
+  // durability_ns: nothing where the server keeps no state.
+  Oracle(World& world, const TableSpec& spec, std::optional<uint64_t> durability_ns)
+      : world_(world), spec_(spec), durability_ns_(durability_ns) {}
 
-  // Streams: (1).
+  // Times are the world's. Began: when the client asked, or had first to tell: where the server has
+  // died since, its answer may be that of the life before, and says nothing of this one.
+  void server_dies();
+  // Its disk fails for a time: what is not on it by then gets there a while after.
+  void disk_fails(uint64_t until_ns) { failing_.push_back({world_.time_ns(), until_ns}); }
+  void disk_works();
+  // Some of what was durable may go; what is left of it must be right.
+  void disk_rots() { rots_ = true; }
+
+  // Streams: (1), and over the server's lives (4).
   void leased(uint64_t lineage, const Lease& lease);
-  void resumed(uint64_t lineage, const Lease& lease);
-  void sent(uint64_t token, uint64_t steps) { streams_.at(token).sent = steps; }
-  void acknowledged(uint64_t token, uint64_t steps);
+  void resumed(uint64_t lineage, const Lease& lease, uint64_t began_ns);
+  void sent(uint64_t token, uint64_t steps);
+  void acknowledged(uint64_t token, uint64_t steps, uint64_t began_ns);
 
   // Items of a reply, as they lie there: what they hold, and that a key stays the same row's.
   void items(uint64_t lineage, std::span<const std::byte> reply, uint32_t count, bool drawn);
 
-  // Priorities: (2).
+  // Priorities: (2), (4).
   static float initial_priority(const RowName& name);
   static float updated_priority(uint64_t key);
-  void updating(uint64_t lineage, uint64_t key) { updates_[{lineage, key}] |= 1; }
-  void updated(uint64_t lineage, uint64_t key) { updates_[{lineage, key}] |= 2; }
+  void updating(uint64_t lineage, uint64_t key);
+  void updated(uint64_t lineage, uint64_t key, uint64_t began_ns);
 
-  // Params: (6).
+  // Params: (6), (4).
   static void fill_params(uint64_t number, std::vector<std::byte>& params);
-  void published(uint64_t lineage, uint64_t version, uint64_t number);
+  void published(uint64_t lineage, uint64_t version, uint64_t number, uint64_t began_ns);
+  // The version below which the server's may not be: of the server that is there now.
+  uint64_t least_version() const;
+  // version: 0 where there is none newer.
   void fetched(uint64_t lineage, uint64_t before, uint64_t version,
-               std::span<const std::byte> params);
+               std::span<const std::byte> params, uint64_t least_version, uint64_t began_ns);
 
   // Everything that the server holds at the end.
   void stored(uint64_t lineage, uint64_t key, float priority);
@@ -54,17 +70,41 @@ class Oracle {
   void complete(uint64_t lineage, uint64_t held_rows);
 
  private:
+  // What was acknowledged when.
+  struct Acknowledged {
+    uint64_t at_ns, value;
+  };
   struct StreamLog {
     uint64_t lineage = 0, sent = 0, acknowledged = 0;
     std::set<uint64_t> uncertain{};  // stored, perhaps without their items
+    std::vector<Acknowledged> since{};
+  };
+  struct Update {
+    uint64_t key, life;
+    uint64_t acknowledged_ns = 0;  // 0: not, or not so that it had to be there after a crash
   };
   using Key = std::pair<uint64_t, uint64_t>;  // of which lineage
 
+  bool durable(uint64_t at_ns) const;
+  // Whether what was acknowledged just now holds for the life of the server that goes on.
+  bool counts(uint64_t began_ns) const;
+  void is_version(uint64_t lineage, uint64_t version, uint64_t number);
+  void forget_updates(uint64_t token, uint64_t from, uint64_t to);
+
+  World& world_;
   const TableSpec spec_;
+  const std::optional<uint64_t> durability_ns_;
+  struct Failing {
+    uint64_t from_ns, until_ns;
+  };
+  std::vector<Failing> failing_;
+  bool rots_ = false;
+  uint64_t died_ns_ = 0, life_ = 1;        // of the server: last; which it is in
   std::map<uint64_t, StreamLog> streams_;  // by token
   std::map<Key, RowName> rows_;            // by key
-  std::map<Key, unsigned> updates_;        // 1: asked for, 2: acknowledged
-  std::map<Key, uint64_t> params_;         // the number published as that version
+  std::map<RowName, std::vector<Update>> updates_;
+  std::map<Key, uint64_t> params_;       // the number published as that version
+  std::vector<Acknowledged> published_;  // versions
   std::map<uint64_t, std::set<RowName>> held_;
 };
 

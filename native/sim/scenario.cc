@@ -1,11 +1,14 @@
 #include "scenario.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 
-#include "base/assert.h"
+#include "base/world.h"
 #include "clients.h"
+#include "disk.h"
 #include "network.h"
 #include "server/server.h"
 
@@ -17,11 +20,13 @@ constexpr uint64_t kSpanNs = 3 * kSecond;    // in which faults begin
 constexpr uint64_t kLiveNs = 100 * kSecond;  // after which all must have come to their ends
 constexpr const char* kAddress = "sim://server";
 constexpr uint32_t kServerHost = 0;
+constexpr const char *kDisk = "/disk", *kState = "/disk/state";
 
 struct Settings {
   uint32_t shards, writers, learners, fetchers;
   size_t frame_bytes;
   TableSpec spec;
+  std::optional<uint64_t> durability_ns;  // nothing: the server keeps no state
 
   uint32_t hosts() const { return 1 + writers + learners + fetchers + 1; }
 };
@@ -44,6 +49,7 @@ Settings draw_settings(uint64_t seed) {
   spec.item.views = {{"name", 0, 0, 0}, {"payload", 1, 0, 0}};
   spec.sampler.priority_exponent = 1;
   spec.seed = random.bits();
+  if (random.below(2) == 0) settings.durability_ns = random.below(3) == 0 ? 0 : kSecond;
   return settings;
 }
 
@@ -53,10 +59,12 @@ class System {
       : settings_(draw_settings(wanted.seed)),
         world_(wanted.seed),
         network_(world_, wanted.seed ^ 0x4E47, settings_.frame_bytes, wanted.checked),
-        oracle_(settings_.spec),
+        disk_(world_, wanted.seed ^ 0xD15C, kDisk),
+        oracle_(world_, settings_.spec, settings_.durability_ns),
         run_{world_, oracle_, settings_.spec, world_.time_ns() + kSpanNs},
         random_(wanted.seed ^ 0xC11E) {
     world_.trace = wanted.trace;
+    run_.keeps_state = settings_.durability_ns.has_value();
     clients_.resize(settings_.hosts());
     start_server();
     start_clients();
@@ -71,12 +79,15 @@ class System {
     const uint64_t began = world_.time_ns();
     world_.run(run_.end_ns, [] { return false; });
     network_.heal();
+    disk_.heal();
+    oracle_.disk_works();
     world_.note("healed");
     world_.run(run_.end_ns + kLiveNs, [&] { return at_work_ == 0 && server_up(); });
     if (at_work_ > 0 || !server_up()) {
       broken("the system works again once the network does: " + std::to_string(at_work_) +
              " clients did not come to their ends");
     }
+    if (settings_.durability_ns) restart_once_more();
     for (uint32_t shard = 0; shard < settings_.shards; ++shard) {
       start_client(settings_.hosts() + shard,
                    [this, shard] { verify(run_, settings_of(shard, 5 * kSecond)); });
@@ -95,6 +106,7 @@ class System {
   struct ServerLife {
     std::shared_ptr<Process> process;
     std::vector<std::unique_ptr<Server>> servers;
+    uint32_t running = 0;  // of them
     void kill(World& world) { world.kill(*process); }
   };
   struct ClientLife {
@@ -108,20 +120,98 @@ class System {
     auto life = std::make_shared<ServerLife>();
     server_ = life;
     life->process = world_.make_process("server", kServerHost);
+    life->process->on_death = [this] { oracle_.server_dies(); };
     world_.note("server starts");
-    world_.start(life->process, [this, life] {
-      ServerOptions options{{kAddress}, Poll::block, uint64_t{64} << 20};
-      life->servers = make_shards(options, settings_.shards);
-      for (uint32_t shard = 1; shard < settings_.shards; ++shard) {
-        world_.start(life->process, [life, shard] { life->servers[shard]->run(); });
-      }
-      try {
-        life->servers[0]->run();
-      } catch (const Killed&) {
-      }
+    world_.start(life->process, [this, life] { serve(life); });
+  }
+
+  void serve(const std::shared_ptr<ServerLife>& life) {
+    ServerOptions options{{kAddress}, Poll::block, uint64_t{64} << 20};
+    if (settings_.durability_ns) {
+      options.state_folder = folder_;
+      options.durability_ns = *settings_.durability_ns;
+    }
+    try {
+      life->servers = make_shards(options, settings_.shards, 0, on_loading());
+    } catch (const Error& error) {
+      return did_not_start(life, error);
+    }
+    note_what_was_found(*life);
+    life->running = settings_.shards;
+    const auto run_shard = [life](uint32_t shard) {
+      life->servers[shard]->run();
+      --life->running;
+    };
+    for (uint32_t shard = 1; shard < settings_.shards; ++shard) {
+      world_.start(life->process, [run_shard, shard] { run_shard(shard); });
+    }
+    try {
+      run_shard(0);
+      while (life->running > 0) sleep_until(now_ns() + 1'000);
+      life->servers.clear();
+    } catch (const Killed&) {
       // Once the others have unwound, too.
       world_.at(world_.time_ns(), [this, life] { clear(life); });
+    }
+  }
+
+  // It is started again, over and over; where what rotted was all that there was, in another
+  // folder.
+  void did_not_start(const std::shared_ptr<ServerLife>& life, const Error& error) {
+    if (disk_.failed_ns() + kSecond / 5 > world_.time_ns()) {
+      world_.mark("starts that the disk refused");
+    } else if (run_.disk_rots) {
+      world_.mark("states that could not be read at all");
+      folder_ = kState + std::to_string(++folders_);
+    } else {
+      broken(std::string("(4) a server starts with the state that it has: ") + error.what());
+    }
+    world_.at(world_.time_ns() + kSecond / 20, [this, life] {
+      if (server_ == life) start_server();
     });
+  }
+
+  // In half of the starts, clients that come meanwhile are answered.
+  OnLoading on_loading() {
+    if (!settings_.durability_ns || random_.below(2) == 0) return {};
+    return [this](const std::string&) {
+      world_.mark("looks for clients while a state is read");
+      return true;
+    };
+  }
+
+  void note_what_was_found(const ServerLife& life) {
+    for (const auto& server : life.servers) {
+      for (const std::string& note : server->state_notes()) {
+        world_.mark("records or rows found damaged");
+        if (world_.trace) std::fprintf(stderr, "%s\n", note.c_str());
+      }
+    }
+  }
+
+  // Nothing that was durable may be missing then.
+  void restart_once_more() {
+    world_.run(world_.time_ns() + random_.below(2) * 2 * kSecond, [] { return false; });
+    const bool power = random_.below(2) == 0, in_order = random_.below(4) == 0;
+    const std::shared_ptr<ServerLife> life = server_;
+    if (in_order) {
+      world_.run(world_.time_ns() + 2 * kSecond, [] { return false; });  // a disk is tried again
+      world_.mark("servers ended in order");
+      for (const auto& server : life->servers) server->stop();
+      if (run_.disk_rots) oracle_.server_dies();  // what is damaged shows when it starts again
+    } else {
+      world_.kill(*life->process);
+    }
+    world_.run(world_.time_ns() + 5 * kSecond, [&] { return gone(*life); });
+    if (!gone(*life)) broken("a server ends when it is told to");
+    if (power) disk_.lose_power();
+    start_server();
+    world_.run(world_.time_ns() + 20 * kSecond, [&] { return server_up(); });
+    if (!server_up()) broken("(4) a server starts with the state that it has");
+  }
+
+  static bool gone(const ServerLife& life) {
+    return life.process->fibers == 0 && life.servers.empty();
   }
 
   void clear(const std::shared_ptr<ServerLife>& life) {
@@ -173,8 +263,14 @@ class System {
     switch (fault.kind) {
       case FaultKind::server_crash:
         world_.mark("server crashes");
-        world_.kill_within(*server_->process, fault.amount);
+        crash_within(fault);
         return end_later(fault, server_->process, [this] { start_server(); });
+      case FaultKind::power_loss:
+        crash_within(fault);
+        return end_later(fault, server_->process, [this] {
+          disk_.lose_power();
+          start_server();
+        });
       case FaultKind::client_crash: {
         if (process->fibers == 0) return;
         world_.mark("client crashes");
@@ -182,6 +278,15 @@ class System {
         return end_later(fault, clients_[fault.host].process,
                          [this, host = fault.host] { start_client(host, clients_[host].body); });
       }
+      case FaultKind::bit_rot:
+        oracle_.disk_rots();
+        run_.disk_rots = true;
+        if (!server_up()) oracle_.server_dies();  // its next life reads what is left
+        return disk_.begin(fault);
+      case FaultKind::disk_full:
+      case FaultKind::disk_errors:
+        oracle_.disk_fails(world_.time_ns() + fault.length_ns);
+        return disk_.begin(fault);
       case FaultKind::clock_jump:
         world_.mark("clocks that jump");
         return world_.jump_clock(*process, fault.amount);
@@ -192,6 +297,14 @@ class System {
         return network_.change_address(fault.host);
       default:
         return network_.begin(fault);
+    }
+  }
+
+  void crash_within(const Fault& fault) {
+    if (fault.at_disk) {
+      server_->process->disk_calls_left = fault.amount;
+    } else {
+      world_.kill_within(*server_->process, fault.amount);
     }
   }
 
@@ -220,18 +333,22 @@ class System {
   Settings settings_;
   World world_;
   Network network_;
+  Disk disk_;
   Oracle oracle_;
   Run run_;
   Random random_;
   std::shared_ptr<ServerLife> server_;
   std::vector<ClientLife> clients_;  // by host
   uint32_t at_work_ = 0;
+  std::string folder_ = kState;
+  uint32_t folders_ = 1;
 };
 
 }  // namespace
 
 std::vector<Fault> faults_of(uint64_t seed) {
-  return draw_faults(seed ^ 0xFA17, draw_settings(seed).hosts(), kSpanNs);
+  const Settings settings = draw_settings(seed);
+  return draw_faults(seed ^ 0xFA17, settings.hosts(), kSpanNs, settings.durability_ns.has_value());
 }
 
 // The process ends with the run: no order of taking it all down would be right for code that dies
