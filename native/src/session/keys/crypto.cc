@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/world.h"
+#include "session/keys/ipsec_mb.h"
 
 namespace drlnet {
 namespace {
@@ -103,8 +104,16 @@ bool has_aes_instructions() {
 
 void Aead::Free::operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
 
-Aead::Aead(Suite suite, const Key& key, Side side)
-    : context_(EVP_CIPHER_CTX_new()), seals_(side == Side::seals) {
+Aead::Aead(Aead&&) noexcept = default;
+Aead& Aead::operator=(Aead&&) noexcept = default;
+Aead::~Aead() = default;
+
+Aead::Aead(Suite suite, const Key& key, Side side, By by) : seals_(side == Side::seals) {
+  if (suite == Suite::aes_256_gcm && by == By::fastest && IpsecMb::is_there()) {
+    ipsec_mb_ = std::make_unique<IpsecMb>(key);
+    return;
+  }
+  context_.reset(EVP_CIPHER_CTX_new());
   const EVP_CIPHER* cipher =
       suite == Suite::aes_256_gcm ? EVP_aes_256_gcm() : EVP_chacha20_poly1305();
   DRLNET_ASSERT(context_ != nullptr &&
@@ -115,6 +124,7 @@ Aead::Aead(Suite suite, const Key& key, Side side)
 void Aead::begin(uint64_t nonce, std::span<const std::byte> associated) {
   std::array<unsigned char, 12> iv{};
   std::memcpy(iv.data() + 4, &nonce, sizeof nonce);
+  if (ipsec_mb_) return ipsec_mb_->begin(iv, associated);
   int bytes = 0;
   DRLNET_ASSERT(EVP_CipherInit_ex(context_.get(), nullptr, nullptr, nullptr, iv.data(), -1) == 1);
   if (associated.empty()) return;
@@ -124,12 +134,14 @@ void Aead::begin(uint64_t nonce, std::span<const std::byte> associated) {
 
 void Aead::piece(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes == 0) return;
+  if (ipsec_mb_) return ipsec_mb_->piece(seals_, to, from, bytes);
   int written = 0;
   DRLNET_ASSERT(EVP_CipherUpdate(context_.get(), bytes_of(to), &written, bytes_of(from),
                                  static_cast<int>(bytes)) == 1);
 }
 
 void Aead::end(std::byte* tag) {
+  if (ipsec_mb_) return ipsec_mb_->end(seals_, tag);
   int written = 0;
   std::array<unsigned char, kTagBytes> none;
   DRLNET_ASSERT(seals_ && EVP_CipherFinal_ex(context_.get(), none.data(), &written) == 1 &&
@@ -137,6 +149,11 @@ void Aead::end(std::byte* tag) {
 }
 
 bool Aead::end_with(const std::byte* tag) {
+  if (ipsec_mb_) {
+    std::array<std::byte, kTagBytes> own;
+    ipsec_mb_->end(seals_, own.data());
+    return same_secret(own, {tag, kTagBytes});
+  }
   int written = 0;
   std::array<unsigned char, kTagBytes> none, expected;
   std::memcpy(expected.data(), tag, expected.size());

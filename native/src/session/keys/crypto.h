@@ -1,5 +1,6 @@
 // What sealed sessions are made of, by OpenSSL's libcrypto: key agreement (X25519), SHA-256, HMAC
-// and authenticated encryption. Threading: the functions from any thread, an Aead from one.
+// and authenticated encryption, for AES-GCM by intel-ipsec-mb where it is there. Threading: the
+// functions from any thread, an Aead from one.
 #pragma once
 
 #include <openssl/types.h>
@@ -34,12 +35,18 @@ enum class Suite : uint8_t { aes_256_gcm, chacha20_poly1305 };
 // tells nothing of the key.
 bool has_aes_instructions();
 
+class IpsecMb;
+
 // One key in one direction: made once, as that costs more than to seal a small frame.
 class Aead {
  public:
   enum class Side : uint8_t { seals, opens };
+  enum class By : uint8_t { fastest, openssl };
 
-  Aead(Suite suite, const Key& key, Side side);
+  Aead(Suite suite, const Key& key, Side side, By by = By::fastest);
+  Aead(Aead&&) noexcept;
+  Aead& operator=(Aead&&) noexcept;
+  ~Aead();
   // A message: begin, any number of pieces, and its end. No nonce may come twice for one key.
   void begin(uint64_t nonce, std::span<const std::byte> associated);
   void piece(std::byte* to, const std::byte* from, size_t bytes);  // may be the same place
@@ -51,6 +58,7 @@ class Aead {
   struct Free {
     void operator()(EVP_CIPHER_CTX* context) const;
   };
+  std::unique_ptr<IpsecMb> ipsec_mb_;  // or else:
   std::unique_ptr<EVP_CIPHER_CTX, Free> context_;
   bool seals_;
 };

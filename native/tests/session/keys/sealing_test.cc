@@ -53,6 +53,41 @@ Opened opened_by(Sealing& sealing, const std::vector<std::byte>& frame) {
 
 }  // namespace
 
+TEST_CASE("a message has the same bytes, whichever library seals it") {
+  Random random(3);
+  const Key key = secret_of(4);
+  Aead fastest(Suite::aes_256_gcm, key, Aead::Side::seals);
+  Aead openssl(Suite::aes_256_gcm, key, Aead::Side::seals, Aead::By::openssl);
+  Aead opens(Suite::aes_256_gcm, key, Aead::Side::opens);
+  for (uint64_t nonce = 1; nonce < 400; ++nonce) {
+    std::vector<std::byte> plain(random.below(nonce % 8 == 0 ? 70'000 : 200)),
+        head(random.below(20));
+    for (auto& byte : plain) byte = static_cast<std::byte>(random.below(256));
+    for (auto& byte : head) byte = static_cast<std::byte>(random.below(256));
+    std::vector<std::byte> sealed = plain, expected(plain.size()), opened(plain.size());
+    std::array<std::byte, kTagBytes> tag, expected_tag;
+    fastest.begin(nonce, head);
+    for (size_t at = 0, bytes; at < plain.size(); at += bytes) {  // in place, in pieces
+      bytes = std::min<size_t>(plain.size() - at, random.below(900));
+      fastest.piece(sealed.data() + at, sealed.data() + at, bytes);
+    }
+    fastest.end(tag.data());
+    openssl.begin(nonce, head);
+    openssl.piece(expected.data(), plain.data(), plain.size());
+    openssl.end(expected_tag.data());
+    CHECK(sealed == expected);
+    CHECK(tag == expected_tag);
+    opens.begin(nonce, head);
+    opens.piece(opened.data(), sealed.data(), sealed.size());
+    CHECK(opens.end_with(tag.data()));
+    CHECK(opened == plain);
+    tag[random.below(tag.size())] ^= std::byte{1} << random.below(8);
+    opens.begin(nonce, head);
+    opens.piece(opened.data(), sealed.data(), sealed.size());
+    CHECK_FALSE(opens.end_with(tag.data()));
+  }
+}
+
 TEST_CASE("what is opened is what was sealed, in both directions and by both ciphers") {
   for (const Suite suite : {Suite::aes_256_gcm, Suite::chacha20_poly1305}) {
     Ends ends(suite);
