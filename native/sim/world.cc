@@ -186,6 +186,7 @@ using sim::World;
 uint64_t kernel_now_ns() { return World::current().read_clock(); }
 uint64_t wall_s() { return World::current().wall_s(); }
 double process_cpu_s() { return 0; }
+uint64_t process_resident_bytes() { return 0; }
 uint64_t random_secret() { return World::current().secret(); }
 
 void sleep_on(std::span<pollfd> descriptors, uint64_t until_ns) {
