@@ -31,6 +31,13 @@ uint64_t kernel_now_ns() { return read_ns(CLOCK_MONOTONIC); }
 uint64_t wall_s() { return read_ns(CLOCK_REALTIME) / 1'000'000'000; }
 double process_cpu_s() { return static_cast<double>(read_ns(CLOCK_PROCESS_CPUTIME_ID)) / 1e9; }
 
+uint64_t process_resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t pages = 0, resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 uint64_t random_secret() {
   uint64_t value = 0;
   DRLNET_ASSERT(getrandom(&value, sizeof value, 0) == sizeof value);

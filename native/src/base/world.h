@@ -20,6 +20,7 @@ namespace drlnet {
 uint64_t kernel_now_ns();  // the kernel's own reading
 uint64_t wall_s();         // since 1970
 double process_cpu_s();    // of all threads of this process
+uint64_t process_resident_bytes();
 
 // 64 unpredictable bits: tokens, connection numbers, boot identities.
 uint64_t random_secret();

@@ -1,8 +1,5 @@
 // What the server knows of itself and what its clients reported.
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
 #include <map>
 
 #include "base/printable.h"
@@ -12,13 +9,6 @@
 
 namespace drlnet {
 namespace {
-
-uint64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  uint64_t pages = 0, resident = 0;
-  file >> pages >> resident;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 // The same report with its texts as a terminal may show them.
 Metrics shown(const Metrics& report) {
@@ -72,7 +62,7 @@ void Server::measure(Metrics& metrics) {
   metrics.set("server.polls", polls_);
   metrics.set("server.waits", waits_);
   metrics.set("server.cpu_s", process_cpu_s());
-  metrics.set("server.resident_bytes", resident_bytes());
+  metrics.set("server.resident_bytes", process_resident_bytes());
   metrics.set("server.memory_bytes", memory_used_);
   metrics.set("server.params_version", params_ ? params_->version : uint64_t{0});
   metrics.set("server.params_bytes", params_ ? uint64_t{params_->bytes.size()} : uint64_t{0});
@@ -137,9 +127,12 @@ void Server::add_latency(const Metrics& report, Latency& latency) {
 void Server::remember_report(const Peer& peer) {
   report_bytes_ -= peer.report_bytes;
   if (peer.report.list().empty()) return;
-  Ended& ended = ended_.emplace_back(Ended{peer.client, peer.listener, {}, peer.report_bytes});
-  ended_bytes_ += ended.bytes;
+  Ended& ended = ended_.emplace_back(Ended{peer.client, peer.listener, {}, sizeof(Ended)});
   add_latency(peer.report, ended.latency);
+  for (const HistogramReading& reading : ended.latency) {
+    ended.bytes += reading.buckets.capacity() * sizeof reading.buckets[0];
+  }
+  ended_bytes_ += ended.bytes;
   add_latency(peer.report, ended_latency_[peer.listener]);
   while (!ended_.empty() && ended_bytes_ > sessions_.limits().report_bytes) {
     ended_bytes_ -= ended_.front().bytes;
@@ -147,7 +140,7 @@ void Server::remember_report(const Peer& peer) {
   }
 }
 
-// The client is back, and has reported again what it had.
+// The client is back, and has reported again what it had. O(those that are remembered).
 void Server::forget_report(uint64_t client) {
   const auto former = std::ranges::find(ended_, client, &Ended::client);
   if (former == ended_.end()) return;
@@ -184,10 +177,11 @@ uint16_t Server::report(Peer& peer, Slot& slot, std::span<const std::byte> body)
                          "the reports of all clients take " + std::to_string(most) + " bytes",
                          "report less, or raise server.limits.report_bytes");
   }
+  const bool first = peer.report_bytes == 0;
   report_bytes_ = others + bytes;
   peer.report_bytes = bytes;
   peer.report = shown(metrics);
-  forget_report(peer.client);
+  if (first) forget_report(peer.client);
   return 0;
 }
 
