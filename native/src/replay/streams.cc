@@ -20,15 +20,30 @@ bool forsaken(const Stream& stream, uint64_t now_ns) {
 Streams::Streams(uint32_t maximum, std::function<void(Stream&)> ended)
     : maximum_(maximum), ended_(std::move(ended)) {}
 
-Stream* Streams::choose(uint64_t now_ns) {
+Stream* Streams::choose(uint64_t now_ns, uint64_t most) {
   while (lowest_free_ < streams_.size() && streams_[lowest_free_].leased) ++lowest_free_;
   if (lowest_free_ < streams_.size()) return &streams_[lowest_free_];
-  if (streams_.size() < maximum_) return &streams_.emplace_back();
-  const auto orphan = std::ranges::find_if(
-      streams_, [&](const Stream& stream) { return forsaken(stream, now_ns); });
-  if (orphan == streams_.end()) return nullptr;
-  ended_(*orphan);
-  return &*orphan;
+  if (streams_.size() < std::min<uint64_t>(maximum_, most)) return &streams_.emplace_back();
+  for (size_t looked = 0; looked < streams_.size(); ++looked) {
+    next_orphan_ = (next_orphan_ + 1) % streams_.size();
+    Stream& stream = streams_[next_orphan_];
+    if (!forsaken(stream, now_ns)) continue;
+    ended_(stream);
+    --leased_;
+    return &stream;
+  }
+  return nullptr;
+}
+
+void Streams::give_to(Stream& stream, uint64_t holder) {
+  if (stream.holder == holder) return;
+  if (stream.holder != 0) {
+    const auto former = held_.find(stream.holder);
+    std::erase(former->second, ordinal_of(stream));
+    if (former->second.empty()) held_.erase(former);
+  }
+  stream.holder = holder;
+  if (holder != 0) held_[holder].push_back(ordinal_of(stream));
 }
 
 Error Streams::full(uint32_t count, uint32_t held) const {
@@ -44,17 +59,26 @@ Error Streams::full(uint32_t count, uint32_t held) const {
           "died"};
 }
 
-void Streams::require_room(uint32_t count, uint64_t now_ns) const {
-  const auto held = static_cast<uint32_t>(std::ranges::count_if(
+uint32_t Streams::held_count(uint64_t now_ns) const {
+  return static_cast<uint32_t>(std::ranges::count_if(
       streams_, [&](const Stream& stream) { return stream.leased && !forsaken(stream, now_ns); }));
-  if (count > maximum_ - held) throw full(count, held);
 }
 
-Lease Streams::lease(uint64_t holder, uint64_t now_ns) {
-  Stream* stream = choose(now_ns);
+bool Streams::has_room(uint32_t count, uint64_t most, uint64_t now_ns) const {
+  return uint64_t{leased_} + count <= most || uint64_t{held_count(now_ns)} + count <= most;
+}
+
+void Streams::require_room(uint32_t count, uint64_t now_ns) const {
+  if (!has_room(count, maximum_, now_ns)) throw full(count, held_count(now_ns));
+}
+
+Lease Streams::lease(uint64_t holder, uint64_t now_ns, uint64_t most) {
+  Stream* stream = choose(now_ns, most);
   if (stream == nullptr) throw full(1, maximum_);
   const uint32_t epoch = stream->epoch + 1;
-  *stream = Stream{.epoch = epoch, .leased = true, .token = random_secret(), .holder = holder};
+  *stream = Stream{.epoch = epoch, .leased = true, .token = random_secret()};
+  give_to(*stream, holder);
+  ++leased_;
   return describe(*stream);
 }
 
@@ -64,7 +88,7 @@ Lease Streams::resume(uint32_t ordinal, uint64_t token, uint64_t holder) {
                 "the lease of stream " + std::to_string(ordinal) + " is not held any more",
                 "lease a new stream");
   }
-  streams_[ordinal].holder = holder;
+  give_to(streams_[ordinal], holder);
   return describe(streams_[ordinal]);
 }
 
@@ -72,23 +96,27 @@ bool Streams::release(uint32_t ordinal, uint32_t epoch, uint64_t token) {
   Stream* stream = find(ordinal, epoch, token);
   if (stream == nullptr) return false;
   ended_(*stream);
+  give_to(*stream, 0);
   *stream = Stream{.epoch = epoch};
+  --leased_;
   lowest_free_ = std::min<size_t>(lowest_free_, ordinal);
   return true;
 }
 
 void Streams::orphan(uint64_t holder, uint64_t now_ns) {
-  for (Stream& stream : streams_) {
-    if (!stream.leased || stream.holder != holder) continue;
-    stream.holder = 0;
-    stream.orphaned_at_ns = now_ns;
+  const auto held = held_.find(holder);
+  if (held == held_.end()) return;
+  for (const uint32_t ordinal : held->second) {
+    streams_[ordinal].holder = 0;
+    streams_[ordinal].orphaned_at_ns = now_ns;
   }
+  held_.erase(held);
 }
 
 Stream* Streams::find(uint32_t ordinal, uint32_t epoch, uint64_t token, uint64_t holder) {
   Stream* stream = find(ordinal, epoch);
   if (stream == nullptr || stream->token != token) return nullptr;
-  if (stream->holder == 0) stream->holder = holder;
+  if (stream->holder == 0) give_to(*stream, holder);
   return stream;
 }
 
@@ -114,6 +142,8 @@ void Streams::save(std::vector<SavedStream>& saved) const {
 
 void Streams::restore(const std::vector<SavedStream>& saved) {
   streams_.clear();
+  held_.clear();
+  leased_ = 0;
   for (const SavedStream& one : saved) {
     streams_.push_back({.epoch = one.epoch,
                         .leased = one.leased != 0,
@@ -124,13 +154,9 @@ void Streams::restore(const std::vector<SavedStream>& saved) {
                         .last_number = one.last_number,
                         .since_first = one.since_first,
                         .open = one.open != 0});
+    leased_ += one.leased != 0;
   }
   lowest_free_ = 0;
-}
-
-uint32_t Streams::leased_count() const {
-  return static_cast<uint32_t>(std::count_if(streams_.begin(), streams_.end(),
-                                             [](const Stream& stream) { return stream.leased; }));
 }
 
 uint32_t Streams::orphaned_count() const {
@@ -140,8 +166,7 @@ uint32_t Streams::orphaned_count() const {
 }
 
 Lease Streams::describe(const Stream& stream) const {
-  return {static_cast<uint32_t>(&stream - streams_.data()), stream.epoch, stream.token,
-          stream.next_step};
+  return {ordinal_of(stream), stream.epoch, stream.token, stream.next_step};
 }
 
 }  // namespace drlnet

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -49,18 +50,21 @@ class Streams {
   // ended: called with a stream whose lease ends, before it is forgotten.
   Streams(uint32_t maximum, std::function<void(Stream&)> ended);
 
-  // Throws Error(server_full), with the reason, unless that many can be leased now. O(number of
-  // ordinals).
+  // Whether `most` streams are room for that many more: those that have been orphans for longer
+  // than the grace make room. O(1) where nothing is full, else O(number of ordinals).
+  bool has_room(uint32_t count, uint64_t most, uint64_t now_ns) const;
+  // Throws Error(server_full), with the reason, unless the maximum is room for that many more.
   void require_room(uint32_t count, uint64_t now_ns) const;
-  // Lowest free ordinal first, then new ones, then those orphaned for longer than the grace.
-  // Throws as require_room does. O(1) amortised while there are free or new ones.
-  Lease lease(uint64_t holder, uint64_t now_ns);
+  // Lowest free ordinal first, then new ones while there are fewer than `most`, then those orphaned
+  // for longer than the grace. Throws as require_room does. O(1) amortised while there are free or
+  // new ones.
+  Lease lease(uint64_t holder, uint64_t now_ns, uint64_t most = kNoNumber);
   // The stream goes on where it was; throws Error(unknown_lease) when the token is not held.
   Lease resume(uint32_t ordinal, uint64_t token, uint64_t holder);
   // Ends the lease; false when it was not held. The stream's open episode is broken: its next row
   // (of another lease) must be FIRST, and items that still wait for rows retire.
   bool release(uint32_t ordinal, uint32_t epoch, uint64_t token);
-  // All streams of a session that is gone become orphans.
+  // All streams of a session that is gone become orphans. O(their number).
   void orphan(uint64_t holder, uint64_t now_ns);
 
   // The stream if that lease is held, else nullptr. An orphan whose token fits is adopted by
@@ -77,18 +81,26 @@ class Streams {
   // From another life of the server: all are orphans, whose holders adopt them by their next
   // append.
   void restore(const std::vector<SavedStream>& saved);
-  uint32_t leased_count() const;
+  uint32_t leased_count() const { return leased_; }
   uint32_t orphaned_count() const;
 
  private:
-  Stream* choose(uint64_t now_ns);
+  Stream* choose(uint64_t now_ns, uint64_t most);
+  uint32_t held_count(uint64_t now_ns) const;
   Error full(uint32_t count, uint32_t held) const;
+  uint32_t ordinal_of(const Stream& stream) const {
+    return static_cast<uint32_t>(&stream - streams_.data());
+  }
+  void give_to(Stream& stream, uint64_t holder);
   Lease describe(const Stream& stream) const;
 
   uint32_t maximum_;
   std::function<void(Stream&)> ended_;
-  std::vector<Stream> streams_;  // by ordinal
-  size_t lowest_free_ = 0;       // no ordinal below it is free
+  std::vector<Stream> streams_;                               // by ordinal
+  std::unordered_map<uint64_t, std::vector<uint32_t>> held_;  // by holder: ordinals
+  size_t lowest_free_ = 0;                                    // no ordinal below it is free
+  size_t next_orphan_ = 0;                                    // where the search goes on
+  uint32_t leased_ = 0;
 };
 
 }  // namespace drlnet

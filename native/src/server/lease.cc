@@ -12,7 +12,8 @@ uint16_t Server::lease(Peer& peer, Slot& slot, std::span<const std::byte> body) 
   Table* table = table_for(request.table, slot);
   if (table == nullptr) return 0;
   const uint64_t most = sessions_.limits().streams;
-  if (table->streams().leased_count() + uint64_t{request.count} > most) {
+  const uint64_t now = now_ns();
+  if (!table->streams().has_room(request.count, most, now)) {
     return refuse_beyond(Limit::streams, slot,
                          std::to_string(request.count) + " streams, where a table has at most " +
                              std::to_string(most) + " leased",
@@ -20,9 +21,9 @@ uint16_t Server::lease(Peer& peer, Slot& slot, std::span<const std::byte> body) 
   }
   peer.has_streams = true;
   try {
-    table->streams().require_room(request.count, now_ns());  // all or none
+    table->streams().require_room(request.count, now);  // all or none
     for (uint32_t i = 0; i < request.count; ++i) {
-      reply_with(slot, table->streams().lease(peer.client, now_ns()));
+      reply_with(slot, table->streams().lease(peer.client, now, most));
     }
     table->count_streams();
   } catch (const Error& error) {

@@ -70,4 +70,42 @@ TEST_CASE_FIXTURE(Fixture, "orphans wait for their holder, then make room") {
   CHECK_THROWS_AS(streams.lease(3, after), Error);
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "orphans make room where fewer streams are allowed than there could be") {
+  constexpr uint64_t kMost = 2, kAfter = 1001 + Streams::kOrphanGraceNs;
+  streams.lease(1, 0, kMost);
+  streams.lease(1, 0, kMost);
+  CHECK_FALSE(streams.has_room(1, kMost, 0));
+  CHECK_THROWS_AS(streams.lease(2, 0, kMost), Error);
+  streams.orphan(1, 1000);
+  CHECK_FALSE(streams.has_room(1, kMost, 1000));
+  CHECK(streams.has_room(2, kMost, kAfter));
+  CHECK_FALSE(streams.has_room(3, kMost, kAfter));
+  const Lease a = streams.lease(2, kAfter, kMost), b = streams.lease(2, kAfter, kMost);
+  CHECK(a.ordinal + b.ordinal == 1);
+  CHECK(ended.size() == 2);
+  CHECK(streams.count() == 2);
+  CHECK(streams.leased_count() == 2);
+  CHECK_FALSE(streams.has_room(1, kMost, kAfter));
+}
+
+TEST_CASE_FIXTURE(Fixture, "a session that ends leaves behind what it holds then") {
+  const Lease kept = streams.lease(1, 0), moved = streams.lease(1, 0), given = streams.lease(1, 0);
+  streams.resume(moved.ordinal, moved.token, 2);
+  streams.release(given.ordinal, given.epoch, given.token);
+  const Lease others = streams.lease(2, 0);
+  CHECK(others.ordinal == given.ordinal);
+  streams.orphan(1, 1000);
+  CHECK(streams.orphaned_count() == 1);
+  CHECK(streams.at(kept.ordinal).holder == 0);
+  streams.orphan(1, 1000);
+  streams.orphan(2, 1000);
+  CHECK(streams.orphaned_count() == 3);
+  // Adopted, they are its own again.
+  CHECK(streams.find(moved.ordinal, moved.epoch, moved.token, 1) != nullptr);
+  streams.orphan(1, 2000);
+  CHECK(streams.at(moved.ordinal).orphaned_at_ns == 2000);
+  CHECK(streams.at(others.ordinal).orphaned_at_ns == 1000);
+}
+
 }  // namespace drlnet::test
