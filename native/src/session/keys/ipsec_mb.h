@@ -18,7 +18,7 @@ class IpsecMb {
   static bool is_there();
 
   explicit IpsecMb(const Key& key);  // is_there()
-  // As an Aead does; `seals` or opens.
+  // The steps of an Aead (crypto.h), which says each time whether it seals or opens.
   void begin(std::span<const uint8_t, 12> nonce, std::span<const std::byte> associated);
   void piece(bool seals, std::byte* to, const std::byte* from, size_t bytes);
   void end(bool seals, std::byte* tag);
