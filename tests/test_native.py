@@ -60,6 +60,42 @@ def test_a_broken_promise_is_found_and_shrunk_to_what_breaks_it() -> None:
     assert again.stdout.startswith(f"seed {seed}: {promise}\n{faults}"), again.stdout
 
 
+def test_a_thousand_simulated_clients_keep_their_promises() -> None:
+    ended = simulate("--clients", "1000", "--seeds", "5", "--jobs", jobs())
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-6000:]
+    times = {
+        name: int(n) for name, n in re.findall(r"^  (\S.*\S) +(\d+)$", ended.stdout, re.MULTILINE)
+    }
+    assert times["clients that joined"] > 5000
+    for rare in (
+        "clients that died",
+        "clients that left in order",
+        "clients that a limit refused",
+        "leases lost to silence",
+        "streams of dead clients leased anew",
+    ):
+        assert times.get(rare, 0) > 0, (rare, times)
+
+
+def test_a_simulated_crowd_runs_twice_alike_and_is_shrunk() -> None:
+    ended = simulate("--clients", "200", "--seeds", "2", "--twice")
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-6000:]
+    # Of those that come to it, few are needed to break a promise.
+    flags = ("--clients", "30", "--no-checksums")
+    ended = simulate(*flags, "--seeds", "10", "--jobs", jobs())
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    found = re.findall(
+        r"^seed (\d+): (.*)\n((?:  \d+: .*\n)+)  again: drlnet-sim (.*) --trace$",
+        ended.stdout,
+        re.MULTILINE,
+    )
+    assert found, ended.stdout
+    seed, promise, faults, again = found[0]
+    assert "flips" in faults
+    assert faults.count("\n") < 20, faults
+    assert simulate(*again.split()).stdout.startswith(f"seed {seed}: {promise}\n{faults}")
+
+
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark: apt-get install tshark")
 def test_tshark_finds_nothing_wrong_with_our_frames(tmp_path: Path) -> None:
     build("test_transport")

@@ -2,9 +2,11 @@
 // would.
 #pragma once
 
+#include <deque>
 #include <string>
 
 #include "oracle.h"
+#include "session/server/sessions.h"
 #include "world.h"
 
 namespace drlnet::sim {
@@ -15,6 +17,28 @@ struct ClientSettings {
   uint64_t timeout_ns = 0;
   uint32_t rounds = 0;
   uint64_t seed = 0;
+  uint64_t until_ns = 0;  // goes then, whatever its rounds; 0: after these
+  uint64_t pause_ns = 0;  // about so long between two rounds
+};
+
+// After its client's last word a session is over, as soon as the server's housekeeping sees it.
+constexpr uint64_t kSessionEndsNs = Sessions::kSilenceNs + 3'000'000'000;
+
+// Sessions that clients have or had: each is the server's until it hears of its end, or for as long
+// as it waits for a word of a client that died.
+class Guests {
+ public:
+  void come() { ++here_; }
+  void go(uint64_t now_ns) {
+    --here_;
+    gone_ns_.push_back(now_ns);
+  }
+  // How many a server may have had since then, at the most.
+  size_t most_since(uint64_t began_ns);
+
+ private:
+  size_t here_ = 0;
+  std::deque<uint64_t> gone_ns_;
 };
 
 // What clients share with the run: nothing of it is known to the code under test.
@@ -27,6 +51,9 @@ struct Run {
   uint64_t lineage = 0;       // of the server that the verifier found
   bool keeps_state = false;   // the server
   bool disk_rots = false;     // its disk has
+  Limits limits{};            // of the server
+  bool limited = false;       // they are so low that clients may meet them
+  Guests guests{};
 };
 
 void write_rows(Run& run, const ClientSettings& settings);
@@ -35,5 +62,13 @@ void publish(Run& run, const ClientSettings& settings);
 void fetch(Run& run, const ClientSettings& settings);
 // Reads all that the shard holds.
 void verify(Run& run, const ClientSettings& settings);
+
+// A crowd's: an actor, which leaves when its time has come.
+void act(Run& run, const ClientSettings& settings);
+// Looks again and again whether the server keeps to its limits, and lets go of clients that died.
+void watch(Run& run, const ClientSettings& settings);
+// Once all are gone for so long that the server lets go of what they held: that nothing is left of
+// them but their rows, which are drawn, and that all of the shard's streams can be had.
+void audit(Run& run, const ClientSettings& settings);
 
 }  // namespace drlnet::sim

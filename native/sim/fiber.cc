@@ -31,7 +31,11 @@ Fiber::Fiber(std::shared_ptr<Process> process, std::function<void()> body)
               static_cast<unsigned>(self & 0xFFFFFFFF), static_cast<unsigned>(self >> 32));
 }
 
-Fiber::~Fiber() { munmap(stack_, kStackBytes); }
+Fiber::~Fiber() { free_stack(); }
+
+void Fiber::free_stack() {
+  if (stack_ != nullptr) munmap(std::exchange(stack_, nullptr), kStackBytes);
+}
 
 void Fiber::enter(unsigned low, unsigned high) {
   reinterpret_cast<Fiber*>(uintptr_t{low} | uintptr_t{high} << 32)->run();
@@ -59,6 +63,7 @@ void Fiber::go_on() {
   swap_exceptions();
   DRLNET_ASSERT(swapcontext(&back_, &here_) == 0);
   swap_exceptions();
+  if (ended_) free_stack();  // its alarms may be due for long
 }
 
 void Fiber::stop() { DRLNET_ASSERT(swapcontext(&here_, &back_) == 0); }

@@ -13,7 +13,7 @@
 
 namespace drlnet::sim {
 
-class Fiber {
+class Fiber : public std::enable_shared_from_this<Fiber> {
  public:
   Fiber(std::shared_ptr<Process> process, std::function<void()> body);
   ~Fiber();
@@ -40,6 +40,7 @@ class Fiber {
   static void enter(unsigned low, unsigned high);
   void run();
   void swap_exceptions();
+  void free_stack();
 
   std::shared_ptr<Process> process_;
   std::function<void()> body_;

@@ -2,6 +2,7 @@
 //
 //   drlnet-sim --seeds N [--from SEED] [--jobs J]   N seeds, in J processes at a time
 //   drlnet-sim --seed SEED [--faults 0,3] [--trace] one seed, with all or some of its faults
+//   --clients N    a crowd of N actors that come, leave and die, in place of a few clients
 //   --twice        each seed runs twice, and its two traces must be equal
 //   --no-checksums frames bear none: what altered bytes then do must be found
 //   --rare N       every branch that is to be taken must be, N times at least in all
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -26,8 +28,11 @@
 namespace drlnet::sim {
 namespace {
 
-constexpr unsigned kPatienceS = 60;  // of real time: a run takes far less
-int g_result = -1;                   // where the child says what came of it
+// A run takes far less of real time.
+constexpr unsigned kPatienceS = 60, kClientsPerS = 10;
+constexpr int kShrinkRuns = 200;
+constexpr uint64_t kMostClients = 16'000;  // the server's sessions, but for some of others
+int g_result = -1;                         // where the child says what came of it
 
 // Branches that thousands of seeds take; a seed alone does not.
 constexpr const char* kRare[] = {
@@ -89,11 +94,11 @@ void say(const std::string& text) {
 }
 
 [[noreturn]] void run_child(const Wanted& wanted) {
-  alarm(kPatienceS);
+  alarm(kPatienceS + wanted.clients / kClientsPerS);
   const Outcome outcome = simulate(wanted);
   std::ostringstream text;
   text << "ended\t" << outcome.hash << '\t' << outcome.events << '\t' << outcome.frames << '\t'
-       << outcome.simulated_s << '\n';
+       << outcome.simulated_s << '\t' << outcome.peak_bytes << '\n';
   for (const auto& [name, times] : outcome.marks) text << name << '\t' << times << '\n';
   say(text.str());
   _exit(0);
@@ -140,7 +145,7 @@ Result finish(const Child& child) {
     return result;
   }
   std::istringstream(line.substr(6)) >> result.outcome.hash >> result.outcome.events >>
-      result.outcome.frames >> result.outcome.simulated_s;
+      result.outcome.frames >> result.outcome.simulated_s >> result.outcome.peak_bytes;
   while (std::getline(lines, line)) {
     const size_t tab = line.find('\t');
     result.outcome.marks[line.substr(0, tab)] = std::stoull(line.substr(tab + 1));
@@ -150,16 +155,25 @@ Result finish(const Child& child) {
 
 Result run(const Wanted& wanted, uint64_t seed) { return finish(start(wanted, seed)); }
 
+// Those behind one another as 3-7.
 std::string list(const std::set<size_t>& faults) {
   std::string text;
-  for (const size_t fault : faults) text += (text.empty() ? "" : ",") + std::to_string(fault);
+  for (auto at = faults.begin(); at != faults.end();) {
+    const size_t first = *at;
+    size_t last = first;
+    while (++at != faults.end() && *at == last + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(first);
+    if (last > first) text += "-" + std::to_string(last);
+  }
   return text.empty() ? "none" : text;
 }
 
-// Leaves out what is not needed for some promise to break, one fault after another.
+// Leaves out what is not needed for some promise to break: halves of the faults, then quarters, at
+// last one after another.
 void shrink(Wanted wanted, uint64_t seed, const std::string& what) {
   wanted.trace = false;
-  const std::vector<Fault> faults = faults_of(seed);
+  wanted.seed = seed;
+  const std::vector<Fault> faults = faults_of(wanted);
   std::set<size_t> needed;
   if (wanted.only) {
     needed = *wanted.only;
@@ -167,18 +181,24 @@ void shrink(Wanted wanted, uint64_t seed, const std::string& what) {
     for (size_t i = 0; i < faults.size(); ++i) needed.insert(i);
   }
   std::string text = what;
-  for (const size_t fault : std::set(needed)) {
-    wanted.only = needed;
-    wanted.only->erase(fault);
-    const Result without = run(wanted, seed);
-    if (without.broken.empty()) continue;
-    needed = *wanted.only;
-    text = without.broken;
+  int runs = 0;
+  for (size_t many = std::bit_floor(needed.size()); many > 0; many /= 2) {
+    const std::vector<size_t> left(needed.begin(), needed.end());
+    for (size_t at = 0; at < left.size() && runs < kShrinkRuns; at += many, ++runs) {
+      wanted.only = needed;
+      for (size_t i = at; i < std::min(at + many, left.size()); ++i) wanted.only->erase(left[i]);
+      const Result without = run(wanted, seed);
+      if (without.broken.empty()) continue;
+      needed = *wanted.only;
+      text = without.broken;
+    }
   }
   std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), text.c_str());
   for (const size_t fault : needed) std::printf("  %zu: %s\n", fault, faults[fault].text().c_str());
-  std::printf("  again: drlnet-sim --seed %llu --faults %s%s --trace\n",
-              static_cast<unsigned long long>(seed), list(needed).c_str(),
+  const std::string clients =
+      wanted.clients > 0 ? " --clients " + std::to_string(wanted.clients) : "";
+  std::printf("  again: drlnet-sim --seed %llu%s --faults %s%s --trace\n",
+              static_cast<unsigned long long>(seed), clients.c_str(), list(needed).c_str(),
               wanted.checked ? "" : " --no-checksums");
   std::fflush(stdout);
 }
@@ -186,8 +206,8 @@ void shrink(Wanted wanted, uint64_t seed, const std::string& what) {
 [[noreturn]] void usage(const std::string& why) {
   std::fprintf(stderr,
                "drlnet-sim: %s\nusage: drlnet-sim (--seeds N [--from SEED] [--jobs J] | --seed "
-               "SEED [--faults I,J | --faults none] [--trace]) [--twice] [--rare N] "
-               "[--no-checksums]\n",
+               "SEED [--faults I,J-K | --faults none] [--trace]) [--clients N] [--twice] "
+               "[--rare N] [--no-checksums]\n",
                why.c_str());
   std::exit(2);
 }
@@ -219,6 +239,12 @@ Options parse(int argc, char** argv) {
       options.jobs = static_cast<unsigned>(std::clamp<uint64_t>(number(flag, value), 1, 1024));
     } else if (flag == "--rare") {
       options.rare = number(flag, value);
+    } else if (flag == "--clients") {
+      const uint64_t clients = number(flag, value);
+      if (clients > kMostClients) {
+        usage("a server has " + std::to_string(kMostClients) + " actors at most");
+      }
+      options.wanted.clients = static_cast<uint32_t>(clients);
     } else if (flag == "--seed") {
       options.one = true;
       options.from = number(flag, value);
@@ -226,7 +252,11 @@ Options parse(int argc, char** argv) {
       options.wanted.only.emplace();
       std::istringstream parts(value == "none" ? "" : value);
       for (std::string part; std::getline(parts, part, ',');) {
-        options.wanted.only->insert(number(flag, part));
+        const size_t dash = part.find('-');
+        const uint64_t first = number(flag, part.substr(0, dash));
+        const uint64_t last =
+            dash == std::string::npos ? first : number(flag, part.substr(dash + 1));
+        for (uint64_t fault = first; fault <= last; ++fault) options.wanted.only->insert(fault);
       }
     } else {
       usage("unknown flag: " + flag);
@@ -283,6 +313,7 @@ int run_all(const Options& options) {
 }
 
 int run_one(const Options& options) {
+  const auto began = std::chrono::steady_clock::now();
   const Result result = run(options.wanted, options.from);
   if (!result.broken.empty()) {
     shrink(options.wanted, options.from, result.broken);
@@ -291,9 +322,11 @@ int run_one(const Options& options) {
   for (const auto& [name, times] : result.outcome.marks) {
     std::printf("  %-45s %llu\n", name.c_str(), static_cast<unsigned long long>(times));
   }
-  std::printf("seed %llu: %llu frames, %.3f s simulated, trace %016llx\n",
+  const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  std::printf("seed %llu: %llu frames, %.3f s simulated in %.1f s, %.1f MB, trace %016llx\n",
               static_cast<unsigned long long>(options.from),
-              static_cast<unsigned long long>(result.outcome.frames), result.outcome.simulated_s,
+              static_cast<unsigned long long>(result.outcome.frames), result.outcome.simulated_s, s,
+              static_cast<double>(result.outcome.peak_bytes) / 1e6,
               static_cast<unsigned long long>(result.outcome.hash));
   return 0;
 }

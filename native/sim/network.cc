@@ -147,11 +147,14 @@ void Network::begin(const Fault& fault) {
 }
 
 void Network::change_address(uint32_t host) {
-  for (const auto& [address, port] : std::map(ports_)) {
-    if (port->host() != host) continue;
+  std::vector<Port*> moved;
+  for (const auto& [address, port] : ports_) {
+    if (port->host() == host) moved.push_back(port);
+  }
+  for (Port* port : moved) {
     world_.note("new address", host);
     world_.mark("addresses changed");
-    ports_.erase(address);
+    ports_.erase(port->address());
     port->move_to(next_address_++);
     ports_.emplace(port->address(), port);
   }
@@ -160,7 +163,7 @@ void Network::change_address(uint32_t host) {
 bool Network::hits(Active& active, uint32_t from, uint32_t to) {
   const Fault& fault = active.fault;
   if (world_.time_ns() >= fault.begin_ns + fault.length_ns) return false;
-  return fault.host == from || fault.host == to;
+  return from - fault.host < fault.hosts || to - fault.host < fault.hosts;
 }
 
 void Network::alter(Active& active, std::vector<std::byte>& data) {

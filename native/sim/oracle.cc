@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "replay/streams.h"
 #include "spec/sample_layout.h"
 #include "world.h"
 
@@ -11,6 +13,8 @@ namespace {
 
 // The columns, in the table's order.
 enum Column : size_t { kName, kPayload };
+// A writer looks at its appends' answers this late at worst.
+constexpr uint64_t kHeardLateNs = 25'000'000'000;
 
 // Until a server tries again what its disk did not take; and it writes for a while.
 constexpr uint64_t kRetryNs = 1'500'000'000;
@@ -40,10 +44,30 @@ void fill_row(const RowName& name, std::span<std::byte> payload) {
   }
 }
 
-void Oracle::leased(uint64_t lineage, const Lease& lease) {
+void Oracle::heard(StreamLog& log) {
+  log.heard_ns = world_.time_ns();
+  log.jumped_ns = world_.jumped_ns();
+}
+
+void Oracle::leased(uint64_t lineage, uint32_t shard, const Lease& lease) {
   require(lease.next_step == 0, "(1) a new stream begins at its first step");
-  require(streams_.emplace(lease.token, StreamLog{.lineage = lineage}).second,
-          "(1) a stream is leased to one client");
+  StreamLog log{.lineage = lineage, .epoch = lease.epoch};
+  heard(log);
+  const uint64_t former = std::exchange(newest_[{lineage, shard, lease.ordinal}], lease.token);
+  // Over a crash a lease may be lost that was not on disk: its place is free again.
+  if (former != 0 && !durability_ns_) is_followed(streams_.at(former), log, lease.ordinal);
+  require(streams_.emplace(lease.token, log).second, "(1) a stream is leased to one client");
+}
+
+// Another's was it before: that one has given it back, or its session was over for a minute.
+void Oracle::is_followed(const StreamLog& former, const StreamLog& log, uint32_t ordinal) {
+  const uint64_t since_ns =
+      log.heard_ns - former.heard_ns + log.jumped_ns - former.jumped_ns + kHeardLateNs;
+  require(former.releasing || since_ns > Streams::kOrphanGraceNs,
+          "(1) a stream is leased to one client: number " + std::to_string(ordinal) +
+              " to another after " + std::to_string(since_ns / 1'000'000) + " ms");
+  require(log.epoch > former.epoch, "(1) a stream's epoch grows with each lease");
+  if (!former.releasing) world_.mark("streams of dead clients leased anew");
 }
 
 // What is old enough to be on disk must be there again; the rest may be lost.
@@ -93,17 +117,20 @@ bool Oracle::counts(uint64_t began_ns) const {
 
 void Oracle::resumed(uint64_t lineage, const Lease& lease, uint64_t began_ns) {
   StreamLog& log = streams_.at(lease.token);
+  heard(log);
   require(log.lineage == lineage, "(1) a stream is resumed where it was leased");
+  require(!log.released || durability_ns_, "(1) a stream that was given back is not resumed");
+  log.releasing = false;
   const std::string here = ": resumed at step " + std::to_string(lease.next_step) + ", " +
                            std::to_string(log.acknowledged) + " acknowledged, " +
                            std::to_string(log.sent) + " sent";
   require(lease.next_step >= log.acknowledged,
           "(1, 4) what is acknowledged is stored, and over a crash what is durable" + here);
   require(lease.next_step <= log.sent, "(1) nothing is stored that was not sent" + here);
-  if (began_ns <= died_ns_) return;
-  if (lease.next_step < log.sent) forget_updates(lease.token, lease.next_step, log.sent);
   // Their items may have been on their way in another request.
   for (uint64_t step = log.acknowledged; step < lease.next_step; ++step) log.uncertain.insert(step);
+  if (began_ns <= died_ns_) return;
+  if (lease.next_step < log.sent) forget_updates(lease.token, lease.next_step, log.sent);
   acknowledged(lease.token, lease.next_step, began_ns);
 }
 
@@ -126,6 +153,7 @@ void Oracle::acknowledged(uint64_t token, uint64_t steps, uint64_t began_ns) {
   StreamLog& log = streams_.at(token);
   log.acknowledged = std::max(log.acknowledged, steps);
   if (durability_ns_) log.since.push_back({world_.time_ns(), steps});
+  heard(log);
 }
 
 void Oracle::items(uint64_t lineage, std::span<const std::byte> reply, uint32_t count, bool drawn) {

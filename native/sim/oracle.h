@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,8 +42,10 @@ class Oracle {
   void disk_rots() { rots_ = true; }
 
   // Streams: (1), and over the server's lives (4).
-  void leased(uint64_t lineage, const Lease& lease);
+  void leased(uint64_t lineage, uint32_t shard, const Lease& lease);
   void resumed(uint64_t lineage, const Lease& lease, uint64_t began_ns);
+  void releasing(uint64_t token) { streams_.at(token).releasing = true; }
+  void released(uint64_t token) { streams_.at(token).released = true; }
   void sent(uint64_t token, uint64_t steps);
   void acknowledged(uint64_t token, uint64_t steps, uint64_t began_ns);
 
@@ -76,6 +79,9 @@ class Oracle {
   };
   struct StreamLog {
     uint64_t lineage = 0, sent = 0, acknowledged = 0;
+    uint32_t epoch = 0;
+    uint64_t heard_ns = 0, jumped_ns = 0;  // when its server last said something of it
+    bool releasing = false, released = false;
     std::set<uint64_t> uncertain{};  // stored, perhaps without their items
     std::vector<Acknowledged> since{};
   };
@@ -93,6 +99,9 @@ class Oracle {
 
   World& world_;
   const TableSpec spec_;
+  void heard(StreamLog& log);
+  void is_followed(const StreamLog& former, const StreamLog& log, uint32_t ordinal);
+
   const std::optional<uint64_t> durability_ns_;
   struct Failing {
     uint64_t from_ns, until_ns;
@@ -101,7 +110,8 @@ class Oracle {
   bool rots_ = false;
   uint64_t died_ns_ = 0, life_ = 1;        // of the server: last; which it is in
   std::map<uint64_t, StreamLog> streams_;  // by token
-  std::map<Key, RowName> rows_;            // by key
+  std::map<std::tuple<uint64_t, uint32_t, uint32_t>, uint64_t> newest_;  // by lineage and place
+  std::map<Key, RowName> rows_;                                          // by key
   std::map<RowName, std::vector<Update>> updates_;
   std::map<Key, uint64_t> params_;       // the number published as that version
   std::vector<Acknowledged> published_;  // versions

@@ -1,11 +1,14 @@
 #include "scenario.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
 
+#include "base/assert.h"
 #include "base/world.h"
 #include "clients.h"
 #include "disk.h"
@@ -16,59 +19,40 @@ namespace drlnet::sim {
 namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kSpanNs = 3 * kSecond;    // in which faults begin
-constexpr uint64_t kLiveNs = 100 * kSecond;  // after which all must have come to their ends
+// After which all must have come to their ends: some wait until what dead ones held is free, which
+// a session's silence and a stream's grace take.
+constexpr uint64_t kLiveNs = 100 * kSecond, kCrowdLiveNs = 300 * kSecond;
 constexpr const char* kAddress = "sim://server";
 constexpr uint32_t kServerHost = 0;
 constexpr const char *kDisk = "/disk", *kState = "/disk/state";
 
-struct Settings {
-  uint32_t shards, writers, learners, fetchers;
-  size_t frame_bytes;
-  TableSpec spec;
-  std::optional<uint64_t> durability_ns;  // nothing: the server keeps no state
-
-  uint32_t hosts() const { return 1 + writers + learners + fetchers + 1; }
-};
-
-Settings draw_settings(uint64_t seed) {
-  Random random(seed ^ 0x5E771465);
-  Settings settings{};
-  settings.shards = random.below(3) == 0 ? 2 : 1;
-  settings.writers = 1 + static_cast<uint32_t>(random.below(3));
-  settings.learners = 1 + static_cast<uint32_t>(random.below(2));
-  settings.fetchers = 1 + static_cast<uint32_t>(random.below(2));
-  constexpr size_t kFrames[] = {1472, kJumboFrameBytes, kMaxFrameBytes};
-  settings.frame_bytes = kFrames[random.below(std::size(kFrames))];
-  TableSpec& spec = settings.spec;
-  spec.name = "replay";
-  spec.capacity = random.below(4) == 0 ? 128 : 4096;
-  constexpr uint32_t kPayloads[] = {8, 200, 3000};
-  spec.columns = {{"name", DataType::u64, {2}},
-                  {"payload", DataType::u8, {kPayloads[random.below(std::size(kPayloads))]}}};
-  spec.item.views = {{"name", 0, 0, 0}, {"payload", 1, 0, 0}};
-  spec.sampler.priority_exponent = 1;
-  spec.seed = random.bits();
-  if (random.below(2) == 0) settings.durability_ns = random.below(3) == 0 ? 0 : kSecond;
-  return settings;
+uint64_t peak_bytes() {
+  rusage usage{};
+  DRLNET_ASSERT(getrusage(RUSAGE_SELF, &usage) == 0);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 class System {
  public:
   explicit System(const Wanted& wanted)
-      : settings_(draw_settings(wanted.seed)),
+      : settings_(draw_settings(wanted)),
         world_(wanted.seed),
         network_(world_, wanted.seed ^ 0x4E47, settings_.frame_bytes, wanted.checked),
         disk_(world_, wanted.seed ^ 0xD15C, kDisk),
         oracle_(world_, settings_.spec, settings_.durability_ns),
-        run_{world_, oracle_, settings_.spec, world_.time_ns() + kSpanNs},
+        run_{.world = world_,
+             .oracle = oracle_,
+             .spec = settings_.spec,
+             .end_ns = world_.time_ns() + settings_.span_ns,
+             .keeps_state = settings_.durability_ns.has_value(),
+             .limits = settings_.limits,
+             .limited = settings_.limited},
         random_(wanted.seed ^ 0xC11E) {
     world_.trace = wanted.trace;
-    run_.keeps_state = settings_.durability_ns.has_value();
     clients_.resize(settings_.hosts());
     start_server();
     start_clients();
-    const std::vector<Fault> faults = faults_of(wanted.seed);
+    const std::vector<Fault> faults = faults_of(wanted);
     for (size_t i = 0; i < faults.size(); ++i) {
       if (wanted.only && !wanted.only->contains(i)) continue;
       world_.at(world_.time_ns() + faults[i].begin_ns, [this, fault = faults[i]] { begin(fault); });
@@ -82,23 +66,19 @@ class System {
     disk_.heal();
     oracle_.disk_works();
     world_.note("healed");
-    world_.run(run_.end_ns + kLiveNs, [&] { return at_work_ == 0 && server_up(); });
-    if (at_work_ > 0 || !server_up()) {
-      broken("the system works again once the network does: " + std::to_string(at_work_) +
-             " clients did not come to their ends");
-    }
-    if (settings_.durability_ns) restart_once_more();
-    for (uint32_t shard = 0; shard < settings_.shards; ++shard) {
-      start_client(settings_.hosts() + shard,
-                   [this, shard] { verify(run_, settings_of(shard, 5 * kSecond)); });
-    }
-    world_.run(world_.time_ns() + kLiveNs, [&] { return at_work_ == 0; });
-    if (at_work_ > 0) broken("what is stored can be read once the network works");
+    let_all_end("the system works again once the network does");
+    for_each_shard(write_rows, "a client that comes now can write");
+    if (run_.keeps_state) restart_once_more();
+    rest(kSessionEndsNs);
+    for_each_shard(verify, "what is stored can be read once the network works");
     oracle_.complete(run_.lineage, settings_.spec.capacity / settings_.shards);
+    rest(kSessionEndsNs);  // in which streams of sessions that had ended then have their grace, too
+    for_each_shard(audit, "nothing is left of clients that are gone");
     server_->kill(world_);
-    world_.run(world_.time_ns() + kSecond, [&] { return server_->process->fibers == 0; });
-    return {world_.hash(), world_.events(), network_.frames(),
-            static_cast<double>(world_.time_ns() - began) / 1e9, world_.marks()};
+    world_.run(world_.time_ns() + kSecond, [&] { return server_->process->fibers.empty(); });
+    return {world_.hash(),     world_.events(),
+            network_.frames(), static_cast<double>(world_.time_ns() - began) / 1e9,
+            peak_bytes(),      world_.marks()};
   }
 
  private:
@@ -116,6 +96,26 @@ class System {
 
   bool server_up() const { return server_ && !server_->process->dead && !server_->servers.empty(); }
 
+  void let_all_end(const std::string& promise) {
+    const uint64_t patience_ns = settings_.actors > 0 ? kCrowdLiveNs : kLiveNs;
+    world_.run(std::max(run_.end_ns, world_.time_ns()) + patience_ns,
+               [&] { return at_work_ == 0 && server_up(); });
+    if (at_work_ > 0 || !server_up()) {
+      broken(promise + ": " + std::to_string(at_work_) + " clients did not come to their ends");
+    }
+  }
+  void rest(uint64_t ns) {
+    world_.run(world_.time_ns() + ns, [] { return false; });
+  }
+  // A client for each, one after another, from hosts of their own.
+  void for_each_shard(void (*role)(Run&, const ClientSettings&), const std::string& promise) {
+    for (uint32_t shard = 0; shard < settings_.shards; ++shard) {
+      start_client(settings_.hosts() + shard,
+                   [this, role, shard] { role(run_, settings_of(shard, 5 * kSecond)); });
+      let_all_end(promise);
+    }
+  }
+
   void start_server() {
     auto life = std::make_shared<ServerLife>();
     server_ = life;
@@ -126,8 +126,9 @@ class System {
   }
 
   void serve(const std::shared_ptr<ServerLife>& life) {
-    ServerOptions options{{kAddress}, Poll::block, uint64_t{64} << 20};
-    if (settings_.durability_ns) {
+    ServerOptions options{{kAddress}, Poll::block, settings_.table_bytes};
+    options.limits = settings_.limits;
+    if (run_.keeps_state) {
       options.state_folder = folder_;
       options.durability_ns = *settings_.durability_ns;
     }
@@ -173,7 +174,7 @@ class System {
 
   // In half of the starts, clients that come meanwhile are answered.
   OnLoading on_loading() {
-    if (!settings_.durability_ns || random_.below(2) == 0) return {};
+    if (!run_.keeps_state || random_.below(2) == 0) return {};
     return [this](const std::string&) {
       world_.mark("looks for clients while a state is read");
       return true;
@@ -211,33 +212,59 @@ class System {
   }
 
   static bool gone(const ServerLife& life) {
-    return life.process->fibers == 0 && life.servers.empty();
+    return life.process->fibers.empty() && life.servers.empty();
   }
 
   void clear(const std::shared_ptr<ServerLife>& life) {
-    if (life->process->fibers > 0) {
+    if (!life->process->fibers.empty()) {
       return world_.at(world_.time_ns() + 1, [this, life] { clear(life); });
     }
     life->servers.clear();
   }
 
   ClientSettings settings_of(uint32_t shard, uint64_t timeout_ns) {
-    return {kAddress, shard, timeout_ns, 20 + static_cast<uint32_t>(random_.below(120)),
-            random_.bits()};
+    return {.server = kAddress,
+            .shard = shard,
+            .timeout_ns = timeout_ns,
+            .rounds = 20 + static_cast<uint32_t>(random_.below(120)),
+            .seed = random_.bits(),
+            .pause_ns = settings_.pause_ns};
   }
 
   void start_clients() {
     uint32_t host = 1;
-    const auto add = [&](auto role, bool sharded) {
+    const auto add = [&](auto role, bool sharded, uint64_t after_end_ns) {
       const uint32_t shard = sharded ? host % settings_.shards : 0;
       const uint64_t timeout_ns = kSecond / 5 + random_.below(2 * kSecond);
-      const ClientSettings settings = settings_of(shard, timeout_ns);
+      ClientSettings settings = settings_of(shard, timeout_ns);
+      if (settings_.actors > 0) settings.until_ns = run_.end_ns + after_end_ns;
       start_client(host++, [this, role, settings] { role(run_, settings); });
     };
-    for (uint32_t i = 0; i < settings_.writers; ++i) add(write_rows, true);
-    for (uint32_t i = 0; i < settings_.learners; ++i) add(learn, true);
-    for (uint32_t i = 0; i < settings_.fetchers; ++i) add(fetch, false);
-    add(publish, false);
+    for (uint32_t i = 0; i < settings_.writers; ++i) add(write_rows, true, 0);
+    for (uint32_t i = 0; i < settings_.learners; ++i) add(learn, true, 2 * kSecond);
+    for (uint32_t i = 0; i < settings_.fetchers; ++i) add(fetch, false, 0);
+    add(publish, false, kSecond);
+    for (uint32_t i = 0; i < settings_.watchers; ++i) add(watch, true, 70 * kSecond);
+  }
+
+  // An actor comes, as a fault that stands for itself says, and goes as it says.
+  void join(const Fault& life) {
+    Random random(life.seed);
+    const ClientSettings settings{.server = kAddress,
+                                  .shard = life.host % settings_.shards,
+                                  .timeout_ns = kSecond / 2 + random.below(2 * kSecond),
+                                  .seed = random.bits(),
+                                  .until_ns = world_.time_ns() + life.length_ns,
+                                  .pause_ns = settings_.pause_ns};
+    world_.mark("clients that joined");
+    start_client(life.host, [this, settings] { act(run_, settings); });
+    if (life.amount == kLeaves) return;
+    world_.at(settings.until_ns, [this, host = life.host] {
+      Process& process = *clients_[host].process;
+      if (process.dead || process.fibers.empty()) return;
+      world_.mark("clients that died");
+      world_.kill(process);
+    });
   }
 
   void start_client(uint32_t host, std::function<void()> body) {
@@ -260,7 +287,13 @@ class System {
   void begin(const Fault& fault) {
     Process* process =
         fault.host == kServerHost ? server_->process.get() : clients_[fault.host].process.get();
+    if (process == nullptr &&
+        (fault.kind == FaultKind::client_crash || fault.kind == FaultKind::clock_jump)) {
+      return;  // an actor's that has not come yet
+    }
     switch (fault.kind) {
+      case FaultKind::join:
+        return join(fault);
       case FaultKind::server_crash:
         world_.mark("server crashes");
         crash_within(fault);
@@ -272,7 +305,7 @@ class System {
           start_server();
         });
       case FaultKind::client_crash: {
-        if (process->fibers == 0) return;
+        if (process->fibers.empty()) return;
         world_.mark("client crashes");
         world_.kill_within(*process, fault.amount);
         return end_later(fault, clients_[fault.host].process,
@@ -320,12 +353,10 @@ class System {
   }
   void wait_for_end(const std::shared_ptr<Process>& process, const std::function<void()>& restart) {
     const bool cleared = process != server_->process || server_->servers.empty();
-    const bool newest =
-        process == server_->process || std::ranges::any_of(clients_, [&](const ClientLife& life) {
-          return life.process == process;
-        });
+    const bool newest = process == (process->host == kServerHost ? server_->process
+                                                                 : clients_[process->host].process);
     if (!newest) return;  // an earlier fault has seen to it
-    if (process->fibers == 0 && cleared) return restart();
+    if (process->fibers.empty() && cleared) return restart();
     world_.at(world_.time_ns() + 1'000,
               [this, process, restart] { wait_for_end(process, restart); });
   }
@@ -345,11 +376,6 @@ class System {
 };
 
 }  // namespace
-
-std::vector<Fault> faults_of(uint64_t seed) {
-  const Settings settings = draw_settings(seed);
-  return draw_faults(seed ^ 0xFA17, settings.hosts(), kSpanNs, settings.durability_ns.has_value());
-}
 
 // The process ends with the run: no order of taking it all down would be right for code that dies
 // in the middle of what it does.

@@ -3,29 +3,19 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <set>
 #include <string>
-#include <vector>
 
-#include "faults.h"
+#include "settings.h"
 
 namespace drlnet::sim {
-
-struct Wanted {
-  uint64_t seed = 1;
-  std::optional<std::set<size_t>> only;  // of the faults, by their place; nothing: all
-  bool checked = true;                   // frames bear checksums
-  bool trace = false;
-};
 
 struct Outcome {
   uint64_t hash = 0, events = 0, frames = 0;
   double simulated_s = 0;
+  uint64_t peak_bytes = 0;  // of the process that ran it: no part of the trace
   std::map<std::string, uint64_t> marks;
 };
 
-std::vector<Fault> faults_of(uint64_t seed);
 // Ends the process through broken() where a promise is not kept.
 Outcome simulate(const Wanted& wanted);
 

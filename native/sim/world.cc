@@ -40,14 +40,14 @@ std::shared_ptr<Process> World::make_process(const std::string& name, uint32_t h
 }
 
 void World::start(std::shared_ptr<Process> process, std::function<void()> body) {
-  ++process->fibers;
-  fibers_.push_back(std::make_unique<Fiber>(std::move(process), std::move(body)));
-  wake_at(*fibers_.back(), time_ns_);
+  const auto fiber = std::make_shared<Fiber>(process, std::move(body));
+  process->fibers.push_back(fiber);
+  wake_at(*fiber, time_ns_);
 }
 
 void World::wake_at(Fiber& fiber, uint64_t time_ns) {
-  at(time_ns, [this, &fiber, sleep = fiber.sleeps] {
-    if (!fiber.ended() && fiber.sleeps == sleep) resume(fiber);
+  at(time_ns, [this, fiber = fiber.shared_from_this(), sleep = fiber.sleeps] {
+    if (!fiber->ended() && fiber->sleeps == sleep) resume(*fiber);
   });
 }
 
@@ -60,7 +60,9 @@ void World::resume(Fiber& fiber) {
   running_ = &fiber;
   fiber.go_on();
   running_ = nullptr;
-  if (fiber.ended()) --fiber.process().fibers;
+  if (fiber.ended()) {
+    std::erase_if(fiber.process().fibers, [&](const auto& one) { return one.get() == &fiber; });
+  }
 }
 
 void World::kill(Process& process) {
@@ -68,10 +70,8 @@ void World::kill(Process& process) {
   process.dead = true;
   note("killed", process.host);
   if (process.on_death) process.on_death();
-  for (const auto& fiber : fibers_) {
-    if (&fiber->process() == &process && fiber.get() != running_ && !fiber->ended()) {
-      wake_at(*fiber, time_ns_);
-    }
+  for (const auto& fiber : process.fibers) {
+    if (fiber.get() != running_) wake_at(*fiber, time_ns_);
   }
 }
 
@@ -81,9 +81,7 @@ void World::jump_clock(Process& process, uint64_t ns) {
   process.ahead_ns += ns;
   jumped_ns_ += ns;
   note("clock jumps", process.host, ns);
-  for (const auto& fiber : fibers_) {
-    if (&fiber->process() == &process && !fiber->ended()) wake_at(*fiber, time_ns_);
-  }
+  for (const auto& fiber : process.fibers) wake_at(*fiber, time_ns_);
 }
 
 void World::run(uint64_t end_ns, const std::function<bool()>& done) {

@@ -21,6 +21,8 @@ struct Killed {};
 // Promises broken by what is simulated.
 [[noreturn]] void broken(const std::string& promise);
 
+class Fiber;
+
 struct Process : std::enable_shared_from_this<Process> {
   Process(std::string process_name, uint32_t process_host, uint64_t seed)
       : name(std::move(process_name)), host(process_host), secrets(seed) {}
@@ -28,15 +30,13 @@ struct Process : std::enable_shared_from_this<Process> {
   const std::string name;
   const uint32_t host;  // on the network
   Random secrets;
-  uint64_t ahead_ns = 0;                  // its clock, of the world's
-  bool dead = false;                      // nothing that it does has an effect any more
-  uint64_t calls_left = UINT64_MAX;       // of the world's functions: then it dies
-  uint64_t disk_calls_left = UINT64_MAX;  // likewise
-  uint32_t fibers = 0;                    // that have not ended
+  uint64_t ahead_ns = 0;                         // its clock, of the world's
+  bool dead = false;                             // nothing that it does has an effect any more
+  uint64_t calls_left = UINT64_MAX;              // of the world's functions: then it dies
+  uint64_t disk_calls_left = UINT64_MAX;         // likewise
+  std::vector<std::shared_ptr<Fiber>> fibers{};  // that have not ended
   std::function<void()> on_death{};
 };
-
-class Fiber;
 
 class World {
  public:
@@ -107,7 +107,6 @@ class World {
   uint64_t sequence_ = 0, hash_ = 0, events_ = 0, jumped_ns_ = 0;
   Random random_;
   std::vector<Event> queue_;  // a heap
-  std::vector<std::unique_ptr<Fiber>> fibers_;
   Fiber* running_ = nullptr;
   std::map<int, Descriptor> descriptors_;
   int next_descriptor_ = 1 << 20;

@@ -1,0 +1,80 @@
+#include "settings.h"
+
+#include <iterator>
+
+#include "base/random.h"
+#include "transport/transport.h"
+
+namespace drlnet::sim {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+TableSpec draw_spec(Random& random, uint64_t capacity, std::initializer_list<uint32_t> payloads) {
+  TableSpec spec;
+  spec.name = "replay";
+  spec.capacity = capacity;
+  const uint32_t payload = payloads.begin()[random.below(payloads.size())];
+  spec.columns = {{"name", DataType::u64, {2}}, {"payload", DataType::u8, {payload}}};
+  spec.item.views = {{"name", 0, 0, 0}, {"payload", 1, 0, 0}};
+  spec.sampler.priority_exponent = 1;
+  spec.seed = random.bits();
+  return spec;
+}
+
+Settings draw_few(Random& random) {
+  Settings settings;
+  settings.span_ns = 3 * kSecond;
+  settings.shards = random.below(3) == 0 ? 2 : 1;
+  settings.writers = 1 + static_cast<uint32_t>(random.below(3));
+  settings.learners = 1 + static_cast<uint32_t>(random.below(2));
+  settings.fetchers = 1 + static_cast<uint32_t>(random.below(2));
+  constexpr size_t kFrames[] = {1472, kJumboFrameBytes, kMaxFrameBytes};
+  settings.frame_bytes = kFrames[random.below(std::size(kFrames))];
+  settings.table_bytes = uint64_t{64} << 20;
+  const uint64_t capacity = random.below(4) == 0 ? 128 : 4096;
+  settings.spec = draw_spec(random, capacity, {8, 200, 3000});
+  if (random.below(2) == 0) settings.durability_ns = random.below(3) == 0 ? 0 : kSecond;
+  return settings;
+}
+
+// Its server keeps no state: a life of it begins with nothing. Each bound is low in some: what the
+// dead hold is then missed by the living.
+Settings draw_crowd(Random& random, uint32_t clients) {
+  Settings settings;
+  constexpr uint64_t kSpans[] = {20, 100, 300};
+  settings.span_ns = kSpans[random.below(std::size(kSpans))] * kSecond;
+  settings.pause_ns = settings.span_ns / 300;
+  settings.shards = random.below(3) == 0 ? 2 : 1;
+  settings.learners = 1 + static_cast<uint32_t>(random.below(2));
+  settings.watchers = settings.shards;
+  settings.actors = clients;
+  settings.frame_bytes = 1472;
+  settings.table_bytes = uint64_t{2} << 30;
+  const bool few_rows = random.below(3) == 0;
+  settings.spec = draw_spec(random, uint64_t{clients} * (few_rows ? 3 : 1024) + 64, {8, 64});
+  const bool few_sessions = random.below(3) == 0, few_streams = random.below(3) == 0;
+  if (few_sessions) settings.limits.sessions = 16 + clients / 2;
+  if (random.below(3) == 0) settings.limits.half_open = 64;
+  if (few_streams) settings.limits.streams = 16 + clients;
+  settings.limited = few_rows || few_sessions || few_streams;
+  return settings;
+}
+
+}  // namespace
+
+Settings draw_settings(const Wanted& wanted) {
+  Random random(wanted.seed ^ 0x5E771465);
+  return wanted.clients == 0 ? draw_few(random) : draw_crowd(random, wanted.clients);
+}
+
+std::vector<Fault> faults_of(const Wanted& wanted) {
+  const Settings settings = draw_settings(wanted);
+  const uint64_t seed = wanted.seed ^ 0xFA17;
+  return wanted.clients == 0
+             ? draw_faults(seed, settings.hosts(), settings.span_ns,
+                           settings.durability_ns.has_value())
+             : draw_crowd(seed, settings.first_actor(), settings.hosts(), settings.span_ns);
+}
+
+}  // namespace drlnet::sim
