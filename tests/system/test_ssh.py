@@ -73,7 +73,8 @@ def marked(there: Sshd) -> Sshd:
 
 
 def test_a_run_over_ssh_survives_crashes_and_a_lost_host(tmp_path: Path, marked: Sshd) -> None:
-    more = ("--num-actors", "2", "--set", "learner.save_period_s=0.5")
+    kept = ("--set", "learner.save_period_s=0.5", "--set", "run.keep_replay=true")
+    more = ("--num-actors", "2", *kept)
     with command(tmp_path, *launch(marked, tmp_path, *more)) as running:
         found = started_roles(running, marked, "serve", "learn", "actor", "agent")
         actor = next(pid for pid, words in found.items() if "actor" in words)
@@ -90,6 +91,10 @@ def test_a_run_over_ssh_survives_crashes_and_a_lost_host(tmp_path: Path, marked:
         os.kill(learner, signal.SIGKILL)
         running.wait_for("learner restarts 1", deadline_s=120)
         learned_since(running, RunFolder(tmp_path / "run"), time.time())
+        server = next(pid for pid, words in found.items() if "serve" in words)
+        os.kill(server, signal.SIGKILL)
+        running.wait_for("server restarts 1", deadline_s=120)
+        learned_since(running, RunFolder(tmp_path / "run"), time.time())
         agent = next(pid for pid, words in found.items() if "agent" in words and "two" in words)
         os.kill(agent, signal.SIGKILL)
         running.wait_for("host two is lost", deadline_s=60)
@@ -97,6 +102,7 @@ def test_a_run_over_ssh_survives_crashes_and_a_lost_host(tmp_path: Path, marked:
         assert running.end(signal.SIGINT, deadline_s=120) == 130, running.text()
         result = running.last_json()
         assert result["learner_restarts"] == 1 and result["actor_restarts"] >= 2
+        assert result["server_restarts"] == 1
         assert any("learner was killed by SIGKILL" in failure for failure in result["failures"])
         assert any("was lost with two" in failure for failure in result["failures"])
     assert not roles(marked)
