@@ -52,13 +52,18 @@ def test_two_processes_learn_cartpole(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_dies_ends_the_run_which_then_resumes(tmp_path: Path) -> None:
-    words = ("run", ENV, *SMALL, *TWO, "--json", "--max-learner-steps", "1000000")
+    """Each with the rows of a shard of its own."""
+    own_rows = ("--set", "replay.rows=learner", "--set", "server.shards=2")
+    words = ("run", ENV, *SMALL, *TWO, *own_rows, "--json", "--max-learner-steps", "1000000")
     with command(tmp_path, *words) as running:
         running.wait_for("learner_steps [1-9]")
         (folder,) = (tmp_path / "runs").iterdir()
         address = json.loads((folder / "live.json").read_text())["server"]
         others = [*descendants(running.popen.pid)]
-        os.kill(rank_1(tmp_path, address), signal.SIGKILL)
+        killed = rank_1(tmp_path, address)
+        reading = finished(tmp_path, "stats", "--server", address, "--json").last_json()
+        assert reading["client.rank-1.mirror.drawn"] > 0 < reading["client.learner.mirror.drawn"]
+        os.kill(killed, signal.SIGKILL)
         assert running.end() == RoleFailed.exit_code, running.text()
         cause, remedy = lines_of_error(running)[-2:]
         assert "rank-1 was killed by SIGKILL" in cause and "rank-1.log" in remedy
