@@ -8,6 +8,7 @@
 //   --rare N       every branch that is to be taken must be, N times at least in all
 //
 // Each run is a process of its own: what a run leaves behind, or breaks, touches no other.
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@
 namespace drlnet::sim {
 namespace {
 
-// A run takes far less of real time.
+// Seconds of processor time, and ten times as much of real time: a run takes far less.
 constexpr unsigned kPatienceS = 60, kClientsPerS = 10;
 constexpr int kShrinkRuns = 200;
 constexpr uint64_t kMostClients = 16'000;  // the server's sessions, but for some of others
@@ -94,7 +95,10 @@ void say(const std::string& text) {
 }
 
 [[noreturn]] void run_child(const Wanted& wanted) {
-  alarm(kPatienceS + wanted.clients / kClientsPerS);
+  const unsigned patience_s = kPatienceS + wanted.clients / kClientsPerS;
+  const rlimit limit{patience_s, patience_s + 1};
+  DRLNET_ASSERT(setrlimit(RLIMIT_CPU, &limit) == 0);
+  alarm(10 * patience_s);
   const Outcome outcome = simulate(wanted);
   std::ostringstream text;
   text << "ended\t" << outcome.hash << '\t' << outcome.events << '\t' << outcome.frames << '\t'
