@@ -264,8 +264,9 @@ Connected connect(const std::string& address) {
 std::string shard_address(const std::string& address, uint32_t shard) {
   return shard == 0 ? address : address + "/" + std::to_string(shard);
 }
-std::string told_address(const std::string& listener) { return listener; }
-std::string address_told(const std::string&, const std::string& told) { return told; }
+std::string address_told(const std::string& found, const std::string& told) {
+  return shard_address(found, static_cast<uint32_t>(std::stoul(told)));
+}
 bool is_loopback(const std::string&) { return true; }
 
 }  // namespace drlnet

@@ -103,7 +103,7 @@ DirectoryReply Shards::answer(const DirectoryRequest& request, uint16_t listener
   }
   for (uint32_t i = 0; i < own_; ++i) {
     if (listener < addresses_[i].size()) {
-      reply.shards[i].address = told_address(addresses_[i][listener]);
+      reply.shards[i].address = "+" + std::to_string(i);
     }
   }
   for (const Member& one : members_) {

@@ -68,12 +68,6 @@ Connected connect(const std::string& rest) {
 
 bool is_loopback(const std::string& rest) { return is_local(rest); }
 
-uint16_t port(const std::string& rest) {
-  const Address address = parse_address(rest);
-  const auto* nic = std::get_if<NicAddress>(&address);
-  return nic ? nic->port : 0;
-}
-
 std::string at(const std::string& rest, const std::string& host, uint16_t port) {
   const Address address = parse_address(rest);
   const auto* nic = std::get_if<NicAddress>(&address);

@@ -12,7 +12,6 @@ Connected connect(const std::string& rest);
 bool is_loopback(const std::string& rest);
 // Under names of their own; on a NIC at ports of their own.
 std::string shard(const std::string& rest, uint32_t shard);
-uint16_t port(const std::string& rest);
 std::string at(const std::string& rest, const std::string& host, uint16_t port);
 
 }  // namespace drlnet::dpdk

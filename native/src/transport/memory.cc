@@ -245,7 +245,6 @@ Connected connect(const std::string& name) {
 
 bool is_loopback(const std::string&) { return true; }
 
-uint16_t port(const std::string&) { return 0; }
 std::string at(const std::string&, const std::string& host, uint16_t port) {
   return "udp://" + host + ":" + std::to_string(port);
 }

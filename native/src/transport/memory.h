@@ -12,7 +12,6 @@ std::unique_ptr<Transport> listen(const std::string& name, uint32_t shards);
 Connected connect(const std::string& name);
 bool is_loopback(const std::string& name);
 std::string shard(const std::string& name, uint32_t shard);
-uint16_t port(const std::string& rest);
 std::string at(const std::string& rest, const std::string& host, uint16_t port);
 
 }  // namespace drlnet::memory

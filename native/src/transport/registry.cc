@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 
 #include "base/edit_distance.h"
 #include "base/error.h"
@@ -11,10 +12,9 @@ namespace drlnet {
 namespace {
 
 constexpr TransportKind kKinds[] = {
-    {"udp", udp::listen, udp::connect, udp::is_loopback, udp::shard, udp::port, udp::at},
-    {"dpdk", dpdk::listen, dpdk::connect, dpdk::is_loopback, dpdk::shard, dpdk::port, dpdk::at},
-    {"memory", memory::listen, memory::connect, memory::is_loopback, memory::shard, memory::port,
-     memory::at},
+    {"udp", udp::listen, udp::connect, udp::is_loopback, udp::shard, udp::at},
+    {"dpdk", dpdk::listen, dpdk::connect, dpdk::is_loopback, dpdk::shard, dpdk::at},
+    {"memory", memory::listen, memory::connect, memory::is_loopback, memory::shard, memory::at},
 };
 
 [[noreturn]] void throw_unknown(const std::string& address, std::string_view scheme) {
@@ -47,6 +47,17 @@ Parsed parse(const std::string& address) {
   return {*kind, address.substr(colon + 1 + slashes)};
 }
 
+template <typename Number = uint32_t>
+Number number_behind(const std::string& text, size_t mark) {
+  Number number{};
+  const char* end = text.data() + text.size();
+  if (std::from_chars(text.data() + mark + 1, end, number).ec != std::errc()) {
+    throw Error(Status::protocol, "a server tells of a shard at \"" + text + "\"",
+                "install the same drlnet on both sides");
+  }
+  return number;
+}
+
 }  // namespace
 
 std::span<const TransportKind> transport_kinds() { return kKinds; }
@@ -68,19 +79,14 @@ std::string shard_address(const std::string& address, uint32_t shard) {
          parsed.kind.shard(parsed.rest, shard);
 }
 
-std::string told_address(const std::string& listener) {
-  const Parsed parsed = parse(listener);
-  const uint16_t port = parsed.kind.port(parsed.rest);
-  return port == 0 ? listener : ":" + std::to_string(port);
-}
-
 std::string address_told(const std::string& found, const std::string& told) {
-  const bool far = told.starts_with("udp://");
-  if (!far && !told.starts_with(":")) return told;
+  if (told.starts_with('+')) return shard_address(found, number_behind(told, 0));
+  constexpr std::string_view kUdp = "udp://";
+  if (!told.starts_with(kUdp)) return told;
   const size_t colon = told.rfind(':');
-  const uint16_t port = udp::port(far ? told.substr(6) : "h" + told);
+  const std::string host = told.substr(kUdp.size(), colon - kUdp.size());
   const Parsed parsed = parse(found);
-  return parsed.kind.at(parsed.rest, far ? told.substr(6, colon - 6) : "", port);
+  return parsed.kind.at(parsed.rest, host, number_behind<uint16_t>(told, colon));
 }
 
 bool is_loopback(const std::string& address) {

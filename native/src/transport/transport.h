@@ -153,7 +153,6 @@ struct TransportKind {
   Connected (*connect)(const std::string& rest);
   bool (*is_loopback)(const std::string& rest);
   std::string (*shard)(const std::string& rest, uint32_t shard);
-  uint16_t (*port)(const std::string& rest);  // UDP's; 0: it has none
   // The address (whole) of a client at `rest` for another server's port; host "": at the same host.
   std::string (*at)(const std::string& rest, const std::string& host, uint16_t port);
 };
@@ -166,11 +165,8 @@ Connected connect(const std::string& address);
 // Where shard i of a server is to listen whose first shard (0) listens at `address`. Throws
 // Error(transport) where there is no such place.
 std::string shard_address(const std::string& address, uint32_t shard);
-// What a server tells its clients of a listener beside the one at which they found it: its ":PORT",
-// or its whole address.
-std::string told_address(const std::string& listener);
-// The address for that of a client that found the server at `found`. told may also be
-// "udp://HOST:PORT", of another host.
+// Where a client that found the server at `found` finds a shard of which it is told: "+N", the Nth
+// behind that one, or the whole address of another host's. Throws Error(protocol, transport).
 std::string address_told(const std::string& found, const std::string& told);
 // True where only processes of this machine can reach a listener on that address.
 bool is_loopback(const std::string& address);

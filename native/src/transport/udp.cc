@@ -75,8 +75,6 @@ std::string shard(const std::string& rest, uint32_t shard) {
   return at(rest, "", static_cast<uint16_t>(port)).substr(std::string_view("udp://").size());
 }
 
-uint16_t port(const std::string& rest) { return parse_address(rest).port; }
-
 std::string at(const std::string& rest, const std::string& host, uint16_t port) {
   const HostPort first = parse_address(rest);
   const bool v6 = first.host.find(':') != std::string::npos;

@@ -17,7 +17,6 @@ Connected connect(const std::string& rest);
 bool is_loopback(const std::string& rest);
 // On the next ports.
 std::string shard(const std::string& rest, uint32_t shard);
-uint16_t port(const std::string& rest);
 std::string at(const std::string& rest, const std::string& host, uint16_t port);
 
 // Fills messages with runs of frames. Owns the frames that are reserved. No allocation per burst.

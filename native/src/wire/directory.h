@@ -31,8 +31,9 @@ struct DirectoryRequest {
   std::vector<TableTally> tables{};
 };
 
-// A shard, as the client that asks finds it. address: ":PORT" of the host at which it found the
-// first one, a whole address, or "" of a shard that has not come yet.
+// A shard, as the client that asks finds it. address: "+N" of the Nth behind the first one, by
+// the address at which it found that (which a tunnel or a bridge may have changed); a whole address
+// of another host's; or "" of a shard that has not come yet.
 struct ShardEntry {
   std::string address;
   bool lost = false;     // for good: with all that it held

@@ -82,9 +82,21 @@ TEST_CASE("shards elsewhere have places, and none where there is none") {
   const Elsewhere shard(home.address());
   const DirectoryReply found = client.directory();
   REQUIRE(found.shards.size() == 2);
-  CHECK(found.shards[0].address.starts_with(":"));
+  CHECK(found.shards[0].address == "+0");
   CHECK(found.shards[1].address.starts_with("udp://127.0.0.1:"));
   CHECK_THROWS_AS(client.directory({.places = 1}), Error);
+}
+
+TEST_CASE("a client goes on from the address at which it found the first shard") {
+  // Behind a bridge the server's own ports are others.
+  CHECK(address_told("udp://[::1]:9000,buffer=65536", "+2") == "udp://[::1]:9002,buffer=65536");
+  CHECK(address_told("memory:here", "+1") == "memory:here-shard1");
+  CHECK(address_told("udp://127.0.0.1:9000", "udp://10.0.0.2:7447") == "udp://10.0.0.2:7447");
+  const std::string nic = "dpdk:pci:0000:03:00.0,ip=10.7.0.1,to=10.7.0.2:7447";
+  CHECK(address_told(nic, "+1") == "dpdk:pci:0000:03:00.0,ip=10.7.0.1,to=10.7.0.2:7448");
+  CHECK(address_told(nic, "udp://10.7.0.9:80") ==
+        "dpdk:pci:0000:03:00.0,ip=10.7.0.1,to=10.7.0.9:80");
+  CHECK_THROWS_AS(address_told(nic, "+one"), Error);
 }
 
 TEST_CASE("a lost shard takes its items with it, and draws go on with true probabilities") {
