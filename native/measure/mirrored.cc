@@ -9,6 +9,8 @@
 namespace drlnet::measure {
 namespace {
 
+// Whose steps lie in turns: the rows of one item are so far apart.
+constexpr uint32_t kStreams = 50;
 constexpr uint64_t kTimeoutNs = 10'000'000'000, kFillNs = 60'000'000'000;
 
 // One that has all of its rows.
@@ -66,9 +68,9 @@ size_t gathers(const TableSpec& spec, uint32_t batch, const Loop& loop) {
     drawn.slots.resize(uint64_t{batch} * reach.rows());
     for (uint32_t i = 0; i < batch; ++i) {
       const auto newest = static_cast<uint32_t>(
-          1 + random.uniform() * static_cast<double>(spec.capacity - reach.rows()));
+          1 + random.uniform() * static_cast<double>(spec.capacity - kStreams * reach.rows()));
       for (uint32_t r = 0; r < reach.rows(); ++r) {
-        drawn.slots[uint64_t{r} * batch + i] = newest + reach.rows() - 1 - r;
+        drawn.slots[uint64_t{r} * batch + i] = newest + kStreams * (reach.rows() - 1 - r);
       }
     }
   };

@@ -105,7 +105,9 @@ def _mirrored(link: Link) -> Callable[[Shape], Memory]:
 def subjects_of(
     work: Work, transports: Sequence[str] | None, against: Sequence[str] | None
 ) -> list[Subject]:
-    """Ours over every transport, what blocks in the usual form alone; then peers. None: all.
+    """Ours over every transport, what blocks with whole rows in the usual form alone; then peers.
+
+    None: all.
 
     Raises ConfigError for an unknown name.
     """
@@ -119,7 +121,7 @@ def subjects_of(
         Subject(named(link.name, form), partial(_ours, link), shape, resident=False, link=link)
         for form, shape in work.forms.items()
         for link in links
-        if shape == usual or link.poll == "busy"
+        if shape == usual or not shape.whole or link.poll == "busy"
     ]
     # Rows as they were stored: whole ones travel once wherever they lie.
     ours += [
