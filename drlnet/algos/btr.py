@@ -207,19 +207,19 @@ class BtrLearner(DqnLearner):
         """The unweighted losses, and the means of Z(o_t, a_t) and of y, [B] each."""
         for net in (self.online, self.target):
             net.sample_noise(self._rng)  # type: ignore[operator]
-        obs, size = batch["obs"], len(batch["length"])
-        if self.settings.double:  # one pass of the online network for both observations
-            obs = torch.cat([obs, batch["next_obs"]])
-        z, tau = self.distribution(self.online, obs)
+        z, tau = self.distribution(self.online, batch["obs"])
         with torch.no_grad():
-            goal = self.targets(batch, z[size:].mean(1) if self.settings.double else None)
+            choose = None
+            if self.settings.double:
+                choose = self.distribution(self.online, batch["next_obs"])[0].mean(1)
+            goal = self.targets(batch, choose)
         action = batch["action"].long()[:, None, None].expand(-1, z.shape[1], 1)
-        taken = z[:size].gather(2, action)  # [B, i, 1]
+        taken = z.gather(2, action)  # [B, i, 1]
         delta = goal[:, None, :] - taken
         huber = torch.nn.functional.smooth_l1_loss
         sizes = huber(delta, torch.zeros_like(delta), reduction="none")
         if tau is not None:
-            sizes = (tau[:size, :, None] - (delta < 0).float()).abs() * sizes
+            sizes = (tau[:, :, None] - (delta < 0).float()).abs() * sizes
         return sizes.mean(2).sum(1), taken.mean((1, 2)), goal.mean(1)
 
     def targets(self, batch: Tensors, choose: torch.Tensor | None) -> torch.Tensor:

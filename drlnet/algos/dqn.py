@@ -235,26 +235,19 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
 
     def errors(self, batch: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
         """(Q(o_t, a_t), target), [B] each. batch: the item's views and `length`."""
+        q = self.values(self.online, batch["obs"])
+        taken = q.gather(1, batch["action"].long()[:, None]).squeeze(1)
         if self.settings.returns == "lambda":
-            q = self.values(self.online, batch["obs"])
             with torch.no_grad():
-                target = self.traced(batch)
-            return q.gather(1, batch["action"].long()[:, None]).squeeze(1), target
-        size = len(batch["length"])
-        if self.settings.double:  # one pass of the online network for both observations
-            q_both = self.values(self.online, torch.cat([batch["obs"], batch["next_obs"]]))
-            q, choose = q_both[:size], q_both[size:].detach()
-        else:
-            q, choose = self.values(self.online, batch["obs"]), None
-        with torch.no_grad():
+                return taken, self.traced(batch)
+        with torch.no_grad():  # a pass of its own: what only chooses is not gone back through
             q_next = self.values(self.target, batch["next_obs"])
-            choose = q_next if choose is None else choose
+            choose = self.values(self.online, batch["next_obs"]) if self.settings.double else q_next
             if "next_action_mask" in batch:
                 choose = choose.masked_fill(~batch["next_action_mask"], -torch.inf)
             best = choose.argmax(1, keepdim=True)
             returns, factor = self.returns(batch)
-            target = returns + factor * q_next.gather(1, best).squeeze(1)
-        return q.gather(1, batch["action"].long()[:, None]).squeeze(1), target
+            return taken, returns + factor * q_next.gather(1, best).squeeze(1)
 
     def traced(self, batch: Tensors) -> torch.Tensor:
         """G_0 [B] of Q(lambda)."""

@@ -98,7 +98,7 @@ def naive(
 ) -> tuple[list[float], list[float], list[float]]:
     """Losses, means of Z and means of y by the module's equations. wrong: what to get wrong."""
     settings, views, size = algo.settings, batch.views, len(batch.length)
-    online, target = passes.z
+    online, *choosing, target = passes.z
     losses, means, goals = [], [], []
     for b in range(size):
         valid_now, valid = np.ones(4, bool), np.ones(4, bool)
@@ -127,7 +127,7 @@ def naive(
                 for row in ahead
             ]
         else:
-            by = online[size + b].mean(0) if settings.double and wrong != "single" else q
+            by = choosing[0][b].mean(0) if settings.double and wrong != "single" else q
             following = ahead[:, int(np.where(valid, by, -np.inf).argmax())].tolist()
         y = [returns + factor * one for one in following]
         taken, loss = online[b][:, action], 0.0
@@ -163,11 +163,14 @@ def test_losses_and_targets_follow_the_equations(
     learner, batch = learner_of(algo), batch_for(algo)
     passes = Passes(learner, monkeypatch)
     found = learner.losses(tensors(batch, learner.device))  # type: ignore[arg-type]
-    assert passes.nets == [learner.online, learner.target]
+    choosing = [learner.online] * switches["double"]
+    assert passes.nets == [learner.online, *choosing, learner.target]
     now, ahead = batch.views["obs"], batch.views["next_obs"]
+    np.testing.assert_array_equal(passes.obs[0], now)
+    for seen in passes.obs[1:-1]:
+        np.testing.assert_array_equal(seen, ahead)
     both = np.concatenate([now, ahead])
-    np.testing.assert_array_equal(passes.obs[0], both if switches["double"] else now)
-    np.testing.assert_array_equal(passes.obs[1], both if switches["munchausen"] else ahead)
+    np.testing.assert_array_equal(passes.obs[-1], both if switches["munchausen"] else ahead)
     for mine, known in zip(found, naive(algo, batch, passes), strict=True):
         np.testing.assert_allclose(mine.detach().numpy(), known, rtol=1e-5, atol=1e-5)
 
