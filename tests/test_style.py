@@ -171,6 +171,7 @@ def names_set(tree: ast.AST) -> Iterator[str]:
 SHARED_BASENAMES = {
     # A command, the role or process behind it.
     *("actor", "compare", "evaluate", "evaluator", "infer", "learn", "serve", "sweep", "watch"),
+    "agent",
     # A subject: its panel, its plot, the file that measures it.
     *("latency", "memory", "plain", "replay", "stages", "throughput"),
     # What a package has of its own: its facts, checks, settings, records and reports.

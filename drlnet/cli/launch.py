@@ -103,7 +103,7 @@ ImageOption = Annotated[
 )
 def launch(
     flags: dict[str, Any],
-    env: options.EnvOfRunArgument = None,
+    env: options.EnvOrJoinArgument = None,
     join: JoinOption = None,
     on: OnOption = "local",
     show: PrintOption = False,
@@ -305,6 +305,18 @@ class _Where:
 
         self.on, self._ssh, self._address, self._image = on, ssh, address, image
         self._slurm_args, self._file = slurm_args, hosts
+        for option, engine, given in (
+            ("--hosts", "ssh", hosts is not None),
+            ("--ssh", "ssh", ssh != "ssh"),
+            ("--address", "ray", address is not None),
+            ("--slurm-args", "slurm", bool(slurm_args)),
+            ("--image", "kubernetes", image != "drlnet"),
+        ):
+            if given and on != engine:
+                raise ConfigError(
+                    f"{option} with --on {on}: it is an option of --on {engine}",
+                    f"give --on {engine}, or leave {option} out",
+                )
         if on == "ssh" and hosts is None:
             raise ConfigError("--on ssh without --hosts: on which?", "name a file: --hosts FILE")
 
@@ -333,6 +345,7 @@ class _Where:
         elif self.on == "ssh":
             assert self._file is not None
             ssh.read_hosts(self._file)
+            ssh.require_program(self._ssh)
         elif self.on == "slurm":
             slurm.require_installed()
         elif self.on == "kubernetes":
@@ -369,32 +382,3 @@ class _Where:
             output.note,
             ssh.refused,
         )
-
-
-def agent(
-    host: Annotated[str, typer.Argument()],
-    address: Annotated[str, typer.Option("--address")] = "",
-    takes: Annotated[list[str] | None, typer.Option("--takes")] = None,
-) -> None:
-    """The part of a run on one host, for `drlnet launch`."""
-    from drlnet.launch.agent import own_address, serve_agent
-
-    with until_stopped() as stop:
-        serve_agent(host, address or own_address(), takes or [], stop)
-
-
-def ray_bridge(
-    wanted: Annotated[str, typer.Option("--wanted")],
-    address: Annotated[str | None, typer.Option("--address")] = None,
-) -> None:
-    """Ray's driver, for `drlnet launch`."""
-    import json
-
-    from drlnet.errors import tell
-    from drlnet.launch.engines.ray import bridge
-
-    try:
-        bridge(address, json.loads(wanted))
-    except Exception as error:
-        print(json.dumps({"error": tell(error).said()}), flush=True)
-        raise

@@ -15,6 +15,7 @@ import typer
 from drlnet import __version__
 from drlnet.cli import (
     actor,
+    agent,
     bench,
     doctor,
     evaluate,
@@ -89,8 +90,8 @@ app.command("actor")(actor.actor)
 app.command("infer")(infer.infer)
 app.command("learn")(learn.learn)
 app.command("launch")(launch.launch)
-app.command("agent", hidden=True)(launch.agent)
-app.command("ray-bridge", hidden=True)(launch.ray_bridge)
+app.command("agent", hidden=True)(agent.agent)
+app.command("ray-bridge", hidden=True)(agent.ray_bridge)
 app.add_typer(state.commands, name="state")
 app.command("stats")(stats.stats)
 app.command("watch")(watch.watch)

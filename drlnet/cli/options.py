@@ -93,6 +93,14 @@ EnvOfRunArgument = Annotated[
         "settings",
     ),
 ]
+EnvOrJoinArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="ENV",
+        autocompletion=completion.environments,
+        help="gymnasium id of the environment, e.g. CartPole-v1; left out with --join RUN",
+    ),
+]
 ResumeOption = Annotated[
     Path | None,
     typer.Option(

@@ -6,10 +6,10 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from drlnet import native
 from drlnet.config.keys import key_text, owner_of
 from drlnet.errors import ConfigError, DrlnetError, RoleFailed
 from drlnet.launch.plan import HOST, reachable
@@ -64,8 +64,11 @@ class Host:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether no other machine reaches it by its address."""
-        return ip_address(self.address).is_loopback
+        """Whether no other machine reaches it by its address, which may be a name.
+
+        Raises TransportError for a name that this machine does not know.
+        """
+        return native.is_loopback(f"udp://{self.address}:0")
 
 
 class Hosts(Waiting):

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from drlnet.cli.main import app
 from drlnet.config import load
 from drlnet.errors import ConfigError, NotInstalled
 from drlnet.launch.engines import kubernetes, ray, shell, slurm, ssh
@@ -171,6 +173,50 @@ def test_engines_that_are_not_there_name_their_package(monkeypatch: pytest.Monke
     with pytest.raises(NotInstalled, match="ray is not installed") as raised:
         ray.require_installed()
     assert "drlnet[ray]" in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("one color=red\n", "hosts:1: color is nothing that a host has"),
+        ("one address\n", "hosts:1: address has no value"),
+        ("one\ntwo\none\n", "hosts:3: one is there already"),
+        ("one\ntwo drlnet='x\n", "hosts:2: No closing quotation"),
+        ("one drlnet='\"x'\n", "hosts:1: No closing quotation"),
+        ("one\xff\n", "hosts: not UTF-8"),
+    ],
+)
+def test_a_hosts_file_that_is_wrong_is_told_by_its_line(
+    text: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "hosts").write_text(text, encoding="latin-1")
+    with pytest.raises(ConfigError) as refused:
+        ssh.read_hosts(tmp_path / "hosts")
+    assert words in refused.value.cause and refused.value.remedy
+
+
+def test_a_command_that_is_no_ssh_is_refused() -> None:
+    with pytest.raises(NotInstalled, match="--ssh nowhere/ssh -v: there is no such program"):
+        ssh.require_program("nowhere/ssh -v")
+    with pytest.raises(ConfigError, match='--ssh ssh "x: No closing quotation'):
+        ssh.require_program('ssh "x')
+    ssh.require_program(f"{shlex.quote(sys.executable)} -v")
+
+
+@pytest.mark.parametrize(
+    ("on", "option", "value"),
+    [
+        ("local", "--hosts", "hosts"),
+        ("ray", "--ssh", "ssh -v"),
+        ("slurm", "--address", "auto"),
+        ("local", "--slurm-args", "-p gpu"),
+        ("slurm", "--image", "me/drlnet:1"),
+    ],
+)
+def test_an_option_of_another_engine_is_refused(on: str, option: str, value: str) -> None:
+    ended = CliRunner().invoke(app, ["launch", "CartPole-v1", "--on", on, option, value])
+    assert isinstance(ended.exception, ConfigError)
+    assert f"{option} with --on {on}" in ended.exception.cause
 
 
 @pytest.mark.parametrize("name", ["shell", "ssh"])

@@ -7,11 +7,12 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from drlnet.errors import RoleFailed
-from drlnet.launch.hosts import Far, Hosts
+from drlnet.launch.hosts import Far, Host, Hosts
 from drlnet.launch.process import DRLNET, Process
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Event, Said, Supervisor
@@ -65,6 +66,14 @@ def test_what_a_role_says_and_how_it_ends_come_from_its_host(tmp_path: Path) -> 
         assert "nonsense" in wrong.failure().cause and wrong.failure().remedy
         group.end([server])
         assert server.returncode == 0 and server.stopping
+
+
+@pytest.mark.parametrize(
+    ("address", "loopback"), [("127.0.0.1", True), ("localhost", True), ("10.0.0.1", False)]
+)
+def test_a_host_may_say_its_address_by_name(address: str, loopback: bool) -> None:
+    host = Host("one", Mock(spec=Process), address, 1, {}, ())
+    assert host.is_loopback is loopback
 
 
 def test_a_lost_host_loses_its_roles_and_may_come_back(tmp_path: Path) -> None:

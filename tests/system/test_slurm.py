@@ -16,7 +16,6 @@ from drlnet.metrics import RunFolder
 ENV = "CartPole-v1"
 
 
-@pytest.mark.exhaustive
 def serving(folder: Path) -> list[str]:
     """The servers that run in that folder, in their words."""
     found = []
@@ -28,6 +27,7 @@ def serving(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_a_job_that_is_queued_again_goes_on(tmp_path: Path) -> None:
     with slurm(tmp_path / "slurm") as cluster:
         folder = RunFolder(tmp_path / "run")

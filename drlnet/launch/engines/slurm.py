@@ -164,6 +164,12 @@ def _states(job: str) -> list[str]:
 
 
 def _ask(*command: str, within: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=within, capture_output=True, text=True, timeout=_ASK_S, check=False
-    )
+    try:
+        return subprocess.run(
+            command, cwd=within, capture_output=True, text=True, timeout=_ASK_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RoleFailed(
+            f"{command[0]} has not answered within {_ASK_S:g} s",
+            "see that Slurm's controller runs: scontrol ping; squeue --me lists jobs",
+        ) from error

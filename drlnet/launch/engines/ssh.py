@@ -8,10 +8,12 @@ command there; else `drlnet`).
 from __future__ import annotations
 
 import shlex
+import shutil
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
-from drlnet.errors import ConfigError, DrlnetError, TransportError
+from drlnet.errors import ConfigError, DrlnetError, NotInstalled, TransportError
 from drlnet.launch.plan import Plan, reachable
 from drlnet.launch.process import Process
 from drlnet.launch.supervisor import Supervisor
@@ -44,21 +46,48 @@ def read_hosts(path: Path) -> list[SshHost]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", "check --hosts") from error
-    found = []
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"cannot read {path}: not UTF-8", "check --hosts") from error
+    found: dict[str, SshHost] = {}
     for number, line in enumerate(lines, 1):
-        name, *more = shlex.split(line, comments=True) or [""]
-        if not name:
-            continue
-        facts = dict(word.partition("=")[::2] for word in more)
-        if unknown := facts.keys() - {"address", "drlnet"}:
+        try:
+            name, *more = shlex.split(line, comments=True) or [""]
+            if name:
+                found[name] = _host(name, more, found)
+        except ValueError as error:  # of shlex, too
             raise ConfigError(
-                f"{path}:{number}: {unknown.pop()} is nothing that a host has",
+                f"{path}:{number}: {error}",
                 "write HOST address=ADDRESS drlnet=PATH, the latter two where they are needed",
-            )
-        found.append(SshHost(name, **facts))
+            ) from error
     if not found:
         raise ConfigError(f"{path} names no host", "write one a line, as ssh knows it")
-    return found
+    return [*found.values()]
+
+
+def _host(name: str, more: list[str], before: Container[str]) -> SshHost:
+    """Raises ValueError, with what is wrong."""
+    facts = dict(word.partition("=")[::2] for word in more)
+    if unknown := facts.keys() - {"address", "drlnet"}:
+        raise ValueError(f"{unknown.pop()} is nothing that a host has")
+    if empty := [key for key, value in facts.items() if not value]:
+        raise ValueError(f"{empty[0]} has no value")
+    if name in before:
+        raise ValueError(f"{name} is there already")
+    shlex.split(facts.get("drlnet", ""))
+    return SshHost(name, **facts)
+
+
+def require_program(ssh: str) -> None:
+    """Raises ConfigError or NotInstalled where that command cannot be started."""
+    try:
+        words = shlex.split(ssh)
+    except ValueError as error:
+        raise ConfigError(f"--ssh {ssh}: {error}", "write it as for a shell") from error
+    if not words or shutil.which(words[0]) is None:
+        raise NotInstalled(
+            f"--ssh {ssh}: there is no such program",
+            "correct --ssh, or install ssh (Debian's package: openssh-client)",
+        )
 
 
 def links(group: Supervisor, hosts: list[SshHost], ssh: str) -> list[Process]:
