@@ -100,6 +100,7 @@ ImageOption = Annotated[
     "actor.envs_per_actor",
     "replay.sampler",
     "server.poll",
+    "server.insecure",
 )
 def launch(
     flags: dict[str, Any],
@@ -128,13 +129,11 @@ def launch(
 
     [bold]Examples[/bold]
 
-    drlnet launch CartPole-v1 --on ssh --hosts hosts.txt --num-actors 16
-
-    drlnet launch CartPole-v1 --on ray --num-actors 200
-
-    drlnet launch CartPole-v1 --on slurm --slurm-args '-p gpu'
-
     drlnet launch CartPole-v1 --on ssh --hosts hosts.txt --key /home/me/keys
+
+    drlnet launch CartPole-v1 --on ray --num-actors 200 --key /home/me/keys
+
+    drlnet launch CartPole-v1 --on slurm --slurm-args '-p gpu' --insecure
 
     drlnet launch --join runs/mine --on ray --num-actors 100
 
@@ -143,6 +142,7 @@ def launch(
     from drlnet.cli.run import run_processes
     from drlnet.cli.training import note_no_end, require_trainable
     from drlnet.config import load
+    from drlnet.launch.plan import require_guarded
     from drlnet.metrics import RunFolder
 
     layers: dict[str, Any] = {"file": config, "flags": flags, "sets": set_ or ()}
@@ -157,6 +157,8 @@ def launch(
     if show:
         _show(_plan(settings, layers, key), where)
         return
+    if on == "slurm":
+        require_guarded("the job's node", key is not None or settings.server.insecure)
     where.require_usable()
     output = Output(json)
     with until_stopped() as stop:
@@ -172,7 +174,9 @@ def launch(
             return
         with ExitStack() as stack:
             try:
-                group = stack.enter_context(where.hosts(plan, folder.path, stop, output))
+                group = stack.enter_context(
+                    where.hosts(plan, folder.path, stop, output, settings.server.insecure)
+                )
             except BaseException:
                 folder.discard_unused()  # no host was had: there is nothing to keep
                 raise
@@ -355,7 +359,7 @@ class _Where:
             )
 
     def hosts(
-        self, plan: Plan, folder: Path, stop: Stop, output: Output
+        self, plan: Plan, folder: Path, stop: Stop, output: Output, insecure: bool = False
     ) -> AbstractContextManager[Group]:
         """The engine's processes: of this machine, or its hosts' with logs in that folder."""
         from drlnet.launch.engines import ray, ssh
@@ -371,6 +375,7 @@ class _Where:
                 [bundle["host"] for bundle in ray.bundles(plan)],
                 folder,
                 output.note,
+                insecure=insecure,
             )
         assert self._file is not None
         found = ssh.read_hosts(self._file)
@@ -381,4 +386,5 @@ class _Where:
             folder,
             output.note,
             ssh.refused,
+            insecure=insecure,
         )

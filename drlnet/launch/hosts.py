@@ -12,7 +12,7 @@ from typing import Any
 from drlnet import native
 from drlnet.config.keys import key_text, owner_of
 from drlnet.errors import ConfigError, DrlnetError, RoleFailed
-from drlnet.launch.plan import HOST, reachable
+from drlnet.launch.plan import HOST, reachable, require_guarded
 from drlnet.launch.process import Process, error_told
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Event, Said, Supervisor, Waiting
@@ -77,8 +77,9 @@ class Hosts(Waiting):
     links: starts the connections, each to one agent or more. expected: the hosts' names, in the
     order in which they are to take the server and the learner. A host that is lost ends its roles;
     those that are started again go to hosts that remain, or wait for one that comes. log_folder:
-    what roles say for people goes there. explain: the end of a connection as an error. Leaving it
-    ends everything on every host.
+    what roles say for people goes there. explain: the end of a connection as an error. insecure:
+    servers may listen without keys where other machines reach them. Leaving it ends everything on
+    every host.
     Threading: main thread only.
     """
 
@@ -90,7 +91,10 @@ class Hosts(Waiting):
         log_folder: Path,
         note: Callable[[str], None],
         explain: Callable[[Process], DrlnetError] = Process.failure,
+        *,
+        insecure: bool = False,
     ) -> None:
+        self._insecure = insecure
         self._explain = explain
         self._stop, self._links, self._expected, self._note = stop, links, expected, note
         self._log_folder = log_folder
@@ -163,6 +167,8 @@ class Hosts(Waiting):
         if kind in ("server", "shard"):
             self._require_reachable(host)
             if not host.is_loopback:
+                where, keyed = f"{host.name}, at {host.address},", "--key" in args
+                require_guarded(where, keyed or self._insecure)
                 args = reachable(args)
         told = {"start": role.number, "name": role.name, "argv": args, "host": host.name}
         if "--key" in args:  # the host may have no such file

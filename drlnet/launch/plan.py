@@ -12,12 +12,14 @@ from typing import Any
 from drlnet.config import Config
 from drlnet.config.toml import literal
 from drlnet.config.transports import LISTEN
-from drlnet.errors import ConfigError
+from drlnet.errors import ConfigError, Insecure
 from drlnet.metrics import RunFolder
 
 # Words of a command that are known only when it is started.
 SERVER, HOST = "{server}", "{host}"  # the server's address; that of the host it is started on
 _MB = 1 << 20
+# What each engine says to the servers that it starts.
+_OWN_OF_SERVERS = ("server.transport", "server.listen", "server.insecure")
 # What a process takes at rest, rounded up: with torch, and without.
 _TORCH_BYTES, _PLAIN_BYTES = 512 * _MB, 128 * _MB
 
@@ -113,6 +115,16 @@ def reachable(args: Sequence[str]) -> list[str]:
     return [*args] if "--key" in args else [*args, "--insecure"]
 
 
+def require_guarded(where: str, guarded: bool) -> None:
+    """Raises Insecure for a server that other machines reach, unless it is guarded: by keys, or by
+    the user's word that the network is."""
+    if not guarded:
+        raise Insecure(
+            f"a server on {where} can be reached from other machines, by anyone",
+            "add --key DIR (drlnet keygen DIR makes it), or --insecure on a network that you trust",
+        )
+
+
 def plan_of(
     config: Config, given: Mapping[str, Any], *, listen: str = "", key: Path | None = None
 ) -> Plan:
@@ -135,7 +147,7 @@ def plan_of(
     serving = [
         word
         for key, value in given.items()
-        if key.startswith("server.") and key not in ("server.transport", "server.listen")
+        if key.startswith("server.") and key not in _OWN_OF_SERVERS
         for word in ("--set", f"{key}={literal(value)}")
         if value is not None
     ]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from drlnet.cli.main import app
 from drlnet.config import load
-from drlnet.errors import ConfigError, NotInstalled
+from drlnet.errors import ConfigError, Insecure, NotInstalled
 from drlnet.launch.engines import kubernetes, ray, shell, slurm, ssh
 from drlnet.launch.plan import Plan, joining_plan, plan_of
 
@@ -217,6 +217,13 @@ def test_an_option_of_another_engine_is_refused(on: str, option: str, value: str
     ended = CliRunner().invoke(app, ["launch", "CartPole-v1", "--on", on, option, value])
     assert isinstance(ended.exception, ConfigError)
     assert f"{option} with --on {on}" in ended.exception.cause
+
+
+def test_a_job_whose_server_has_no_keys_is_not_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "require_installed", lambda: None)
+    ended = CliRunner().invoke(app, ["launch", "CartPole-v1", "--on", "slurm"])
+    assert isinstance(ended.exception, Insecure)
+    assert "a server on the job's node" in ended.exception.cause
 
 
 @pytest.mark.parametrize("name", ["shell", "ssh"])

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from drlnet.errors import RoleFailed
+from drlnet.errors import Insecure, RoleFailed
 from drlnet.launch.hosts import Far, Host, Hosts
 from drlnet.launch.process import DRLNET, Process
 from drlnet.launch.signals import Stop
@@ -24,7 +24,7 @@ DEADLINE_S = 60.0
 
 @contextmanager
 def hosts(
-    folder: Path, notes: list[str], **takes: Sequence[str]
+    folder: Path, notes: list[str], address: str = "127.0.0.1", **takes: Sequence[str]
 ) -> Iterator[tuple[Hosts, dict[str, Process]]]:
     """Two hosts, one and two; takes: kinds of roles by the host's name."""
     started: dict[str, Process] = {}
@@ -32,7 +32,7 @@ def hosts(
     def links(group: Supervisor) -> list[Process]:
         for name in ("two", "one"):
             kinds = [word for kind in takes.get(name, ()) for word in ("--takes", kind)]
-            args = ["agent", name, "--address", "127.0.0.1", *kinds]
+            args = ["agent", name, "--address", address, *kinds]
             started[name] = group.start(f"host-{name}", args, program=DRLNET, told=True)
         return [*started.values()]
 
@@ -74,6 +74,15 @@ def test_what_a_role_says_and_how_it_ends_come_from_its_host(tmp_path: Path) -> 
 def test_a_host_may_say_its_address_by_name(address: str, loopback: bool) -> None:
     host = Host("one", Mock(spec=Process), address, 1, {}, ())
     assert host.is_loopback is loopback
+
+
+def test_a_server_without_keys_that_others_reach_is_refused(tmp_path: Path) -> None:
+    with (
+        hosts(tmp_path, [], address="10.9.9.9") as (group, _),
+        pytest.raises(Insecure, match=r"server on one, at 10\.9\.9\.9, can be reached") as refused,
+    ):
+        group.start("server", ["serve", "--listen", "udp://{host}:0", "--json"])
+    assert "--key DIR" in refused.value.remedy and "--insecure" in refused.value.remedy
 
 
 def test_a_lost_host_loses_its_roles_and_may_come_back(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def cluster(folder: Path, cores: Sequence[int] = (4, 3, 3)) -> Iterator[Cluster]
 
 
 def launch(where: Cluster, folder: Path, *more: str) -> tuple[str, ...]:
-    own = ("--set", f"run.folder={folder / 'run'}", "--json", "--num-actors", "4")
+    own = ("--set", f"run.folder={folder / 'run'}", "--json", "--insecure", "--num-actors", "4")
     return ("launch", ENV, "--on", "ray", "--address", where.address, *own, *more)
 
 

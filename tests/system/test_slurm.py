@@ -69,7 +69,7 @@ def test_a_job_is_submitted_followed_and_cancelled(
     with slurm(tmp_path / "slurm") as cluster:
         for name in ("SLURM_CONF", "PATH"):
             monkeypatch.setenv(name, cluster.environment[name])
-        launch = ("launch", ENV, "--on", "slurm", *SMALL, "--json")
+        launch = ("launch", ENV, "--on", "slurm", *SMALL, "--json", "--insecure")
         refused = finished(tmp_path, *launch, "--slurm-args", "--partition=nowhere")
         assert refused.popen.returncode == errors.ConfigError.exit_code, refused.text()
         cause, remedy = lines_of_error(refused)[-2:]
