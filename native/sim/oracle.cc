@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "replay/streams.h"
-#include "spec/sample_layout.h"
 #include "world.h"
 
 namespace drlnet::sim {
@@ -42,6 +41,18 @@ void fill_row(const RowName& name, std::span<std::byte> payload) {
     if (i % 8 == 0) word = splitmix64(word + kSplitMixStep);
     payload[i] = static_cast<std::byte>(word >> i % 8 * 8);
   }
+}
+
+bool is_anchor(const ItemSpec& item, uint64_t step) {
+  const uint64_t since_first = step % kEpisodeSteps;
+  if (item.boundary == Boundary::cross) return step % item.period == 0;
+  return since_first < kEpisodeSteps - 1 && since_first % item.period == 0;
+}
+
+uint64_t length_at(const ItemSpec& item, uint64_t step) {
+  const uint64_t horizon = item.horizon();
+  if (item.boundary == Boundary::cross) return horizon;
+  return std::min(horizon, kEpisodeSteps - 1 - step % kEpisodeSteps);
 }
 
 void Oracle::heard(StreamLog& log) {
@@ -158,27 +169,61 @@ void Oracle::acknowledged(uint64_t token, uint64_t steps, uint64_t began_ns) {
 
 void Oracle::items(uint64_t lineage, std::span<const std::byte> reply, uint32_t count, bool drawn) {
   const SampleLayout layout(spec_);
-  const uint64_t payload_bytes = spec_.columns[kPayload].bytes();
-  std::vector<std::byte> expected(payload_bytes);
   for (uint32_t i = 0; i < count; ++i) {
     const auto key = read<uint64_t>(reply, layout.keys(count) + 8 * i);
     if (key == kNoKey) {
       require(!drawn, "(1) a drawn item is one that the server holds");
       continue;
     }
-    const uint64_t at = layout.window(count, layout.views()[kName].window) + 16 * i;
+    const ViewPlace& view = layout.views()[kName];
+    const Window& window = layout.windows()[view.window];
+    const uint64_t at = layout.window(count, view.window) + window.item_bytes() * i +
+                        static_cast<uint64_t>(-window.lo) * window.row_bytes;
     const RowName name{read<uint64_t>(reply, at), read<uint64_t>(reply, at + 8)};
     const auto stream = streams_.find(name.token);
     require(stream != streams_.end() && stream->second.lineage == lineage,
             "(1) what is stored was sent: " + text(name));
-    require(name.step < stream->second.sent, "(1) what is stored was sent: " + text(name));
-    fill_row(name, expected);
-    const auto payload = reply.subspan(
-        layout.window(count, layout.views()[kPayload].window) + payload_bytes * i, payload_bytes);
-    require(std::memcmp(payload.data(), expected.data(), payload_bytes) == 0,
-            "(1) a row is stored as it was sent: " + text(name));
+    require(name.step + length_at(spec_.item, name.step) < stream->second.sent,
+            "(1) what is stored was sent: " + text(name));
+    is_whole(layout, reply, count, i, name);
     const auto known = rows_.emplace(Key{lineage, key}, name).first;
     require(known->second == name, "(2) a key stays one row's: " + text(name));
+  }
+}
+
+// Each of its windows holds the rows of its steps as they were sent, and beyond the episode what
+// the spec says.
+void Oracle::is_whole(const SampleLayout& layout, std::span<const std::byte> reply, uint32_t count,
+                      uint32_t i, const RowName& anchor) {
+  const uint64_t length = length_at(spec_.item, anchor.step);
+  require(is_anchor(spec_.item, anchor.step) &&
+              read<uint32_t>(reply, layout.lengths(count) + 4 * i) == length,
+          "(1) an item is one that was asked for, of its episode's length: " + text(anchor));
+  if (length < spec_.item.horizon()) world_.mark("items that an episode's end cut short");
+  const bool crosses = spec_.item.boundary == Boundary::cross;
+  const auto first = static_cast<int64_t>(crosses ? 0 : anchor.step - anchor.step % kEpisodeSteps);
+  const auto end = static_cast<int64_t>(anchor.step + length);
+  std::vector<std::byte> expected;
+  for (size_t w = 0; w < layout.windows().size(); ++w) {
+    const Window& window = layout.windows()[w];
+    const auto early =
+        window.align == Align::end ? static_cast<int64_t>(spec_.item.horizon() - length) : 0;
+    for (uint64_t row = 0; row < window.rows(); ++row) {
+      const int64_t step = static_cast<int64_t>(anchor.step + row) + window.lo - early;
+      const int64_t held = std::clamp(step, first, end);
+      const RowName name{anchor.token, static_cast<uint64_t>(held)};
+      expected.assign(window.row_bytes, std::byte{0});
+      if (step != held) world_.mark("rows beyond an episode");
+      if (step == held || window.pad == Pad::repeat) {
+        if (window.column == kName) std::memcpy(expected.data(), &name, sizeof name);
+        if (window.column == kPayload) fill_row(name, expected);
+      }
+      const uint64_t at =
+          layout.window(count, w) + window.item_bytes() * i + row * window.row_bytes;
+      require(std::ranges::equal(reply.subspan(at, window.row_bytes), expected),
+              "(1) a row is stored as it was sent: " + text(name) + " in the item at step " +
+                  std::to_string(anchor.step));
+    }
   }
 }
 
@@ -270,7 +315,8 @@ void Oracle::complete(uint64_t lineage, uint64_t held_rows) {
   for (const auto& [token, log] : streams_) {
     if (log.lineage != lineage) continue;
     for (uint64_t step = 0; step < log.acknowledged; ++step) {
-      if (log.uncertain.contains(step) || step % kEpisodeSteps == kEpisodeSteps - 1) continue;
+      if (log.uncertain.contains(step) || !is_anchor(spec_.item, step)) continue;
+      if (step + length_at(spec_.item, step) >= log.acknowledged) continue;
       const RowName name{token, step};
       require(held_[lineage].contains(name),
               "(1, 4) what is acknowledged is stored: " + text(name));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/client.h"
+#include "spec/sample_layout.h"
 #include "spec/table_spec.h"
 #include "world.h"
 
@@ -23,8 +24,12 @@ struct RowName {
   uint64_t token = 0, step = 0;
   auto operator<=>(const RowName&) const = default;
 };
-constexpr uint64_t kEpisodeSteps = 10;  // the last one is a final observation, and has no item
+constexpr uint64_t kEpisodeSteps = 10;  // the last one is a final observation
 void fill_row(const RowName& name, std::span<std::byte> payload);
+
+// Whether an item is anchored at that step, and how many rows it has behind it.
+bool is_anchor(const ItemSpec& item, uint64_t step);
+uint64_t length_at(const ItemSpec& item, uint64_t step);
 
 class Oracle {
  public:
@@ -91,6 +96,8 @@ class Oracle {
   };
   using Key = std::pair<uint64_t, uint64_t>;  // of which lineage
 
+  void is_whole(const SampleLayout& layout, std::span<const std::byte> reply, uint32_t count,
+                uint32_t i, const RowName& anchor);
   bool durable(uint64_t at_ns) const;
   // Whether what was acknowledged just now holds for the life of the server that goes on.
   bool counts(uint64_t began_ns) const;

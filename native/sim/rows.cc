@@ -96,7 +96,7 @@ void Rows::append(StreamWriter& writer) {
     fill_row(names[s], std::span(payloads).subspan(s * payload_bytes, payload_bytes));
     first[s] = names[s].step % kEpisodeSteps == 0;
     last[s] = names[s].step % kEpisodeSteps == kEpisodeSteps - 1;
-    if (!last[s]) {
+    if (is_anchor(run_.spec.item, names[s].step)) {
       indices.push_back(static_cast<int64_t>(s));
       item_steps.push_back(static_cast<int64_t>(names[s].step));
       priorities.push_back(Oracle::initial_priority(names[s]));

@@ -22,6 +22,21 @@ TableSpec draw_spec(Random& random, uint64_t capacity, std::initializer_list<uin
   return spec;
 }
 
+// Items of several rows: stacks of the rows before, returns of those behind, up to an episode's end
+// or over it. Their rows are checked by what windows hold.
+void draw_item(Random& random, ItemSpec& item) {
+  constexpr int32_t kHorizons[] = {1, 3, 5};
+  const int32_t horizon = kHorizons[random.below(std::size(kHorizons))];
+  const int32_t back = random.below(2) == 0 ? 3 : 0;
+  const Pad pad = random.below(2) == 0 ? Pad::repeat : Pad::zero;
+  item.views = {{"name", 0, -back, horizon, pad},
+                {"payload", 1, 0, 0},
+                {"last_name", 0, horizon, horizon, pad, Align::end},
+                {"last_payload", 1, horizon, horizon, pad, Align::end}};
+  if (random.below(4) == 0) item.boundary = Boundary::cross;
+  if (random.below(4) == 0) item.period = 2;
+}
+
 Settings draw_few(Random& random) {
   Settings settings;
   settings.span_ns = 3 * kSecond;
@@ -32,8 +47,10 @@ Settings draw_few(Random& random) {
   constexpr size_t kFrames[] = {1472, kJumboFrameBytes, kMaxFrameBytes};
   settings.frame_bytes = kFrames[random.below(std::size(kFrames))];
   settings.table_bytes = uint64_t{64} << 20;
-  const uint64_t capacity = random.below(4) == 0 ? 128 : 4096;
-  settings.spec = draw_spec(random, capacity, {8, 200, 3000});
+  const bool few_rows = random.below(4) == 0;
+  settings.spec = draw_spec(random, 4096, {8, 200, 3000});
+  if (random.below(2) == 0) draw_item(random, settings.spec.item);
+  if (few_rows) settings.spec.capacity = uint64_t{128} * settings.spec.item.window();
   if (random.below(2) == 0) settings.durability_ns = random.below(3) == 0 ? 0 : kSecond;
   return settings;
 }
