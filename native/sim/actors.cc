@@ -94,8 +94,11 @@ void audit(Run& run, const ClientSettings& settings) {
   figures.require_at_most("server.request_bytes", kAuditorsBytes);
   figures.require_at_most("table.replay.streams_leased", figures["table.replay.streams_orphaned"]);
   const auto count = static_cast<uint32_t>(most_streams(run, settings, client.shards()));
+  const uint64_t began_ns = run.world.time_ns();
   const std::vector<Lease> leases = client.lease(session.table, count);
-  for (const Lease& lease : leases) run.oracle.leased(client.lineage(), settings.shard, lease);
+  for (const Lease& lease : leases) {
+    run.oracle.leased(client.lineage(), settings.shard, lease, began_ns);
+  }
   draw(run, settings, session);
   std::vector<StreamName> names;
   for (const Lease& lease : leases) {

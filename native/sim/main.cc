@@ -70,6 +70,7 @@ constexpr const char* kRare[] = {
     "servers that did not answer a first time",
     "sessions lost to a restart",
     "starts that the disk refused",
+    "streams of a kept state leased anew",
     "streams resumed with rows not stored",
     "streams resumed",
     "wall clocks that jump",

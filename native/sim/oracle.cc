@@ -60,13 +60,15 @@ void Oracle::heard(StreamLog& log) {
   log.jumped_ns = world_.jumped_ns();
 }
 
-void Oracle::leased(uint64_t lineage, uint32_t shard, const Lease& lease) {
+void Oracle::leased(uint64_t lineage, uint32_t shard, const Lease& lease, uint64_t began_ns) {
   require(lease.next_step == 0, "(1) a new stream begins at its first step");
-  StreamLog log{.lineage = lineage, .epoch = lease.epoch};
+  const uint64_t life = began_ns > died_ns_ ? life_ : life_ - 1;
+  StreamLog log{.lineage = lineage, .life = life, .epoch = lease.epoch};
   heard(log);
   const uint64_t former = std::exchange(newest_[{lineage, shard, lease.ordinal}], lease.token);
   // Over a crash a lease may be lost that was not on disk: its place is free again.
-  if (former != 0 && !durability_ns_) is_followed(streams_.at(former), log, lease.ordinal);
+  const bool known = former != 0 && (!durability_ns_ || streams_.at(former).life == life_);
+  if (known) is_followed(streams_.at(former), log, lease.ordinal);
   require(streams_.emplace(lease.token, log).second, "(1) a stream is leased to one client");
 }
 
@@ -79,6 +81,7 @@ void Oracle::is_followed(const StreamLog& former, const StreamLog& log, uint32_t
               " to another after " + std::to_string(since_ns / 1'000'000) + " ms");
   require(log.epoch > former.epoch, "(1) a stream's epoch grows with each lease");
   if (!former.releasing) world_.mark("streams of dead clients leased anew");
+  if (durability_ns_) world_.mark("streams of a kept state leased anew");
 }
 
 // What is old enough to be on disk must be there again; the rest may be lost.
@@ -141,6 +144,7 @@ void Oracle::resumed(uint64_t lineage, const Lease& lease, uint64_t began_ns) {
   // Their items may have been on their way in another request.
   for (uint64_t step = log.acknowledged; step < lease.next_step; ++step) log.uncertain.insert(step);
   if (began_ns <= died_ns_) return;
+  log.life = life_;
   if (lease.next_step < log.sent) forget_updates(lease.token, lease.next_step, log.sent);
   acknowledged(lease.token, lease.next_step, began_ns);
 }

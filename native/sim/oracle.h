@@ -47,7 +47,7 @@ class Oracle {
   void disk_rots() { rots_ = true; }
 
   // Streams: (1), and over the server's lives (4).
-  void leased(uint64_t lineage, uint32_t shard, const Lease& lease);
+  void leased(uint64_t lineage, uint32_t shard, const Lease& lease, uint64_t began_ns);
   void resumed(uint64_t lineage, const Lease& lease, uint64_t began_ns);
   void releasing(uint64_t token) { streams_.at(token).releasing = true; }
   void released(uint64_t token) { streams_.at(token).released = true; }
@@ -83,7 +83,8 @@ class Oracle {
     uint64_t at_ns, value;
   };
   struct StreamLog {
-    uint64_t lineage = 0, sent = 0, acknowledged = 0;
+    uint64_t lineage = 0, life = 0;  // the server's last in which it was told
+    uint64_t sent = 0, acknowledged = 0;
     uint32_t epoch = 0;
     uint64_t heard_ns = 0, jumped_ns = 0;  // when its server last said something of it
     bool releasing = false, released = false;

@@ -54,9 +54,12 @@ void Rows::take_streams(Session& session) {
   lineage_ = client.lineage();
   params_version_ = 0;
   const auto streams = 1 + static_cast<uint32_t>(random_.below(3));
+  const uint64_t began_ns = run_.world.time_ns();
   leases_ = timed(run_, "lease", settings_.timeout_ns,
                   [&] { return client.lease(session.table, streams); });
-  for (const Lease& lease : leases_) run_.oracle.leased(lineage_, settings_.shard, lease);
+  for (const Lease& lease : leases_) {
+    run_.oracle.leased(lineage_, settings_.shard, lease, began_ns);
+  }
 }
 
 bool Rows::resume(Session& session) {
