@@ -131,7 +131,8 @@ void Mirror::follow(Shard& shard) {
     }
   };
   try {
-    for (;;) {
+    // No wait is long enough for the interruption where rows come without a pause.
+    while (!stopping_) {
       ask_more();
       const auto [id, count, older] = asked.front();
       while (!client.wait(id, deadline_in(kMostSilenceNs), kPatienceNs)) {

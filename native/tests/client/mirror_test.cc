@@ -239,6 +239,28 @@ TEST_CASE("a mirror that cannot be is refused, and one of a table that goes ends
         Status::table_dropped);
 }
 
+TEST_CASE("a mirror ends while rows come without a pause") {
+  Fixture here(1, 0);
+  const auto client = here.server.client(0, 0, 5);
+  StreamWriter writer(*client, here.table().number(0), here.spec,
+                      client->lease(here.table().number(0), 1), WriterOptions{});
+  std::atomic<bool> ended = false;
+  std::thread writing([&] {
+    const uint64_t late_ns = now_ns() + kPatienceNs / 2;
+    for (uint64_t i = 0; !ended && now_ns() < late_ns; ++i) {
+      write(writer, 1, i, i + 1);
+      writer.flush();
+    }
+  });
+  run_until([&] { return figure(*here.mirrored, "mirror.rows") > 1000; },
+            [] { std::this_thread::yield(); });
+  const uint64_t began_ns = now_ns();
+  here.mirrored.reset();
+  CHECK(now_ns() - began_ns < kPatienceNs / 4);
+  ended = true;
+  writing.join();
+}
+
 TEST_CASE("a late mirror draws at once, with the chances among what it has") {
   TableSpec spec = spec_of(60'000);  // in runs of 16,384 rows
   Fixture here(1, 0, spec);
