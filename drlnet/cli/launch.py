@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -154,13 +155,13 @@ def launch(
         raise typer.BadParameter("ENV is missing: which environment?")
     settings = load(env, **layers)
     require_trainable(settings)
+    output = Output(json)
     if show:
-        _show(_plan(settings, layers, key), where)
+        _show(_plan(settings, layers, key), where, output)
         return
     if on == "slurm":
         require_guarded("the job's node", key is not None or settings.server.insecure)
     where.require_usable()
-    output = Output(json)
     with until_stopped() as stop:
         folder = RunFolder.create(settings)
         settings = folder.read_config()
@@ -217,7 +218,7 @@ def join_run(
         settings = settings_of_run(server, stop, output.note, **layers)
         plan = joining_plan(settings, _given(layers), server, key)
         if show:
-            _show(plan, where)
+            _show(plan, where, output)
             return
         kept = Path(stack.enter_context(TemporaryDirectory(prefix="drlnet-")))
         count = settings.actor.num_actors
@@ -259,15 +260,18 @@ def run_job(script: str, folder: RunFolder, stop: Stop, output: Output) -> None:
         raise RoleFailed("the job ended without a result", f"its log is in {folder.path}")
 
 
-def print_local(settings: Config, **layers: Any) -> None:
+def print_local(settings: Config, output: Output, **layers: Any) -> None:
     """Prints the plan of a run on this machine, and the script that does it."""
     plan = _plan(settings, {"env_id": settings.env.id, **layers})
-    _show(plan, _Where("local"))
+    _show(plan, _Where("local"), output)
 
 
-def _show(plan: Plan, where: _Where) -> None:
-    print(plan.table(), file=sys.stderr)  # what stands on standard output can be submitted
-    print(where.script(plan), end="")
+def _show(plan: Plan, where: _Where, output: Output) -> None:
+    script = where.script(plan)
+    output.event("plan", **asdict(plan), script=script)
+    if not output.as_json:
+        print(plan.table(), file=sys.stderr)  # what stands on standard output can be submitted
+        print(script, end="")
 
 
 def _plan(settings: Config, layers: Mapping[str, Any], key: Path | None = None) -> Plan:
@@ -386,5 +390,6 @@ class _Where:
             folder,
             output.note,
             ssh.refused,
+            plan=plan,
             insecure=insecure,
         )

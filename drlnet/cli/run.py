@@ -111,12 +111,12 @@ def run(
     options.require_dpdk(eal, [settings.server.transport])
 
     require_trainable(settings)
+    output = Output(json)
     if show:
         from drlnet.cli.launch import print_local
 
-        print_local(settings, file=config, flags=flags, sets=set_ or ())
+        print_local(settings, output, file=config, flags=flags, sets=set_ or ())
         return
-    output = Output(json)
     if pictures is not None:
         require_writable(pictures, "--pictures")
     with until_stopped() as stop:

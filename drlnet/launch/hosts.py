@@ -12,7 +12,7 @@ from typing import Any
 from drlnet import native
 from drlnet.config.keys import key_text, owner_of
 from drlnet.errors import ConfigError, DrlnetError, RoleFailed
-from drlnet.launch.plan import HOST, reachable, require_guarded
+from drlnet.launch.plan import HOST, Plan, reachable, require_guarded
 from drlnet.launch.process import Process, error_told
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Event, Said, Supervisor, Waiting
@@ -77,9 +77,10 @@ class Hosts(Waiting):
     links: starts the connections, each to one agent or more. expected: the hosts' names, in the
     order in which they are to take the server and the learner. A host that is lost ends its roles;
     those that are started again go to hosts that remain, or wait for one that comes. log_folder:
-    what roles say for people goes there. explain: the end of a connection as an error. insecure:
-    servers may listen without keys where other machines reach them. Leaving it ends everything on
-    every host.
+    what roles say for people goes there. explain: the end of a connection as an error. plan: where
+    it takes more cores than the hosts have, which share them out to any number of roles, the user
+    is told. insecure: servers may listen without keys where other machines reach them. Leaving it
+    ends everything on every host.
     Threading: main thread only.
     """
 
@@ -92,9 +93,10 @@ class Hosts(Waiting):
         note: Callable[[str], None],
         explain: Callable[[Process], DrlnetError] = Process.failure,
         *,
+        plan: Plan | None = None,
         insecure: bool = False,
     ) -> None:
-        self._insecure = insecure
+        self._plan, self._insecure = plan, insecure
         self._explain = explain
         self._stop, self._links, self._expected, self._note = stop, links, expected, note
         self._log_folder = log_folder
@@ -144,6 +146,20 @@ class Hosts(Waiting):
                 if isinstance(event, Ended) and isinstance(event.process, Process):
                     raise self._explain(event.process)
                 self._take(event)
+        if self._plan is not None and len(self._hosts) == len(self._expected):
+            self._tell_shortage(self._plan)
+
+    def _tell_shortage(self, plan: Plan) -> None:
+        first = self._hosts[self._expected[0]]
+        for where, cores, names in (
+            (f"{first.name}, the first host, has", first.cores, _MAIN),
+            ("all hosts have", sum(host.cores for host in self._hosts.values()), ()),
+        ):
+            if plan.cores(*names) > cores:
+                self._note(
+                    f"the plan takes {plan.cores(*names)} cores ({plan.shares(*names)}); {where} "
+                    f"{cores}, which they share: add hosts, or ask for less"
+                )
 
     def start(self, name: str, args: Sequence[str]) -> Far:
         """Starts `drlnet ARGS` on the host that has most room for it, or waits for one."""

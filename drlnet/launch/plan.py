@@ -84,25 +84,26 @@ class Plan:
                 "use server.shards, or start the others by hand: drlnet serve --join ADDRESS",
             )
 
-    def shares(self) -> str:
-        """The cores of each role, in words."""
+    def shares(self, *names: str) -> str:
+        """The cores of the roles of these names, of all without any, in words."""
         return ", ".join(
-            f"{role.name} {role.count * role.cores}" for role in self.roles if role.cores
+            f"{role.name} {role.count * role.cores}"
+            for role in self.roles
+            if role.cores and (not names or role.name in names)
         )
 
     def table(self) -> str:
-        """The roles, one a line, in columns."""
-        heads = ("role", "count", "cores", "GPUs", "memory", "needed", "command")
+        """The roles, one a line, in columns: all but their commands, which a script has."""
+        heads = ("role", "count", "cores", "GPUs", "memory", "needed")
         rows = [heads] + [
             (
                 *(role.name, str(role.count), str(role.cores), str(role.gpus)),
                 *(f"{-(-role.memory_bytes // _MB)} MB", "yes" if role.needed else "no"),
-                role.command(),
             )
             for role in self.roles
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        pad = [str.ljust, str.rjust, str.rjust, str.rjust, str.rjust, str.ljust, str.ljust]
+        pad = [str.ljust, str.rjust, str.rjust, str.rjust, str.rjust, str.ljust]
         lines = (
             "  ".join(put(cell, width) for put, cell, width in zip(pad, row, widths, strict=True))
             for row in rows

@@ -13,6 +13,7 @@ import pytest
 
 from drlnet.errors import Insecure, RoleFailed
 from drlnet.launch.hosts import Far, Host, Hosts
+from drlnet.launch.plan import Plan, Role
 from drlnet.launch.process import DRLNET, Process
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Event, Said, Supervisor
@@ -24,7 +25,11 @@ DEADLINE_S = 60.0
 
 @contextmanager
 def hosts(
-    folder: Path, notes: list[str], address: str = "127.0.0.1", **takes: Sequence[str]
+    folder: Path,
+    notes: list[str],
+    address: str = "127.0.0.1",
+    plan: Plan | None = None,
+    **takes: Sequence[str],
 ) -> Iterator[tuple[Hosts, dict[str, Process]]]:
     """Two hosts, one and two; takes: kinds of roles by the host's name."""
     started: dict[str, Process] = {}
@@ -36,7 +41,10 @@ def hosts(
             started[name] = group.start(f"host-{name}", args, program=DRLNET, told=True)
         return [*started.values()]
 
-    with Stop() as stop, Hosts(stop, links, ["one", "two"], folder, notes.append) as group:
+    with (
+        Stop() as stop,
+        Hosts(stop, links, ["one", "two"], folder, notes.append, plan=plan) as group,
+    ):
         yield group, started
 
 
@@ -83,6 +91,25 @@ def test_a_server_without_keys_that_others_reach_is_refused(tmp_path: Path) -> N
     ):
         group.start("server", ["serve", "--listen", "udp://{host}:0", "--json"])
     assert "--key DIR" in refused.value.remedy and "--insecure" in refused.value.remedy
+
+
+def test_a_plan_that_takes_more_cores_than_the_hosts_have_is_told(tmp_path: Path) -> None:
+    cores = len(os.sched_getaffinity(0))
+
+    def role(name: str, count: int) -> Role:
+        return Role(name, count, 1, 0, 0, False, ("version",))
+
+    for near, far, told in (
+        (1, 2 * cores - 1, []),
+        (1, 2 * cores, [f"the plan takes {2 * cores + 1} cores (learner 1, actor {2 * cores}); "]),
+        (cores + 1, 1, [f"the plan takes {cores + 1} cores (learner {cores + 1}); one, the first"]),
+    ):
+        notes: list[str] = []
+        plan = Plan("CartPole-v1", "", (role("learner", near), role("actor", far)))
+        with hosts(tmp_path, notes, plan=plan):
+            short = [note for note in notes if note.startswith("the plan takes")]
+            assert len(short) >= len(told) and all(map(str.startswith, short, told)), notes
+            assert bool(short) == bool(told)
 
 
 def test_a_lost_host_loses_its_roles_and_may_come_back(tmp_path: Path) -> None:

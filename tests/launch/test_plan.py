@@ -32,6 +32,8 @@ def test_roles_with_what_each_takes() -> None:
     assert {role.name for role in plan if role.needed} == {"server", "learner"}
     assert plan.cores() == 7 and plan.cores("actor") == 3
     assert plan.shares() == "server 2, learner 2, actor 3"
+    assert plan.shares("server", "infer") == "server 2"
+    assert max(map(len, plan.table().splitlines())) <= 80
     central = made(**{"policy.where": "central", "learner.device": "cuda"})
     assert central.has("infer") and central.role("learner").gpus == 1
     ranks = made(**{"learner.processes": 4, "learner.torch_threads": 2, "learner.device": "cuda"})

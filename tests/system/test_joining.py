@@ -80,7 +80,9 @@ def test_launch_adds_actors_to_a_run_until_it_ends(tmp_path: Path) -> None:
         assert wrong.popen.returncode == errors.ConfigError.exit_code, wrong.text()
         assert "the run says what it plays" in wrong.text()
         printed = finished(tmp_path, *join, "--num-actors", "2", "--print")
-        assert "--num-actors 2" in printed.out.decode() and "udp://" in printed.out.decode()
+        plan = printed.last_json()
+        assert "--num-actors 2" in plan["script"] and "udp://" in plan["script"]
+        assert [(role["name"], role["count"]) for role in plan["roles"]] == [("actor", 2)]
         with command(tmp_path, *join, "--num-actors", "2") as joining:
             joining.wait_for("2 actors join the run")
             wait_for_actors(joining, tmp_path, run, 3)

@@ -132,7 +132,7 @@ def submit(
         words = (sent.stderr.strip() or "sbatch failed").splitlines()[-1]
         raise ConfigError(
             f"Slurm takes no such job: {words}",
-            "sinfo lists partitions; --slurm-args passes options",
+            "see that `sinfo` lists the partition you mean; --slurm-args passes options",
         )
     job = sent.stdout.strip().partition(";")[0]
     note(f"job {job}; what it says comes here and into {folder}; Ctrl-C cancels it")
