@@ -8,12 +8,31 @@
 
 #include "base/assert.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace drlnet::sim {
 namespace {
 
 constexpr size_t kStackBytes = 1 << 20, kGuardBytes = 1 << 16;
 
 }  // namespace
+
+#ifdef __SANITIZE_ADDRESS__
+void Fiber::leave(Stack& from, const Stack& to, bool for_good) {
+  __sanitizer_start_switch_fiber(for_good ? nullptr : &from.frames, to.bottom, to.bytes);
+}
+
+void Fiber::arrive(Stack& on, Stack* from) {
+  __sanitizer_finish_switch_fiber(on.frames, from ? &from->bottom : nullptr,
+                                  from ? &from->bytes : nullptr);
+}
+#else
+void Fiber::leave(Stack&, const Stack&, bool) {}
+void Fiber::arrive(Stack&, Stack*) {}
+#endif
 
 Fiber::Fiber(std::shared_ptr<Process> process, std::function<void()> body)
     : process_(std::move(process)), body_(std::move(body)) {
@@ -23,8 +42,9 @@ Fiber::Fiber(std::shared_ptr<Process> process, std::function<void()> body)
   DRLNET_ASSERT(mprotect(memory, kGuardBytes, PROT_NONE) == 0);
   stack_ = static_cast<std::byte*>(memory);
   DRLNET_ASSERT(getcontext(&here_) == 0);
+  own_ = {stack_ + kGuardBytes, kStackBytes - kGuardBytes};
   here_.uc_stack.ss_sp = stack_ + kGuardBytes;
-  here_.uc_stack.ss_size = kStackBytes - kGuardBytes;
+  here_.uc_stack.ss_size = own_.bytes;
   here_.uc_link = &back_;
   const auto self = reinterpret_cast<uintptr_t>(this);
   makecontext(&here_, reinterpret_cast<void (*)()>(&Fiber::enter), 2,
@@ -34,7 +54,11 @@ Fiber::Fiber(std::shared_ptr<Process> process, std::function<void()> body)
 Fiber::~Fiber() { free_stack(); }
 
 void Fiber::free_stack() {
-  if (stack_ != nullptr) munmap(std::exchange(stack_, nullptr), kStackBytes);
+  if (stack_ == nullptr) return;
+#ifdef __SANITIZE_ADDRESS__
+  ASAN_UNPOISON_MEMORY_REGION(own_.bottom, own_.bytes);  // for what is mapped here next
+#endif
+  munmap(std::exchange(stack_, nullptr), kStackBytes);
 }
 
 void Fiber::enter(unsigned low, unsigned high) {
@@ -42,6 +66,7 @@ void Fiber::enter(unsigned low, unsigned high) {
 }
 
 void Fiber::run() {
+  arrive(own_, &callers_);
   try {
     body_();
   } catch (const Killed&) {
@@ -49,6 +74,7 @@ void Fiber::run() {
   }
   body_ = {};
   ended_ = true;
+  leave(own_, callers_, true);
 }
 
 void Fiber::swap_exceptions() {
@@ -61,11 +87,17 @@ void Fiber::swap_exceptions() {
 
 void Fiber::go_on() {
   swap_exceptions();
+  leave(callers_, own_);
   DRLNET_ASSERT(swapcontext(&back_, &here_) == 0);
+  arrive(callers_);
   swap_exceptions();
   if (ended_) free_stack();  // its alarms may be due for long
 }
 
-void Fiber::stop() { DRLNET_ASSERT(swapcontext(&here_, &back_) == 0); }
+void Fiber::stop() {
+  leave(own_, callers_);
+  DRLNET_ASSERT(swapcontext(&here_, &back_) == 0);
+  arrive(own_, &callers_);
+}
 
 }  // namespace drlnet::sim

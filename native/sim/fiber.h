@@ -37,15 +37,24 @@ class Fiber : public std::enable_shared_from_this<Fiber> {
     unsigned uncaught = 0;
   };
 
+  struct Stack {
+    const void* bottom = nullptr;
+    size_t bytes = 0;
+    void* frames = nullptr;  // that the sanitizer moved to the heap
+  };
+
   static void enter(unsigned low, unsigned high);
   void run();
   void swap_exceptions();
   void free_stack();
+  static void leave(Stack& from, const Stack& to, bool for_good = false);
+  static void arrive(Stack& on, Stack* from = nullptr);
 
   std::shared_ptr<Process> process_;
   std::function<void()> body_;
   std::byte* stack_;
   ucontext_t here_{}, back_{};
+  Stack own_, callers_;  // told to the address sanitizer
   Exceptions exceptions_;
   bool ended_ = false;
 };
