@@ -46,7 +46,7 @@ void draw(Run& run, const ClientSettings& settings, Session& session) {
     session.client->sample(session.table, kBatch, reply, deadline_in(settings.timeout_ns));
   } catch (const Error& error) {
     // All that a shard held may have been too new to be on disk when it was killed.
-    if (!run.keeps_state) throw;
+    if (!run.keeps_state && !run.has_limiter()) throw;
     return expect(run, error);
   }
   run.oracle.items(session.client->lineage(), reply, kBatch, true);
@@ -93,6 +93,10 @@ void audit(Run& run, const ClientSettings& settings) {
   figures.require_at_most("server.waiting_requests", 0);
   figures.require_at_most("server.request_bytes", kAuditorsBytes);
   figures.require_at_most("table.replay.streams_leased", figures["table.replay.streams_orphaned"]);
+  run.world.mark("draws that waited for items",
+                 figures["table.replay.limiter_waits.samples_limit"]);
+  run.world.mark("appends that waited for draws",
+                 figures["table.replay.limiter_waits.inserts_limit"]);
   const auto count = static_cast<uint32_t>(most_streams(run, settings, client.shards()));
   const uint64_t began_ns = run.world.time_ns();
   const std::vector<Lease> leases = client.lease(session.table, count);

@@ -5,6 +5,7 @@
 
 #include "calls.h"
 #include "rows.h"
+#include "settings.h"
 #include "spec/sample_layout.h"
 
 namespace drlnet::sim {
@@ -27,7 +28,9 @@ std::vector<uint64_t> keys_of(const SampleLayout& layout, std::span<const std::b
 
 void write_rows(Run& run, const ClientSettings& settings) {
   Rows rows(run, settings);
+  run.writing.insert(settings.seed);
   persist(run, settings, "writer", [&](Session& session) { return rows.work(session); });
+  run.writing.erase(settings.seed);
 }
 
 void learn(Run& run, const ClientSettings& settings) {
@@ -37,8 +40,11 @@ void learn(Run& run, const ClientSettings& settings) {
   persist(run, settings, "learner", [&](Session& session) {
     Client& client = *session.client;
     const uint64_t lineage = client.lineage();
-    for (; !over(run, settings, round); ++round) {
-      const auto batch = 1 + static_cast<uint32_t>(random.below(48));
+    uint64_t asked_ns = UINT64_MAX;  // the oldest of the samples that may be answered yet
+    const auto wanted = [&] { return run.has_limiter() && !run.writing.empty(); };
+    for (; wanted() || !over(run, settings, round); ++round) {
+      const auto batch = 1 + static_cast<uint32_t>(random.below(kMostDraws));
+      const uint64_t began_ns = std::min(asked_ns, run.world.time_ns());
       std::vector<std::byte> reply(layout.total_bytes(batch));
       try {
         timed(run, "sample", settings.timeout_ns, [&] {
@@ -48,11 +54,15 @@ void learn(Run& run, const ClientSettings& settings) {
         // It may wait for rows that no writer sends any more.
         if (error.status() != Status::timeout && error.status() != Status::sample_expired) throw;
         expect(run, error);
+        asked_ns = began_ns;
+        if (run.has_limiter() && !wanted()) return true;
         round += 8;
-        if (settings.pause_ns > 0) sleep_until(now_ns() + random.below(settings.pause_ns));
+        const uint64_t pause_ns = settings.pause_ns + (run.has_limiter() ? 20 * kMs : 0);
+        if (pause_ns > 0) sleep_until(now_ns() + random.below(pause_ns));
         continue;
       }
       run.oracle.items(lineage, reply, batch, true);
+      if (client.shards() == 1) run.oracle.counted(lineage, reply, began_ns);
       std::vector<uint64_t> keys = keys_of(layout, reply, batch);
       std::ranges::sort(keys);
       keys.erase(std::ranges::unique(keys).begin(), keys.end());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <set>
 #include <string>
 
 #include "oracle.h"
@@ -54,9 +55,13 @@ struct Run {
   Limits limits{};            // of the server
   bool limited = false;       // they are so low that clients may meet them
   Guests guests{};
+  std::set<uint64_t> writing{};  // writers that have rows to write yet, by their seeds
+  bool has_limiter() const { return spec.limiter.samples_per_insert > 0; }
 };
 
+using ClientRole = void (*)(Run& run, const ClientSettings& settings);
 void write_rows(Run& run, const ClientSettings& settings);
+// Where a limiter is, until no writer waits for draws.
 void learn(Run& run, const ClientSettings& settings);
 void publish(Run& run, const ClientSettings& settings);
 void fetch(Run& run, const ClientSettings& settings);

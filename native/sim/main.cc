@@ -38,6 +38,7 @@ int g_result = -1;                         // where the child says what came of 
 // Branches that thousands of seeds take; a seed alone does not.
 constexpr const char* kRare[] = {
     "addresses changed",
+    "appends that waited for draws",
     "bits flipped",
     "bits that rotted on disk",
     "calls failed by a disk",
@@ -52,6 +53,8 @@ constexpr const char* kRare[] = {
     "client retransmissions",
     "client timeouts",
     "clocks that jump",
+    "counts of draws known from before a restart",
+    "draws that waited for items",
     "frames cut off",
     "frames doubled",
     "frames lost to a partition",

@@ -90,6 +90,7 @@ void Oracle::server_dies() {
   ++life_;
   if (!durability_ns_) {
     published_.clear();
+    counts_.clear();
     return;
   }
   const auto lost = [&](const Acknowledged& one) { return !durable(one.at_ns); };
@@ -106,6 +107,14 @@ void Oracle::server_dies() {
     }
   }
   std::erase_if(published_, lost);
+  if (rots_) kept_ = {};
+  // No draw's answer waits for the disk.
+  const uint64_t late_ns = *durability_ns_ == 0 ? kRetryNs : 0;
+  for (const Counts& one : std::exchange(counts_, {})) {
+    if (!durable(one.at_ns + late_ns)) continue;
+    kept_.created = std::max(kept_.created, one.created);
+    kept_.drawn = std::max(kept_.drawn, one.drawn);
+  }
 }
 
 void Oracle::disk_works() {
@@ -229,6 +238,33 @@ void Oracle::is_whole(const SampleLayout& layout, std::span<const std::byte> rep
                   std::to_string(anchor.step));
     }
   }
+}
+
+// Draws go ahead within the error buffer, and so do insertions: but for those before the table has
+// the least size, with items that wait for rows which no writer sends any more.
+void Oracle::counted(uint64_t lineage, std::span<const std::byte> reply, uint64_t began_ns) {
+  const LimiterSpec& limiter = spec_.limiter;
+  if (limiter.samples_per_insert == 0) return;
+  const auto header = read<SampleHeader>(reply, 0);
+  const std::string here = ": " + std::to_string(header.items_created) + " items created, " +
+                           std::to_string(header.items_drawn) + " drawn";
+  const double ratio = limiter.samples_per_insert;
+  const auto created = static_cast<double>(header.items_created);
+  const double balance = ratio * (created - static_cast<double>(limiter.min_size)) -
+                         static_cast<double>(header.items_drawn);
+  require(balance >= -limiter.error_buffer, "draws wait for insertions" + here);
+  uint64_t waiting = limiter.append_burst;
+  for (const auto& [token, log] : streams_) {
+    if (log.lineage == lineage) waiting += spec_.item.horizon();
+  }
+  const double most = std::max(limiter.error_buffer, ratio * static_cast<double>(waiting));
+  require(rots_ || balance + header.batch <= most, "insertions wait for draws" + here);
+  if (began_ns <= died_ns_) return;
+  if (kept_.drawn > 0) world_.mark("counts of draws known from before a restart");
+  require(header.items_created >= kept_.created && header.items_drawn >= kept_.drawn,
+          "(4) the limiter's counts are kept over a restart" + here + ", there were " +
+              std::to_string(kept_.created) + " and " + std::to_string(kept_.drawn));
+  counts_.push_back({world_.time_ns(), header.items_created, header.items_drawn});
 }
 
 // Each row, and each key, has one of its own, or nearly so.

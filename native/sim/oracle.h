@@ -57,6 +57,10 @@ class Oracle {
   // Items of a reply, as they lie there: what they hold, and that a key stays the same row's.
   void items(uint64_t lineage, std::span<const std::byte> reply, uint32_t count, bool drawn);
 
+  // What a server of one shard says with a draw of how many items it has created and drawn: that
+  // its limiter keeps them in proportion, and over its lives (4).
+  void counted(uint64_t lineage, std::span<const std::byte> reply, uint64_t began_ns);
+
   // Priorities: (2), (4).
   static float initial_priority(const RowName& name);
   static float updated_priority(uint64_t key);
@@ -91,6 +95,9 @@ class Oracle {
     std::set<uint64_t> uncertain{};  // stored, perhaps without their items
     std::vector<Acknowledged> since{};
   };
+  struct Counts {
+    uint64_t at_ns = 0, created = 0, drawn = 0;
+  };
   struct Update {
     uint64_t key, life;
     uint64_t acknowledged_ns = 0;  // 0: not, or not so that it had to be there after a crash
@@ -119,7 +126,9 @@ class Oracle {
   uint64_t died_ns_ = 0, life_ = 1;        // of the server: last; which it is in
   std::map<uint64_t, StreamLog> streams_;  // by token
   std::map<std::tuple<uint64_t, uint32_t, uint32_t>, uint64_t> newest_;  // by lineage and place
-  std::map<Key, RowName> rows_;                                          // by key
+  std::vector<Counts> counts_;                                           // of this life
+  Counts kept_{};                // the most of earlier ones that was durable
+  std::map<Key, RowName> rows_;  // by key
   std::map<RowName, std::vector<Update>> updates_;
   std::map<Key, uint64_t> params_;       // the number published as that version
   std::vector<Acknowledged> published_;  // versions

@@ -108,10 +108,12 @@ class System {
     world_.run(world_.time_ns() + ns, [] { return false; });
   }
   // A client for each, one after another, from hosts of their own.
-  void for_each_shard(void (*role)(Run&, const ClientSettings&), const std::string& promise) {
+  void for_each_shard(ClientRole role, const std::string& promise) {
     for (uint32_t shard = 0; shard < settings_.shards; ++shard) {
-      start_client(settings_.hosts() + shard,
-                   [this, role, shard] { role(run_, settings_of(shard, 5 * kSecond)); });
+      start_client(settings_.hosts() + shard, role, settings_of(shard, 5 * kSecond));
+      if (role == write_rows && run_.has_limiter()) {  // it waits for draws
+        start_client(settings_.hosts() + settings_.shards, learn, settings_of(shard, 5 * kSecond));
+      }
       let_all_end(promise);
     }
   }
@@ -233,12 +235,13 @@ class System {
 
   void start_clients() {
     uint32_t host = 1;
-    const auto add = [&](auto role, bool sharded, uint64_t after_end_ns) {
+    const auto add = [&](ClientRole role, bool sharded, uint64_t after_end_ns) {
       const uint32_t shard = sharded ? host % settings_.shards : 0;
       const uint64_t timeout_ns = kSecond / 5 + random_.below(2 * kSecond);
       ClientSettings settings = settings_of(shard, timeout_ns);
+      if (role == learn) settings.pause_ns += settings_.draw_pause_ns;
       if (settings_.actors > 0) settings.until_ns = run_.end_ns + after_end_ns;
-      start_client(host++, [this, role, settings] { role(run_, settings); });
+      start_client(host++, role, settings);
     };
     for (uint32_t i = 0; i < settings_.writers; ++i) add(write_rows, true, 0);
     for (uint32_t i = 0; i < settings_.learners; ++i) add(learn, true, 2 * kSecond);
@@ -257,7 +260,7 @@ class System {
                                   .until_ns = world_.time_ns() + life.length_ns,
                                   .pause_ns = settings_.pause_ns};
     world_.mark("clients that joined");
-    start_client(life.host, [this, settings] { act(run_, settings); });
+    start_client(life.host, act, settings);
     if (life.amount == kLeaves) return;
     world_.at(settings.until_ns, [this, host = life.host] {
       Process& process = *clients_[host].process;
@@ -267,6 +270,9 @@ class System {
     });
   }
 
+  void start_client(uint32_t host, ClientRole role, const ClientSettings& settings) {
+    start_client(host, [this, role, settings] { role(run_, settings); });
+  }
   void start_client(uint32_t host, std::function<void()> body) {
     auto process = world_.make_process("client", host);
     if (host < clients_.size()) clients_[host] = {process, body};

@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "base/random.h"
@@ -37,6 +38,16 @@ void draw_item(Random& random, ItemSpec& item) {
   if (random.below(4) == 0) item.period = 2;
 }
 
+// Error buffers of the least size that settings may have: of what the clients ask for at most.
+void draw_limiter(Random& random, LimiterSpec& limiter) {
+  constexpr double kRatios[] = {0.25, 1, 2.5};
+  limiter.samples_per_insert = kRatios[random.below(std::size(kRatios))];
+  limiter.min_size = 1 + random.below(8);
+  limiter.batch = kMostDraws;
+  limiter.append_burst = kMostAppended;
+  limiter.error_buffer = limiter.least_error_buffer();
+}
+
 Settings draw_few(Random& random) {
   Settings settings;
   settings.span_ns = 3 * kSecond;
@@ -52,6 +63,11 @@ Settings draw_few(Random& random) {
   if (random.below(2) == 0) draw_item(random, settings.spec.item);
   if (few_rows) settings.spec.capacity = uint64_t{128} * settings.spec.item.window();
   if (random.below(2) == 0) settings.durability_ns = random.below(3) == 0 ? 0 : kSecond;
+  if (random.below(4) == 0) {
+    draw_limiter(random, settings.spec.limiter);
+    settings.draw_pause_ns = random.below(2) * kSecond / 16;
+    settings.learners = std::max(settings.learners, settings.shards);  // one draws from each
+  }
   return settings;
 }
 

@@ -12,6 +12,9 @@
 
 namespace drlnet::sim {
 
+// What a learner draws at once, and a writer appends, at the most.
+constexpr uint32_t kMostDraws = 48, kMostAppended = 40;
+
 struct Wanted {
   uint64_t seed = 1;
   uint32_t clients = 0;  // the actors of a crowd; 0: a few clients that write, draw and fetch
@@ -21,8 +24,9 @@ struct Wanted {
 };
 
 struct Settings {
-  uint64_t span_ns = 0;   // in which faults begin
-  uint64_t pause_ns = 0;  // between two rounds of a crowd's actor, in the middle
+  uint64_t span_ns = 0;        // in which faults begin
+  uint64_t pause_ns = 0;       // between two rounds of a crowd's actor, in the middle
+  uint64_t draw_pause_ns = 0;  // of a learner, likewise
   uint32_t shards = 1, writers = 0, learners = 0, fetchers = 0, watchers = 0, actors = 0;
   size_t frame_bytes = 0;
   uint64_t table_bytes = 0;
