@@ -93,6 +93,7 @@ void audit(Run& run, const ClientSettings& settings) {
   figures.require_at_most("server.waiting_requests", 0);
   figures.require_at_most("server.request_bytes", kAuditorsBytes);
   figures.require_at_most("table.replay.streams_leased", figures["table.replay.streams_orphaned"]);
+  run.world.mark("recorded frames refused", figures["server.drops.replayed"]);
   run.world.mark("draws that waited for items",
                  figures["table.replay.limiter_waits.samples_limit"]);
   run.world.mark("appends that waited for draws",

@@ -9,17 +9,25 @@ constexpr uint64_t kSlackNs = 60 * kMs;
 void count(Run& run, Client& client) {
   const Metrics metrics = client.own_metrics();
   for (const auto& [name, value] : metrics.list()) {
-    for (const char* counted : {"retransmissions", "repulls", "timeouts", "probes", "reconnects",
-                                "altered_frames", "duplicate_frames"}) {
+    for (const char* counted :
+         {"retransmissions", "repulls", "timeouts", "probes", "reconnects", "altered_frames",
+          "duplicate_frames", "forged_frames", "replayed_frames"}) {
       if (name == counted) run.world.mark("client " + name, std::get<uint64_t>(value));
     }
   }
 }
 
+// The least of the roles that may do what clients of that name do.
+Role role_called(const std::string& name) {
+  if (name == "viewer") return Role::viewer;
+  return name == "writer" || name == "actor" ? Role::actor : Role::learner;
+}
+
 std::unique_ptr<Guest> connect_to(Run& run, const ClientSettings& settings, uint32_t shard,
                                   const char* name) {
-  const ClientOptions options{shard_address(settings.server, shard), name, settings.timeout_ns,
-                              Poll::block};
+  ClientOptions options{shard_address(settings.server, shard), name, settings.timeout_ns,
+                        Poll::block};
+  if (run.keys) options.key = run.keys->of(role_called(name));
   return timed(run, "connect", settings.timeout_ns,
                [&] { return std::make_unique<Guest>(run, options); });
 }
@@ -100,6 +108,7 @@ Session open(Run& run, const ClientSettings& settings, const char* name) {
   // The first shard makes what the others share.
   Session session{connect_to(run, settings, 0, name)};
   const auto open_table = [&] {
+    if (run.keys && role_called(name) < Role::actor) return;
     session.table = timed(run, "open_table", settings.timeout_ns,
                           [&] { return session.client->open_table(run.spec); });
   };

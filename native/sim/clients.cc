@@ -116,6 +116,23 @@ void fetch(Run& run, const ClientSettings& settings) {
     Client& client = *session.client;
     for (uint64_t version = 0; round < settings.rounds; ++round) {
       version = fetch_newer(run, settings, client, version);
+      overreach(run, client, Role::actor, random);
+      sleep_until(now_ns() + random.below(40 * kMs));
+    }
+    return true;
+  });
+}
+
+void view(Run& run, const ClientSettings& settings) {
+  Random random(settings.seed);
+  uint32_t round = 0;
+  persist(run, settings, "viewer", [&](Session& session) {
+    for (; round < settings.rounds; ++round) {
+      if (random.below(8) == 0) {
+        timed(run, "stats", settings.timeout_ns, [&] { session.client->stats(); });
+      }
+      overreach(run, *session.client, Role::viewer, random);
+      if (random.below(32) == 0) intrude(run, settings.server, settings.timeout_ns, random);
       sleep_until(now_ns() + random.below(40 * kMs));
     }
     return true;

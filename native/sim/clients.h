@@ -3,9 +3,11 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "keys.h"
 #include "oracle.h"
 #include "session/server/sessions.h"
 #include "world.h"
@@ -55,6 +57,7 @@ struct Run {
   Limits limits{};            // of the server
   bool limited = false;       // they are so low that clients may meet them
   Guests guests{};
+  std::optional<Keys> keys{};    // nothing: sessions are not sealed
   std::set<uint64_t> writing{};  // writers that have rows to write yet, by their seeds
   bool has_limiter() const { return spec.limiter.samples_per_insert > 0; }
 };
@@ -65,6 +68,8 @@ void write_rows(Run& run, const ClientSettings& settings);
 void learn(Run& run, const ClientSettings& settings);
 void publish(Run& run, const ClientSettings& settings);
 void fetch(Run& run, const ClientSettings& settings);
+// Reads statistics, and asks for what its key gives no right to.
+void view(Run& run, const ClientSettings& settings);
 // Reads all that the shard holds.
 void verify(Run& run, const ClientSettings& settings);
 

@@ -10,9 +10,10 @@ namespace {
 
 constexpr uint64_t kMs = 1'000'000, kLongRunNs = 20'000 * kMs;
 constexpr const char* kNames[kFaultKinds] = {
-    "loss",      "duplicates",   "reordering",  "delay",        "truncation",   "flips",
-    "partition", "small_frames", "new_address", "server_crash", "client_crash", "clock_jump",
-    "wall_jump", "join",         "power_loss",  "disk_full",    "disk_errors",  "bit_rot"};
+    "loss",         "duplicates",  "reordering",   "delay",       "truncation",
+    "flips",        "partition",   "small_frames", "new_address", "server_crash",
+    "client_crash", "clock_jump",  "wall_jump",    "join",        "power_loss",
+    "disk_full",    "disk_errors", "bit_rot",      "replay"};
 
 uint64_t amount_of(FaultKind kind, Random& random) {
   switch (kind) {
@@ -108,6 +109,19 @@ Fault draw_disk_fault(Random& random, uint64_t span_ns) {
   return fault;
 }
 
+// What is recorded comes again soon, or when its session may be over.
+Fault draw_replay(Random& random, uint32_t hosts, uint64_t span_ns) {
+  Fault fault;
+  fault.kind = FaultKind::replay;
+  fault.begin_ns = random.below(span_ns);
+  fault.length_ns = 10 * kMs + random.below(2000 * kMs);
+  fault.host = static_cast<uint32_t>(random.below(hosts));
+  fault.probability = 0.01 + random.uniform() / 4;
+  fault.amount = kMs + random.below(random.below(2) == 0 ? 100 * kMs : 10'000 * kMs);
+  fault.seed = random.bits();
+  return fault;
+}
+
 }  // namespace
 
 const char* fault_name(FaultKind kind) { return kNames[static_cast<size_t>(kind)]; }
@@ -122,7 +136,8 @@ std::string Fault::text() const {
   return line;
 }
 
-std::vector<Fault> draw_faults(uint64_t seed, uint32_t hosts, uint64_t span_ns, bool keeps_state) {
+std::vector<Fault> draw_faults(uint64_t seed, uint32_t hosts, uint64_t span_ns, bool keeps_state,
+                               bool keyed) {
   Random random(seed);
   std::vector<Fault> faults(1 + random.below(12));
   for (Fault& fault : faults) fault = draw_fault(random, hosts, span_ns);
@@ -130,6 +145,9 @@ std::vector<Fault> draw_faults(uint64_t seed, uint32_t hosts, uint64_t span_ns, 
     faults.push_back(draw_crash(random, span_ns));
   }
   if (keeps_state && random.below(4) == 0) faults.push_back(draw_disk_fault(random, span_ns));
+  for (uint64_t more = keyed ? 1 + random.below(3) : 0; more > 0; --more) {
+    faults.push_back(draw_replay(random, hosts, span_ns));
+  }
   return faults;
 }
 

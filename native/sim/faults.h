@@ -28,8 +28,9 @@ enum class FaultKind : uint8_t {
   disk_full,
   disk_errors,
   bit_rot,
+  replay,  // of frames that were recorded, where sessions are sealed
 };
-constexpr size_t kUsualKinds = 13, kFaultKinds = 18;
+constexpr size_t kUsualKinds = 13, kFaultKinds = 19;
 const char* fault_name(FaultKind kind);
 
 struct Fault {
@@ -47,8 +48,9 @@ struct Fault {
 // An actor leaves in order, or ends without a word.
 constexpr uint64_t kLeaves = 0, kDies = 1;
 
-// keeps_state: the server, which is then hit more often.
-std::vector<Fault> draw_faults(uint64_t seed, uint32_t hosts, uint64_t span_ns, bool keeps_state);
+// keeps_state: the server, which is then hit more often. keyed: their sessions are sealed.
+std::vector<Fault> draw_faults(uint64_t seed, uint32_t hosts, uint64_t span_ns, bool keeps_state,
+                               bool keyed);
 // A crowd's: the hosts from `first` on are its actors'.
 std::vector<Fault> draw_crowd(uint64_t seed, uint32_t first, uint32_t hosts, uint64_t span_ns);
 

@@ -23,6 +23,7 @@
 #include <string>
 
 #include "base/assert.h"
+#include "keys.h"
 #include "scenario.h"
 #include "world.h"
 
@@ -65,7 +66,10 @@ constexpr const char* kRare[] = {
     "looks for clients while a state is read",
     "names lost to a power cut",
     "power cuts",
+    "recorded frames refused",
+    "recorded frames sent again",
     "records or rows found damaged",
+    "requests that a role has no right to",
     "rows beyond an episode",
     "rows evicted",
     "server crashes",
@@ -76,6 +80,7 @@ constexpr const char* kRare[] = {
     "streams of a kept state leased anew",
     "streams resumed with rows not stored",
     "streams resumed",
+    "strangers refused",
     "wall clocks that jump",
     "writes cut short by a kill",
     "writes kept over a power cut",
@@ -354,6 +359,7 @@ void broken(const std::string& promise) {
 
 int main(int argc, char** argv) {
   const auto options = drlnet::sim::parse(argc, argv);
+  drlnet::sim::load_ciphers();
   return options.one && !options.twice ? drlnet::sim::run_one(options)
                                        : drlnet::sim::run_all(options);
 }

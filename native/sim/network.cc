@@ -205,6 +205,12 @@ void Network::send(Port& from, uint64_t to, std::vector<std::byte> data) {
       case FaultKind::duplicates:
         if (struck) again_ns = delay_ns + active.random.below(20'000'000);
         break;
+      case FaultKind::replay:
+        if (struck) {
+          world_.mark("recorded frames sent again");
+          carry(from.address(), to, host, data, delay_ns + active.random.below(fault.amount));
+        }
+        break;
       case FaultKind::reordering:
         if (struck) delay_ns += active.random.below(fault.amount);
         break;

@@ -8,6 +8,7 @@ bool Rows::work(Session& session) {
   StreamWriter writer = begin(session);
   for (; round_ < settings_.rounds; ++round_) {
     append(writer);
+    overreach(run_, *session.client, Role::actor, random_);
     if (random_.below(8) == 0) flush(writer);
     if (random_.below(4) == 0) sleep_until(now_ns() + random_.below(20 * kMs));
     if (random_.below(64) == 0) {  // and goes on with the streams in another session

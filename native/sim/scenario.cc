@@ -49,6 +49,7 @@ class System {
              .limited = settings_.limited},
         random_(wanted.seed ^ 0xC11E) {
     world_.trace = wanted.trace;
+    if (settings_.keyed) run_.keys.emplace();
     clients_.resize(settings_.hosts());
     start_server();
     start_clients();
@@ -130,6 +131,7 @@ class System {
   void serve(const std::shared_ptr<ServerLife>& life) {
     ServerOptions options{{kAddress}, Poll::block, settings_.table_bytes};
     options.limits = settings_.limits;
+    if (run_.keys) options.keys = run_.keys->store();
     if (run_.keeps_state) {
       options.state_folder = folder_;
       options.durability_ns = *settings_.durability_ns;
@@ -248,6 +250,7 @@ class System {
     for (uint32_t i = 0; i < settings_.fetchers; ++i) add(fetch, false, 0);
     add(publish, false, kSecond);
     for (uint32_t i = 0; i < settings_.watchers; ++i) add(watch, true, 70 * kSecond);
+    for (uint32_t i = 0; i < settings_.viewers; ++i) add(view, false, 0);
   }
 
   // An actor comes, as a fault that stands for itself says, and goes as it says.

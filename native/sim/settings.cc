@@ -48,7 +48,7 @@ void draw_limiter(Random& random, LimiterSpec& limiter) {
   limiter.error_buffer = limiter.least_error_buffer();
 }
 
-Settings draw_few(Random& random) {
+Settings draw_few(Random& random, bool checked) {
   Settings settings;
   settings.span_ns = 3 * kSecond;
   settings.shards = random.below(3) == 0 ? 2 : 1;
@@ -67,6 +67,10 @@ Settings draw_few(Random& random) {
     draw_limiter(random, settings.spec.limiter);
     settings.draw_pause_ns = random.below(2) * kSecond / 16;
     settings.learners = std::max(settings.learners, settings.shards);  // one draws from each
+  }
+  if (random.below(6) == 0 && checked) {
+    settings.keyed = true;
+    settings.viewers = 1;
   }
   return settings;
 }
@@ -98,7 +102,8 @@ Settings draw_crowd(Random& random, uint32_t clients) {
 
 Settings draw_settings(const Wanted& wanted) {
   Random random(wanted.seed ^ 0x5E771465);
-  return wanted.clients == 0 ? draw_few(random) : draw_crowd(random, wanted.clients);
+  return wanted.clients == 0 ? draw_few(random, wanted.checked)
+                             : draw_crowd(random, wanted.clients);
 }
 
 std::vector<Fault> faults_of(const Wanted& wanted) {
@@ -106,7 +111,7 @@ std::vector<Fault> faults_of(const Wanted& wanted) {
   const uint64_t seed = wanted.seed ^ 0xFA17;
   return wanted.clients == 0
              ? draw_faults(seed, settings.hosts(), settings.span_ns,
-                           settings.durability_ns.has_value())
+                           settings.durability_ns.has_value(), settings.keyed)
              : draw_crowd(seed, settings.first_actor(), settings.hosts(), settings.span_ns);
 }
 

@@ -27,16 +27,18 @@ struct Settings {
   uint64_t span_ns = 0;        // in which faults begin
   uint64_t pause_ns = 0;       // between two rounds of a crowd's actor, in the middle
   uint64_t draw_pause_ns = 0;  // of a learner, likewise
-  uint32_t shards = 1, writers = 0, learners = 0, fetchers = 0, watchers = 0, actors = 0;
+  uint32_t shards = 1, writers = 0, learners = 0, fetchers = 0, watchers = 0, viewers = 0;
+  uint32_t actors = 0;
   size_t frame_bytes = 0;
   uint64_t table_bytes = 0;
   TableSpec spec;
   std::optional<uint64_t> durability_ns;  // nothing: the server keeps no state
   Limits limits;
   bool limited = false;  // the limits may be met
+  bool keyed = false;    // sessions are sealed, and roles have their rights
 
   // The server's comes first; the publisher's is one more.
-  uint32_t first_actor() const { return 2 + writers + learners + fetchers + watchers; }
+  uint32_t first_actor() const { return 2 + writers + learners + fetchers + watchers + viewers; }
   uint32_t hosts() const { return first_actor() + actors; }
 };
 
