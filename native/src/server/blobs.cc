@@ -1,5 +1,6 @@
 #include "server/blobs.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
@@ -26,9 +27,9 @@ void Blobs::restore(std::string name, Blob blob) {
   blobs_[std::move(name)] = std::move(blob);
 }
 
-void Blobs::go_on_from(uint64_t version) {
-  constexpr uint64_t kMostLost = uint64_t{1} << 32;
-  version_ = version + kMostLost;
+void Blobs::go_on_from(uint64_t version, uint64_t incarnation) {
+  constexpr unsigned kPutBits = 32;  // of a life
+  version_ = std::max(version, (incarnation - 1) << kPutBits);
 }
 
 const Blobs::Blob* Blobs::find(std::string_view name) const {

@@ -30,8 +30,9 @@ class Blobs {
 
   // One of an earlier life of the server.
   void restore(std::string name, Blob blob);
-  // Later puts have versions that no client of that life has seen.
-  void go_on_from(uint64_t version);
+  // Later puts have versions that no client of an earlier life has seen, whatever of it was lost.
+  // version: of the last put that is known; incarnation: the life's number, from 1 on.
+  void go_on_from(uint64_t version, uint64_t incarnation);
   uint64_t version() const { return version_; }  // of the last put
 
   size_t count() const { return blobs_.size(); }

@@ -21,7 +21,7 @@ void Server::recover(const ServerOptions& options, ReadProgress& progress) {
     tables_ = {};
     memory_used_ = 0;
   }
-  uint64_t record = 0;
+  uint64_t record = 0, blobs_version = 0;
   if (const SavedState* state = recovery.state()) {
     recovered_ = true;
     record = state->sequence;
@@ -29,12 +29,14 @@ void Server::recover(const ServerOptions& options, ReadProgress& progress) {
     // Where something is damaged, a record may be that reserved more.
     params_passed_ = recovery.notes().empty() ? state->params_version
                                               : recovery.last_params_version() + kReservedVersions;
+    blobs_version = state->blobs_version;
     for (const SavedBlob& blob : state->blobs) {
       blobs_.restore(blob.name, {blob.version, blob.bytes});
     }
-    blobs_.go_on_from(state->blobs_version);
     if (shards_ && shard_ == 0) shards_->params_version.store(own_params_version());
   }
+  // The folder counts lives apart from its records, of which some may be damaged.
+  blobs_.go_on_from(blobs_version, options.state->incarnation());
   state_notes_ = recovery.notes();
   progress.add(0);  // from here on it is written
   keeper_->begin(record, [this] { retry(); });
