@@ -95,12 +95,16 @@ Guest::Guest(Run& run, const ClientOptions& options) : Client(options), run_(run
 
 Guest::~Guest() { run_.guests.go(run_.world.time_ns()); }
 
-uint64_t fetch_newer(Run& run, const ClientSettings& settings, Client& client, uint64_t version) {
-  std::vector<std::byte> params;
-  const uint64_t began_ns = run.world.time_ns(), least = run.oracle.least_version();
-  const uint64_t newer =
-      timed(run, "fetch", settings.timeout_ns, [&] { return client.fetch(version, params); });
-  run.oracle.fetched(client.lineage(), version, newer, params, least, began_ns);
+uint64_t fetch_newer(Run& run, const ClientSettings& settings, Client& client, uint64_t version,
+                     const std::string& name) {
+  std::vector<std::byte> bytes;
+  const uint64_t began_ns = run.world.time_ns(), least = run.oracle.least_version(name);
+  const uint64_t newer = timed(run, "fetch", settings.timeout_ns, [&] {
+    return name == Oracle::kParams ? client.fetch(version, bytes)
+                                   : client.get_blob(name, version, bytes);
+  });
+  run.oracle.fetched(client.lineage(), name, version, newer, bytes, least, began_ns);
+  if (newer != 0 && name != Oracle::kParams) run.world.mark("blobs fetched");
   return std::max(version, newer);
 }
 

@@ -65,8 +65,10 @@ struct Session {
   uint32_t table = 0;
 };
 
-// The newest params that the server has, where they are newer than `version`; the version then.
-uint64_t fetch_newer(Run& run, const ClientSettings& settings, Client& client, uint64_t version);
+// The newest that the server has of the params, or of that blob, where it is newer than `version`;
+// the version then.
+uint64_t fetch_newer(Run& run, const ClientSettings& settings, Client& client, uint64_t version,
+                     const std::string& name = Oracle::kParams);
 
 Session open(Run& run, const ClientSettings& settings, const char* name);
 // Runs `work` over one session after another until it says that it is done.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "calls.h"
 #include "rows.h"
@@ -95,14 +96,17 @@ void publish(Run& run, const ClientSettings& settings) {
   persist(run, settings, "publisher", [&](Session& session) {
     Client& client = *session.client;
     timed(run, "take_over", settings.timeout_ns, [&] { client.take_over(); });
-    std::vector<std::byte> params;
+    std::vector<std::byte> bytes;
     for (; !over(run, settings, round); ++round) {
       const uint64_t number = ++run.publications;
-      Oracle::fill_params(number, params);
+      const bool is_blob = random.below(3) == 0;
+      const std::string name = is_blob ? Oracle::blob_of(number) : Oracle::kParams;
+      Oracle::fill_published(number, bytes);
       const uint64_t began_ns = run.world.time_ns();
-      const uint64_t version =
-          timed(run, "publish", settings.timeout_ns, [&] { return client.publish(params); });
-      run.oracle.published(client.lineage(), version, number, began_ns);
+      const uint64_t version = timed(run, "publish", settings.timeout_ns, [&] {
+        return is_blob ? client.put_blob(name, bytes) : client.publish(bytes);
+      });
+      run.oracle.published(client.lineage(), name, version, number, began_ns);
       sleep_until(now_ns() + random.below(60 * kMs + 30 * settings.pause_ns));
     }
     return true;
@@ -114,8 +118,11 @@ void fetch(Run& run, const ClientSettings& settings) {
   uint32_t round = 0;
   persist(run, settings, "actor", [&](Session& session) {
     Client& client = *session.client;
-    for (uint64_t version = 0; round < settings.rounds; ++round) {
-      version = fetch_newer(run, settings, client, version);
+    std::map<std::string, uint64_t> versions;
+    for (; round < settings.rounds; ++round) {
+      const std::string name =
+          random.below(2) == 0 ? Oracle::kParams : Oracle::blob_of(random.below(3));
+      versions[name] = fetch_newer(run, settings, client, versions[name], name);
       overreach(run, client, Role::actor, random);
       sleep_until(now_ns() + random.below(40 * kMs));
     }
@@ -144,7 +151,12 @@ void verify(Run& run, const ClientSettings& settings) {
   Session session = open(run, settings, "verifier");
   Client& client = *session.client;
   run.lineage = client.lineage();
-  if (settings.shard == 0) fetch_newer(run, settings, client, 0);
+  if (settings.shard == 0) {
+    for (const std::string& name :
+         {std::string(Oracle::kParams), Oracle::blob_of(0), Oracle::blob_of(1)}) {
+      fetch_newer(run, settings, client, 0, name);
+    }
+  }
   PriorityChanges changes;
   for (bool more = true; more;) {
     more = client.new_priorities(session.table, changes);

@@ -42,6 +42,7 @@ constexpr const char* kRare[] = {
     "appends that waited for draws",
     "bits flipped",
     "bits that rotted on disk",
+    "blobs fetched",
     "calls failed by a disk",
     "calls ran into their deadlines",
     "calls that ended while a state was read",

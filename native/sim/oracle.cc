@@ -22,17 +22,6 @@ std::string text(const RowName& name) {
   return "step " + std::to_string(name.step) + " of stream " + std::to_string(name.token);
 }
 
-void require(bool kept, const std::string& promise) {
-  if (!kept) broken(promise);
-}
-
-template <typename T>
-T read(std::span<const std::byte> bytes, uint64_t at) {
-  T value;
-  std::memcpy(&value, bytes.subspan(at, sizeof value).data(), sizeof value);
-  return value;
-}
-
 }  // namespace
 
 void fill_row(const RowName& name, std::span<std::byte> payload) {
@@ -106,7 +95,7 @@ void Oracle::server_dies() {
       if (!durable(update.acknowledged_ns)) update.acknowledged_ns = 0;
     }
   }
-  std::erase_if(published_, lost);
+  for (auto& [name, published] : published_) std::erase_if(published, lost);
   if (rots_) kept_ = {};
   // No draw's answer waits for the disk.
   const uint64_t late_ns = *durability_ns_ == 0 ? kRetryNs : 0;
@@ -287,48 +276,6 @@ void Oracle::updated(uint64_t lineage, uint64_t key, uint64_t began_ns) {
   if (!counts(began_ns)) return;
   std::vector<Update>& updates = updates_[rows_.at({lineage, key})];
   std::ranges::find(updates, key, &Update::key)->acknowledged_ns = world_.time_ns();
-}
-
-void Oracle::fill_params(uint64_t number, std::vector<std::byte>& params) {
-  params.resize(8 + 8 * (splitmix64(number) % 6000));
-  for (size_t at = 0; at < params.size(); at += 8) {
-    const uint64_t word = at == 0 ? number : splitmix64(number + at);
-    std::memcpy(params.data() + at, &word, sizeof word);
-  }
-}
-
-void Oracle::is_version(uint64_t lineage, uint64_t version, uint64_t number) {
-  const auto known = params_.emplace(Key{lineage, version}, number).first;
-  require(known->second == number,
-          "(6) a version of the params is one publication: " + std::to_string(version));
-}
-
-void Oracle::published(uint64_t lineage, uint64_t version, uint64_t number, uint64_t began_ns) {
-  is_version(lineage, version, number);
-  if (counts(began_ns)) published_.push_back({world_.time_ns(), version});
-}
-
-uint64_t Oracle::least_version() const {
-  uint64_t least = 0;
-  for (const Acknowledged& one : published_) least = std::max(least, one.value);
-  return least;
-}
-
-void Oracle::fetched(uint64_t lineage, uint64_t before, uint64_t version,
-                     std::span<const std::byte> params, uint64_t least_version, uint64_t began_ns) {
-  if (counts(began_ns)) {
-    require(std::max(before, version) >= least_version,
-            "(4) params that are published, and durable, are there: " + std::to_string(version) +
-                " where there was " + std::to_string(least_version));
-  }
-  if (version == 0) return;
-  require(version > before, "(6) params come in order");
-  require(params.size() >= 8, "(6) params are whole");
-  const auto number = read<uint64_t>(params, 0);
-  std::vector<std::byte> expected;
-  fill_params(number, expected);
-  require(std::ranges::equal(expected, params), "(6) params are whole");
-  is_version(lineage, version, number);
 }
 
 // Its priority is the one that it began with, or of an update that was asked for: but for those

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -67,14 +68,17 @@ class Oracle {
   void updating(uint64_t lineage, uint64_t key);
   void updated(uint64_t lineage, uint64_t key, uint64_t began_ns);
 
-  // Params: (6), (4).
-  static void fill_params(uint64_t number, std::vector<std::byte>& params);
-  void published(uint64_t lineage, uint64_t version, uint64_t number, uint64_t began_ns);
+  // Params, and blobs by their names: (6), (4). What is published follows from its number.
+  static constexpr const char* kParams = "";
+  static void fill_published(uint64_t number, std::vector<std::byte>& bytes);
+  static std::string blob_of(uint64_t number);
+  void published(uint64_t lineage, const std::string& name, uint64_t version, uint64_t number,
+                 uint64_t began_ns);
   // The version below which the server's may not be: of the server that is there now.
-  uint64_t least_version() const;
+  uint64_t least_version(const std::string& name) const;
   // version: 0 where there is none newer.
-  void fetched(uint64_t lineage, uint64_t before, uint64_t version,
-               std::span<const std::byte> params, uint64_t least_version, uint64_t began_ns);
+  void fetched(uint64_t lineage, const std::string& name, uint64_t before, uint64_t version,
+               std::span<const std::byte> bytes, uint64_t least_version, uint64_t began_ns);
 
   // Everything that the server holds at the end.
   void stored(uint64_t lineage, uint64_t key, float priority);
@@ -82,6 +86,13 @@ class Oracle {
   void complete(uint64_t lineage, uint64_t held_rows);
 
  private:
+  template <typename T>
+  static T read(std::span<const std::byte> bytes, uint64_t at) {
+    T value;
+    std::memcpy(&value, bytes.subspan(at, sizeof value).data(), sizeof value);
+    return value;
+  }
+
   // What was acknowledged when.
   struct Acknowledged {
     uint64_t at_ns, value;
@@ -109,7 +120,7 @@ class Oracle {
   bool durable(uint64_t at_ns) const;
   // Whether what was acknowledged just now holds for the life of the server that goes on.
   bool counts(uint64_t began_ns) const;
-  void is_version(uint64_t lineage, uint64_t version, uint64_t number);
+  void is_version(uint64_t lineage, const std::string& name, uint64_t version, uint64_t number);
   void forget_updates(uint64_t token, uint64_t from, uint64_t to);
 
   World& world_;
@@ -130,8 +141,9 @@ class Oracle {
   Counts kept_{};                // the most of earlier ones that was durable
   std::map<Key, RowName> rows_;  // by key
   std::map<RowName, std::vector<Update>> updates_;
-  std::map<Key, uint64_t> params_;       // the number published as that version
-  std::vector<Acknowledged> published_;  // versions
+  // The number published as that version: of params, and of blobs.
+  std::map<Key, uint64_t> params_, blobs_;
+  std::map<std::string, std::vector<Acknowledged>> published_;  // versions, by name
   std::map<uint64_t, std::set<RowName>> held_;
 };
 

@@ -20,6 +20,9 @@ struct Killed {};
 
 // Promises broken by what is simulated.
 [[noreturn]] void broken(const std::string& promise);
+inline void require(bool kept, const std::string& promise) {
+  if (!kept) broken(promise);
+}
 
 class Fiber;
 
