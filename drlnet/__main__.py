@@ -23,7 +23,7 @@ if not __package__:
     if _root not in sys.path:
         sys.path.append(_root)
 
-from drlnet.launch.guard import tie_to_parent
+from drlnet.guard import tie_to_parent
 
 tie_to_parent()
 

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from drlnet.bench.machine import pin_process
 from drlnet.errors import DrlnetError
-from drlnet.launch.guard import child_environment
+from drlnet.guard import child_environment
 from drlnet.launch.process import DRLNET, Process
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Supervisor

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drlnet.launch.guard import child_environment
+from drlnet.guard import child_environment
 from drlnet.launch.process import DRLNET
 
 DEADLINE_S = 60.0  # of all trials together; importing torch from a cold disk is the longest
@@ -30,7 +30,7 @@ class TrialFailed(Exception):
 class Probes:
     """Starts trials at once, so that they run side by side. Enter it around its use.
 
-    Threading: made in the main thread (see launch.guard); answers may be asked for by any one
+    Threading: made in the main thread (see guard); answers may be asked for by any one
     thread at a time.
     """
 

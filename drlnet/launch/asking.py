@@ -10,7 +10,7 @@ from typing import Any
 
 from drlnet.config import Config, joined
 from drlnet.errors import RoleFailed, tell
-from drlnet.launch.guard import die_with
+from drlnet.guard import die_with
 from drlnet.launch.process import error_told
 from drlnet.launch.signals import Stop
 

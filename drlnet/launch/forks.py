@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from drlnet.errors import DrlnetError, RoleFailed, tell
-from drlnet.launch.guard import die_with
+from drlnet.guard import die_with
 from drlnet.launch.process import error_told
 from drlnet.launch.signals import Stop
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from drlnet.errors import DrlnetError, RoleFailed, UserCodeError, all_errors
-from drlnet.launch.guard import child_environment
+from drlnet.guard import child_environment
 
 # The command by its file: see there why not by `-m`.
 DRLNET = (sys.executable, str(Path(__file__).resolve().parents[1] / "__main__.py"))

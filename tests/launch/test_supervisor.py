@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from drlnet.errors import RoleFailed, TransportError
-from drlnet.launch.guard import PARENT_VARIABLE
+from drlnet.guard import PARENT_VARIABLE
 from drlnet.launch.process import Process
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Said, Supervisor
@@ -240,7 +240,7 @@ def test_stop_wakes_a_wait(group: Supervisor) -> None:
 
 NEST = """
 import os, sys, time
-from drlnet.launch.guard import tie_to_parent
+from drlnet.guard import tie_to_parent
 tie_to_parent()
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Supervisor
@@ -283,7 +283,7 @@ def test_no_process_survives_its_starter(tmp_path: Path, how: int) -> None:
 
 
 def test_a_child_whose_parent_is_gone_ends_at_once() -> None:
-    code = "from drlnet.launch.guard import tie_to_parent; tie_to_parent(); print('alive')"
+    code = "from drlnet.guard import tie_to_parent; tie_to_parent(); print('alive')"
     root = Path(__file__).resolve().parents[2]
     ended = subprocess.run(
         [sys.executable, "-c", code],
