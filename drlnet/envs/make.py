@@ -16,7 +16,7 @@ from drlnet.envs.registry import find_spec
 from drlnet.envs.rows import RowEnv
 from drlnet.envs.settings import AtariSettings
 from drlnet.envs.spaces import EnvSpaces, spaces_of
-from drlnet.envs.workers import CrashInWorker, Telling
+from drlnet.envs.workers import CrashInWorker, Telling, close, work
 from drlnet.errors import ConfigError, UserCodeError, one_line, user_place
 
 # What an environment has that draws itself.
@@ -90,7 +90,7 @@ def make_envs(
         spaces = replace(spaces, action_mask=_offers_masks(env.id, envs, spaces.num_actions))
         return RowEnv(envs, spaces, longest_episode), spaces
     except ConfigError:
-        envs.close()
+        close(envs)
         raise
 
 
@@ -114,8 +114,9 @@ def _make_vec(
     vector_kwargs: dict[str, Any] = {}
     if vectorization == "async":
         wrapping = [*wrapping, Telling]
+        vector_kwargs["worker"] = work
     if vectorization != "vector_entry_point":
-        vector_kwargs = {"autoreset_mode": autoreset_mode, "copy": False}  # RowEnv copies
+        vector_kwargs |= {"autoreset_mode": autoreset_mode, "copy": False}  # RowEnv copies
     return gym.make_vec(
         spec,
         num_envs=num_envs,

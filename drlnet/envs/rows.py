@@ -24,6 +24,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from drlnet.adders.observations import Arrays, flat
+from drlnet.envs import workers
 from drlnet.envs.spaces import EnvSpaces
 from drlnet.errors import ConfigError
 
@@ -92,7 +93,8 @@ class RowEnv:
 
     def reset(self, seed: int | None = None) -> Rows:
         """Starts new episodes everywhere: FIRST rows. Equal seeds give equal episodes."""
-        obs, info = self.envs.reset(seed=seed)
+        with workers.lost_workers_named(self.envs):
+            obs, info = self.envs.reset(seed=seed)
         self._last = np.zeros(self.num_envs, dtype=np.bool_)
         return self._rows(self._own(obs), first=~self._last, action_mask=self._valid(info))
 
@@ -104,7 +106,8 @@ class RowEnv:
         none or when they are among `rows` (NEXT_STEP).
         """
         reset_now = self._last
-        step = self.envs.step(self._spaces.own_actions(action))
+        with workers.lost_workers_named(self.envs):
+            step = self.envs.step(self._spaces.own_actions(action))
         obs, reward, terminated, truncated, info = step
         last, valid = np.logical_or(terminated, truncated), self._valid(info)
         obs = self._own(obs)
@@ -117,7 +120,8 @@ class RowEnv:
             final_obs, final_valid = self._final_obs(obs, info, last), self._final_valid(info)
         else:
             final_obs, final_valid = obs, valid
-            obs, info = self.envs.reset(options={"reset_mask": last.copy()})
+            with workers.lost_workers_named(self.envs):
+                obs, info = self.envs.reset(options={"reset_mask": last.copy()})
             obs, began = self._own(obs), self._valid(info)
             if valid is not None and began is not None:
                 valid = np.where(last[:, None], began, valid)
@@ -129,7 +133,7 @@ class RowEnv:
 
     def close(self) -> None:
         """Closes the environments."""
-        self.envs.close()
+        workers.close(self.envs)
 
     def _own(self, obs: Any) -> Any:
         """A copy of obs as its columns hold it: an array, or one for each leaf of a Dict."""

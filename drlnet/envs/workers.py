@@ -1,12 +1,28 @@
-"""Brings an environment's error, with its traceback, out of a worker process of gymnasium's."""
+"""Environments in worker processes of gymnasium's: how they begin, fail and end.
+
+A worker's environment is someone else's code: it may hang, and the kernel may kill it. Whatever it
+does, its process ends with RowEnv.close(), and with the process that steps it.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.vector import AsyncVectorEnv, VectorEnv
+from gymnasium.vector.async_vector_env import _async_worker
 
 from drlnet.errors import UserCodeError
+from drlnet.guard import die_with
+
+_GRACE_S = 2.0  # for all environments to close by themselves
+_LOOK_S = 1.0  # for the end of a worker whose pipe is closed
 
 
 class CrashInWorker(Exception):
@@ -45,3 +61,61 @@ class Telling(gym.Wrapper[Any, Any, Any, Any]):
 def _told(error: Exception) -> CrashInWorker:
     told = UserCodeError.of("", error)
     return CrashInWorker(told.cause, told.remedy, told.trace)
+
+
+def work(*args: Any) -> None:
+    """A worker process: gymnasium's, but it dies with its parent, and a signal ends it.
+
+    A fork has its parent's handlers, by which a signal is only noted.
+    """
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, lambda *_: None)  # of a terminal: the parent's to heed
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    die_with(os.getppid())
+    _async_worker(*args)
+
+
+def close(envs: VectorEnv[Any, Any, Any]) -> None:
+    """Closes environments; kills the workers of those that hang, or that others hold up."""
+    if not isinstance(envs, AsyncVectorEnv):
+        return envs.close()
+    if envs.closed:
+        return None
+    pipes = [pipe for pipe in envs.parent_pipes if pipe is not None and not pipe.closed]
+    for pipe in pipes:
+        with suppress(OSError):  # its worker is gone
+            pipe.send(("close", None))
+    end_s = time.monotonic() + _GRACE_S
+    for process in envs.processes:
+        process.join(max(0.0, end_s - time.monotonic()))
+    for process in envs.processes:
+        process.kill()
+        process.join()
+    for pipe in pipes:
+        pipe.close()
+    envs.closed = True
+    return None
+
+
+@contextmanager
+def lost_workers_named(envs: VectorEnv[Any, Any, Any]) -> Iterator[None]:
+    """Raises CrashInWorker, with what ended it, where the block finds a worker gone."""
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        workers = envs.processes if isinstance(envs, AsyncVectorEnv) else []
+        gone = wait([worker.sentinel for worker in workers], _LOOK_S)
+        for index, worker in enumerate(workers):
+            if worker.sentinel in gone:
+                worker.join()
+                raise CrashInWorker(_lost(index, worker.exitcode or 0)) from error
+        raise
+
+
+def _lost(index: int, code: int) -> CrashInWorker:
+    how = f"ended with exit code {code}"
+    if code < 0:
+        how = f"was killed by {signal.Signals(-code).name}"
+    remedy = "if memory ran out, lower actor.num_actors or actor.envs_per_actor"
+    return CrashInWorker(f"the worker process of environment {index} {how}", remedy, "")
