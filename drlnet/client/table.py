@@ -23,6 +23,7 @@ from drlnet.client.mirror import Mirror
 from drlnet.client.specs import Column, Item
 from drlnet.client.writer import StreamLease, Writer
 from drlnet.errors import ConfigError, cannot_write
+from drlnet.metrics.whole import whole_file
 from drlnet.native import Client as NativeClient
 from drlnet.native import TableSpec, most_items
 
@@ -202,7 +203,7 @@ class Table:
         np.load(path) has keys uint64 [n], in their order; priorities float32 [n], as the server
         stores them; lengths uint32 [n]; and view.NAME [n, ...] of each view. An item that goes
         while they are read is left out. Takes the memory of all items here, and what
-        new_priorities() needs at the server.
+        new_priorities() needs at the server. A file that was there stays until all is written.
         Raises as read_items() does.
         """
         none = BatchMemory(self._layout(1, 1))  # the shapes and dtypes of no items
@@ -225,8 +226,10 @@ class Table:
         }
         for name, view in none.views.items():
             arrays[f"view.{name}"] = all_of((batch.views[name] for batch in kept), view[:0])
+        named = str(path) if str(path).endswith(".npz") else f"{path}.npz"  # as numpy does
         try:
-            np.savez(path, **arrays)  # type: ignore[arg-type]
+            with whole_file(Path(named)) as file:
+                np.savez(file, **arrays)  # type: ignore[arg-type]
         except OSError as error:
             raise cannot_write(str(path), error, "choose another file") from error
         return len(arrays["keys"])

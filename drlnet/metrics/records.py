@@ -18,6 +18,7 @@ from drlnet.metrics.curves import curves, every_curve, is_main
 from drlnet.metrics.plain import plain
 from drlnet.metrics.run_folder import RunFolder
 from drlnet.metrics.sinks import Sink, check_installed, open_sink
+from drlnet.metrics.whole import write_whole
 
 _Reading = Mapping[str, Any]
 
@@ -90,7 +91,7 @@ class RunRecords:
         if histograms:
             try:
                 text = json.dumps(histograms) + "\n"
-                self._folder.latency_path.write_text(text, encoding="utf-8")
+                write_whole(self._folder.latency_path, text.encode())
             except OSError as error:
                 why = f"cannot write in {self._folder.path}: {error.strerror}"
                 self.failure = self.failure or RunFolderError(why, "make room or check rights")

@@ -107,11 +107,11 @@ class RunFolder:
         """
         folder = RunFolder.unfinished(Path(str(config.run.folder)), again=again)
         try:
-            folder.config_path.write_text(dump(config), encoding="utf-8")
+            write_whole(folder.config_path, dump(config).encode())
             folder.result_path.unlink(missing_ok=True)
             if not again:  # else it is as old as it was
                 facts = json.dumps(_facts(config), indent=2) + "\n"
-                folder.facts_path.write_text(facts, encoding="utf-8")
+                write_whole(folder.facts_path, facts.encode())
             best_is_newer = again and folder.best_path.is_file()
             if folder.checkpoint_path.is_file() and not best_is_newer:
                 shutil.copy(folder.checkpoint_path, folder.best_path)

@@ -298,6 +298,22 @@ def test_an_export_that_cannot_be_written(server: native.Server, tmp_path: Path)
         assert "another file" in info.value.remedy
 
 
+def test_an_export_that_is_interrupted_leaves_the_one_before(
+    server: native.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def savez(file: Any, **arrays: Any) -> None:
+        raise KeyboardInterrupt
+
+    with Client(server.addresses[0]) as client:
+        table = open_one(client)
+        table.export(tmp_path / "items.npz")
+        before = (tmp_path / "items.npz").read_bytes()
+        monkeypatch.setattr(np, "savez", savez)
+        with pytest.raises(KeyboardInterrupt):
+            table.export(tmp_path / "items")  # numpy's suffix is added
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
+
+
 def test_what_they_say_of_themselves(server: native.Server) -> None:
     address = server.addresses[0]
     client = Client(address, name="me")
