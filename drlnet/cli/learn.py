@@ -126,6 +126,7 @@ def learn(
         except BaseException:
             if folder.checkpoint_path.exists():
                 output.note(f"what was learned is in {folder.path}")
+            folder.put_back_result()
             folder.discard_unused()  # no server answered, for example: there is nothing to keep
             raise
         output.event("trained", stopped=result.stopped, learner_steps=result.learner_steps)

@@ -171,6 +171,7 @@ def run_processes(
         with failure_kept(config, folder):
             values = local.run()
     if not values:
+        folder.put_back_result()
         note_failures(local.failures, output)
         output.note(f"interrupted; the run so far is in {folder.path}")
         return

@@ -48,6 +48,7 @@ class RunFolder:
         # Whether create() made them; the command that planned the run, or the user, may have.
         self._wrote_config = self._made_folder = False
         self._began_s: float | None = None
+        self._former_result = b""  # of a run that goes on
 
     def rank_log_path(self, rank: int) -> Path:
         """The log of one of the learner's other processes."""
@@ -108,7 +109,9 @@ class RunFolder:
         folder = RunFolder.unfinished(Path(str(config.run.folder)), again=again)
         try:
             write_whole(folder.config_path, dump(config).encode())
-            folder.result_path.unlink(missing_ok=True)
+            if folder.result_path.is_file():
+                folder._former_result = folder.result_path.read_bytes()
+                folder.result_path.unlink()
             if not again:  # else it is as old as it was
                 facts = json.dumps(_facts(config), indent=2) + "\n"
                 write_whole(folder.facts_path, facts.encode())
@@ -118,6 +121,12 @@ class RunFolder:
         except OSError as error:
             raise _unwritable(folder.path, error) from error
         return folder
+
+    def put_back_result(self) -> None:
+        """Has the result that a run had before it went on, where it ended without another."""
+        if self._former_result and not self.result_path.is_file():
+            with suppress(OSError):  # what has ended the run is what to tell
+                write_whole(self.result_path, self._former_result)
 
     def discard_unused(self) -> None:
         """Takes back what create() has made, unless something of a run has come into it since."""

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from drlnet.cli.output import Output
+from drlnet.cli.run import run_processes
 from drlnet.cli.training import announce, learn_view, note_no_end, result_of
 from drlnet.config import load
+from drlnet.launch.local import LocalRun
+from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
 from drlnet.roles.evaluate import Evaluation
 
@@ -46,3 +49,18 @@ def test_a_budget_that_ended_before_any_learning_is_told(
     announce(result_of(config, RunFolder(tmp_path), played, made_by, "budget"), Output(False))
     said = "nothing was learned: the budget ended before the first learner step"
     assert (said in capsys.readouterr().out) is told
+
+
+def test_a_run_that_goes_on_has_its_result_until_there_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load("CartPole-v1", flags={"run.folder": str(tmp_path / "run"), "run.resume": True})
+    begun = RunFolder.create(config)
+    begun.learner_path.touch()
+    begun.write_result('{"stopped": "budget"}')
+    folder = RunFolder.reopen(config)
+    assert not folder.read_result()
+    monkeypatch.setattr(LocalRun, "run", lambda _: {})  # interrupted before there is anything
+    with Stop() as stop:
+        run_processes(config, folder, stop, Output(as_json=False))
+    assert folder.read_result() == {"stopped": "budget"}
