@@ -344,6 +344,9 @@ class OracleClient:
         self.reports: list[dict[str, Any]] = []
         self.blobs: dict[str, bytes] = {}
 
+    def set_timeout(self, seconds: float) -> None:
+        self.timeout_s = seconds
+
     def table(
         self,
         name: str,

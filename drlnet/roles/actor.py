@@ -18,7 +18,7 @@ from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import process_figures
 from drlnet.roles.central import CentralAgent, Forgotten
 from drlnet.roles.own_agent import OwnAgent
-from drlnet.roles.reach import reach
+from drlnet.roles.reach import parting, reach
 from drlnet.roles.recorder import Held
 from drlnet.roles.stop import Stop
 
@@ -47,7 +47,8 @@ def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str
                 actor.flush()
         except KeyboardInterrupt:
             pass  # what the limiter still holds back is not worth waiting for
-        actor.close()
+        with parting(client):
+            actor.close()
 
 
 class Actor:

@@ -31,7 +31,7 @@ from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import process_figures
 from drlnet.roles.central import Arrays, Asks, RowForm, Says, message
 from drlnet.roles.newest_params import NewestParams
-from drlnet.roles.reach import reach
+from drlnet.roles.reach import parting, reach
 from drlnet.roles.recorder import Held, Recorder
 from drlnet.roles.seeds import role_sequence
 from drlnet.roles.stop import Stop
@@ -62,7 +62,8 @@ def infer(config: Config, server: str, stop: Stop, note: Callable[[str], None]) 
                 role.recorder.flush()
         except KeyboardInterrupt:
             pass  # what the limiter still holds back is not worth waiting for
-        role.recorder.release()
+        with parting(client):
+            role.recorder.release()
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from drlnet.nets.params import load_state, pack, pack_state, save
 from drlnet.roles.divergence import diverged
 from drlnet.roles.gate import Best, Gate, read_best, write_best
 from drlnet.roles.infer import inferring
-from drlnet.roles.reach import reach
+from drlnet.roles.reach import UNANSWERED, parting, reach
 from drlnet.roles.run_at_server import progress, tell_progress, tell_settings
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
@@ -88,14 +88,17 @@ def learn(
 def _learn(learning: Learning, stop: Stop) -> None:
     feed = learning.feed
     while not learning.finished(stop.is_set()):
-        if not feed.due:
-            learning.step()
-            continue
         try:
+            if not feed.due:
+                learning.step()
+                continue
             with stop.interrupts():
                 feed.draw()
         except KeyboardInterrupt:
             continue
+        except UNANSWERED:
+            if not stop.is_set():
+                raise  # else the server has ended first
 
 
 class Learning:
@@ -197,7 +200,6 @@ class Learning:
     def close(self) -> LearnResult:
         """Evaluates the newest params where a budget ended the run; saves the best; sums up."""
         self._ranks.end()
-        self.feed.flush()
         limit = None if self._config.run.serial else self._config.eval.max_report_seconds
         begun = time.monotonic()
         best = self._best()
@@ -209,7 +211,9 @@ class Learning:
                 self._save_state()
         except RunFolderError as error:  # the result can be told all the same
             self._unsaved = error
-        self._report(last=True)
+        with parting(self._client):
+            self.feed.flush()
+            self._report(last=True)
         self._records.close()
         return LearnResult(
             stopped=self._stopped or "interrupted",

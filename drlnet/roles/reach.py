@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from drlnet.client import Client
-from drlnet.errors import ServerLoading
+from drlnet.errors import ReplayTimeout, ServerLoading, SessionLost, TransportError
 from drlnet.roles.stop import Stop
 
 TIMEOUT_S = 10.0
+UNANSWERED = ReplayTimeout, SessionLost, TransportError
 _LOADING_S = 1800.0  # of a server that reads its state
+_PARTING_S = 3.0
 _SILENT_S = 1.0  # of the wait: a server that runs answers sooner
 
 
@@ -48,3 +50,12 @@ def reach(server: str, name: str, poll: str, stop: Stop, note: Callable[[str], N
                 if time.monotonic() > end_s:
                     raise
                 note(error.cause)
+
+
+@contextmanager
+def parting(client: Client) -> Iterator[None]:
+    """While a role says its last words to a server, which may have ended first: where all are told
+    to end at once, for example. It then does without an answer, soon. No other calls may follow."""
+    client.set_timeout(_PARTING_S)
+    with suppress(*UNANSWERED):
+        yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,13 @@ from torch import nn
 from drlnet.algos import TABLE, make_algorithm
 from drlnet.config import Config, load
 from drlnet.envs import find_spaces
-from drlnet.errors import BadPriority, CheckpointMismatch, RunFolderError, SessionLost
+from drlnet.errors import (
+    BadPriority,
+    CheckpointMismatch,
+    ReplayTimeout,
+    RunFolderError,
+    SessionLost,
+)
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
 from drlnet.nets.params import read_metadata
@@ -109,6 +116,21 @@ def test_interrupted(tmp_path: Path) -> None:
     assert not (tmp_path / "r" / "checkpoint.safetensors").is_file()
 
 
+def test_interrupted_behind_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, client = learning(config(tmp_path / "r"))
+    steps(begun, 3)
+
+    def report(values: Any) -> None:
+        raise ReplayTimeout("waited for report: no answer from the server", "look at it")
+
+    monkeypatch.setattr(client, "report", report)
+    assert begun.finished(True)
+    result = begun.close()
+    assert (result.stopped, result.learner_steps) == ("interrupted", 3)
+    assert (tmp_path / "r" / "checkpoint.safetensors").is_file()
+    assert client.timeout_s < 5  # it is not waited for
+
+
 def test_interrupted_during_a_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def evaluate(*_: Any) -> Evaluation:
         os.kill(os.getpid(), signal.SIGINT)
@@ -153,6 +175,8 @@ def test_gate_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 class LosingClient(OracleClient):
     """Its server is gone once the learner reports."""
 
+    stop: Stop | None = None  # is then asked for, too
+
     def __enter__(self) -> LosingClient:
         return self
 
@@ -160,19 +184,25 @@ class LosingClient(OracleClient):
         pass
 
     def report(self, values: Any) -> None:
+        if self.stop is not None:
+            self.stop.set()
         raise SessionLost("the server was restarted", "start the clients again")
 
 
+@pytest.mark.parametrize("all_end", [False, True])
 def test_what_was_learned_outlives_the_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_end: bool
 ) -> None:
     made = config(tmp_path / "r", "learner.report_interval_s=1e-9", serial=False)
     client = LosingClient()
     algorithm = make_algorithm(made, find_spaces(made.env))
     fill(open_tables(client, algorithm)[TABLE])  # type: ignore[arg-type]
     monkeypatch.setattr(learn, "reach", lambda *_: client)
-    with pytest.raises(SessionLost), Stop() as stop:
-        learn.learn(made, client.address, RunFolder.create(made), stop, print)
+    lost = nullcontext() if all_end else pytest.raises(SessionLost)
+    with lost, Stop() as stop:
+        client.stop = stop if all_end else None
+        result = learn.learn(made, client.address, RunFolder.create(made), stop, print)
+        assert (result.stopped, result.learner_steps) == ("interrupted", 1)
     kept = read_metadata((tmp_path / "r" / "checkpoint.safetensors").read_bytes())
     assert kept["learner_steps"] == "1"
 
