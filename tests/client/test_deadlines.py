@@ -24,6 +24,19 @@ with Client(sys.argv[1]) as client:
     print(table.sample(1, timeout=3.0).views["x"])
 """
 
+HELD = """
+import sys
+from drlnet import Client, Column, Item, Limiter, View
+with Client(sys.argv[1]) as client:
+    limiter = Limiter(samples_per_insert=1, error_buffer=2)
+    columns, item = {"x": Column("int8")}, Item({"x": View("x")})
+    table = client.table("t", columns=columns, item=item, capacity=100, limiter=limiter)
+    writer = table.writer(1, flush_rows=1, held=lambda seconds: print(seconds, flush=True))
+    for step in range(50):
+        steps = writer.append({"x": [0]}, [step == 0], [False])
+        writer.add_items([0], steps)
+"""
+
 
 @pytest.fixture
 def address() -> Iterator[str]:
@@ -63,3 +76,18 @@ def test_they_wait_for_the_process(address: str, tmp_path: Path) -> None:
             writer.flush()
         assert waiting.stdout is not None
         assert (waiting.stdout.read(), waiting.wait()) == (b"[7.]\n", 0)
+
+
+@pytest.mark.slow  # they pass
+def test_what_a_writer_is_told_of_its_wait_leaves_that_time_out(
+    address: str, tmp_path: Path
+) -> None:
+    holds = [sys.executable, "-c", HELD, address]
+    with subprocess.Popen(holds, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as held:
+        assert held.stdout is not None
+        before_s = float(held.stdout.readline())
+        held.send_signal(signal.SIGSTOP)
+        time.sleep(4)
+        held.send_signal(signal.SIGCONT)
+        assert float(held.stdout.readline()) < before_s + 3
+        held.kill()

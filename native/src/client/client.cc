@@ -150,7 +150,7 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
     if (moved && condition()) return hand_over_watch();
     const uint64_t looked = now;
     now = now_ns();
-    if (looked != 0 && (now - looked >= kStoppedNs || waits_for_state(now))) note_stop(looked, now);
+    if (looked != 0) look_for_stop(looked, now);
     if (started == 0) {
       started = now;
       spin_until = now + (options_.poll == Poll::block ? 0 : kSpinNs);
@@ -168,7 +168,12 @@ void Client::run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condit
       continue;
     }
     sleep(lock, std::min({connection_.next_deadline_ns(), end, interrupt_at}), true);
+    look_for_stop(now, now_ns());  // the condition may be one of time
   }
+}
+
+void Client::look_for_stop(uint64_t looked, uint64_t now) const {
+  if (now - looked >= kStoppedNs || waits_for_state(now)) note_stop(looked, now);
 }
 
 bool Client::waits_for_state(uint64_t now) const {

@@ -177,6 +177,7 @@ class Client {
   void run_until(Lock& lock, Deadline deadline, FunctionRef<bool()> condition,
                  FunctionRef<std::string()> waited_for);
   bool waits_for_state(uint64_t now_ns) const;
+  void look_for_stop(uint64_t looked, uint64_t now_ns) const;
   // for_answer: for one that another thread may take, not just for any frame.
   void sleep(Lock& lock, uint64_t until_ns, bool for_answer);
   void hand_over_watch();
