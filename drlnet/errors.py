@@ -313,7 +313,9 @@ class Told:
 
 
 def tell(error: BaseException) -> Told:
-    """Any error in words: one of this tree, a full disk, a user's code, else a fault of drlnet."""
+    """Any error in words: one of this tree, a disk that is full, a path that this user may not
+    use, a user's code, else a fault of drlnet.
+    """
     error = not_installed(error) or error
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         where = f" {error.filename}" if error.filename else ""
@@ -322,6 +324,11 @@ def tell(error: BaseException) -> Told:
         )
     elif not isinstance(error, DrlnetError) and user_place(error):
         error = UserCodeError.of("", error)
+    elif isinstance(error, PermissionError) and error.filename:
+        error = ConfigError(
+            f"cannot use {error.filename}: {error.strerror}",
+            "choose another path, or run this as its owner",
+        )
     kind = type(error).__name__
     if isinstance(error, DrlnetError):
         trace = error.trace if isinstance(error, UserCodeError) else ""

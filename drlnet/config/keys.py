@@ -30,9 +30,15 @@ class _KeyFile:
 
 
 def key_path(given: str | Path, owner: str) -> Path:
-    """The key file of `owner` (a role, or "server"): the file itself, or its own of a folder."""
+    """The key file of `owner` (a role, or "server"): the file itself, or its own of a folder.
+
+    Errors: ConfigError for a path that this user may not look at.
+    """
     path = Path(given)
-    return path / f"{owner}.key" if path.is_dir() else path
+    try:
+        return path / f"{owner}.key" if path.is_dir() else path
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def owner_of(role: str) -> str:
@@ -141,11 +147,15 @@ def make_keys(folder: Path, *, rotate: bool = False) -> list[Path]:
     from drlnet import native  # settings are read without it, too
 
     path = folder / f"{SERVER}.key"
-    if path.exists() != rotate:
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise cannot_write(folder, error, "choose another folder") from error
+    if there != rotate:
         raise ConfigError(
-            f"{folder} has a server's key already" if path.exists() else f"{path} does not exist",
+            f"{folder} has a server's key already" if there else f"{path} does not exist",
             "replace its keys with --rotate, or choose another folder"
-            if path.exists()
+            if there
             else "leave out --rotate to make the first keys",
         )
     former = _identities(path, _read(path))[:1] if rotate else []
@@ -173,15 +183,19 @@ def _write(path: Path, owner: str, lines: Sequence[tuple[str, bytes]]) -> Path:
     return path
 
 
+def _unreadable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"cannot read the key file {path}: {error.strerror}",
+        f"correct --key or {KEY_VARIABLE}; `drlnet keygen DIR` makes keys",
+    )
+
+
 def _read(path: Path) -> _KeyFile:
     try:
         text = path.read_text(encoding="ascii")
         open_to = path.stat().st_mode & 0o077
     except OSError as error:
-        raise ConfigError(
-            f"cannot read the key file {path}: {error.strerror}",
-            f"correct --key or {KEY_VARIABLE}; `drlnet keygen DIR` makes keys",
-        ) from error
+        raise _unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a key file", _REMEDY) from error
     first, *rest = text.splitlines() or [""]

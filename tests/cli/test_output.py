@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -13,7 +14,7 @@ import pytest
 from system.command import PROGRAM
 
 from drlnet.cli.output import Output
-from drlnet.errors import RunFolderError
+from drlnet.errors import ConfigError, RunFolderError, UserCodeError, tell
 
 
 @contextmanager
@@ -61,3 +62,13 @@ def test_an_error_that_nobody_reads_keeps_its_exit_code() -> None:
     ended = subprocess.run([*PROGRAM, "eval", "nowhere"], stdout=output, stderr=output, check=False)
     os.close(output)
     assert ended.returncode == RunFolderError.exit_code
+
+
+def test_a_path_that_this_user_may_not_use_is_no_internal_error() -> None:
+    told = tell(PermissionError(errno.EACCES, "Permission denied", "/root/run"))
+    assert told.cause == "cannot use /root/run: Permission denied"
+    assert (told.exit_code, told.trace) == (ConfigError.exit_code, "")
+    assert told.remedy
+    with pytest.raises(PermissionError) as of_user:  # an environment's file, for one
+        raise PermissionError(errno.EACCES, "Permission denied", "/root/levels")
+    assert tell(of_user.value).exit_code == UserCodeError.exit_code

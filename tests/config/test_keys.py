@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -101,3 +104,26 @@ def test_what_is_no_key_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch
     path.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
         client_key(path)
+
+
+@contextmanager
+def ordinary_user() -> Iterator[None]:
+    """Root may enter every folder; the user 65534 only those that others may."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_a_folder_that_this_user_may_not_enter_is_named(folder: Path) -> None:
+    folder.chmod(0)
+    with ordinary_user():
+        with pytest.raises(ConfigError, match=r"cannot read the key file .*: Permission denied"):
+            client_key(folder / "actor.key")
+        for rotate in (False, True):
+            with pytest.raises(ConfigError, match=r"cannot write .*keys: Permission denied"):
+                make_keys(folder, rotate=rotate)
+    folder.chmod(0o700)
