@@ -232,6 +232,7 @@ _BY_STATUS: dict[int, type[DrlnetError]] = {
     15: TableDropped,
     16: Forbidden,
     17: ServerLoading,
+    18: StateDamaged,
 }
 
 

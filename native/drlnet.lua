@@ -15,7 +15,7 @@ local OPERATIONS = {
 local STATUSES = {
   [0] = "ok", "config", "transport", "protocol", "timeout", "table_mismatch", "unknown_table", "sample_expired",
   "stream_gap", "unknown_lease", "bad_priority", "server_full", "session_lost", "bad_request", "another_publisher",
-  "table_dropped", "forbidden", "loading",
+  "table_dropped", "forbidden", "loading", "state_damaged",
 }
 local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions",
   "rows", "disk"}

@@ -41,7 +41,8 @@ class SavedState:
 def read_saved(folder: Path) -> SavedState:
     """Reads the records of a state, not its rows.
 
-    Raises ConfigError where the folder has no state, a server uses it, or no record is whole.
+    Raises ConfigError where the folder has no state, or a server uses it, StateDamaged where too
+    little is whole to go on from.
     """
     said = native.read_state(str(folder))
     parts: dict[str, list[Mapping[str, Any]]] = {}

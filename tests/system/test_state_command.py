@@ -88,6 +88,25 @@ def test_what_is_damaged_is_named(tmp_path: Path) -> None:
         server.wait_for(f"warning: the state is damaged: {rows.name}")
 
 
+def test_what_leaves_nothing_to_go_on_from_is_damage(tmp_path: Path) -> None:
+    with filled(tmp_path, 100) as (_, server):
+        assert server.end(signal.SIGTERM) == 0
+    state = tmp_path / "state"
+    identity, snapshots = state / "identity", [*(state / "shard-0").glob("snapshot-*")]
+    for files in ([identity], snapshots):
+        kept = [file.read_bytes() for file in files]
+        for file, whole in zip(files, kept, strict=True):
+            file.write_bytes(whole[:60] + bytes([whole[60] ^ 4]) + whole[61:])
+        for words in (("state", "check"), ("serve", "--listen", ANY_PORT, "--state")):
+            ended = finished(tmp_path, *words, "state")
+            assert ended.popen.returncode == errors.StateDamaged.exit_code
+            first, second = lines_of_error(ended)
+            assert files[0].name.split("-")[0] in first
+            assert second == "  try: restore the folder from a copy, or name another one"
+        for file, whole in zip(files, kept, strict=True):
+            file.write_bytes(whole)
+
+
 def test_folders_without_a_state(tmp_path: Path) -> None:
     for name in ("ls", "check", "export"):
         ended = finished(tmp_path, "state", name, "nowhere")

@@ -40,6 +40,8 @@ std::string_view status_name(Status status) {
       return "forbidden";
     case Status::loading:
       return "loading";
+    case Status::state_damaged:
+      return "state_damaged";
   }
   return "unknown";
 }

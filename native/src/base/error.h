@@ -29,6 +29,7 @@ enum class Status : uint16_t {
   table_dropped = 15,      // a client has dropped the table
   forbidden = 16,          // the client's key does not allow it, or is none that the server knows
   loading = 17,            // the server reads its state: it opens no session before it has
+  state_damaged = 18,      // of a state on disk too little is as it was written to go on from
 };
 
 std::string_view status_name(Status status);

@@ -52,7 +52,7 @@ void Recovery::read_snapshots() {
   files_ = snapshot_files(folder_);
   for (size_t i = 0; i < files_.size(); ++i) read_snapshot(i);
   if (files_.empty() || !records_.empty()) return;
-  throw Error(Status::config,
+  throw Error(Status::state_damaged,
               "no snapshot in " + folder_.string() + " can be read: " + notes_.back(),
               "restore the folder from a copy, or name another one");
 }

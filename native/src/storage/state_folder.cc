@@ -33,13 +33,15 @@ Read read_identity(const Path& path) {
   const auto part = parts.next();
   Read read{parts.header(), {}};
   if (!part || part->header.kind != kIdentity || part->body.size() != sizeof read.identity) {
-    throw Error(
-        Status::config,
-        (path / kIdentityFile).string() +
-            (parts.header().version != kStateVersion && parts.header().kind == FileKind::identity
-                 ? " is of version " + std::to_string(parts.header().version) + " of the state"
-                 : " is damaged"),
-        "serve it with the drlnet that wrote it, or name another folder");
+    const std::string file = (path / kIdentityFile).string();
+    const FileHeader& header = read.header;
+    if (intact(header) && header.kind == FileKind::identity && header.version != kStateVersion) {
+      throw Error(Status::config,
+                  file + " is of version " + std::to_string(header.version) + " of the state",
+                  "serve it with the drlnet that wrote it, or name another folder");
+    }
+    throw Error(Status::state_damaged, file + " is damaged",
+                "restore the folder from a copy, or name another one");
   }
   std::memcpy(&read.identity, part->body.data(), sizeof read.identity);
   return read;
@@ -85,7 +87,9 @@ void StateFolder::read() {
   if (identity.shards != shards_) {
     throw Error(Status::config,
                 "the state in " + path_.string() + " is that of a server of " +
-                    std::to_string(identity.shards) + " shards, not of " + std::to_string(shards_),
+                    std::to_string(identity.shards) +
+                    (identity.shards == 1 ? " shard" : " shards") + ", not of " +
+                    std::to_string(shards_),
                 "serve it with --shards " + std::to_string(identity.shards));
   }
   lineage_ = header.lineage;

@@ -5,11 +5,12 @@
 namespace drlnet::test {
 namespace {
 
-std::string cause_of(const std::function<void()>& action) {
+std::string cause_of(const std::function<void()>& action, Status status = Status::config) {
   try {
     action();
   } catch (const Error& error) {
     CHECK(!error.remedy().empty());
+    CHECK(error.status() == status);
     return error.cause();
   }
   return "";
@@ -63,9 +64,14 @@ TEST_CASE("a state of another number of shards, or damaged, is named") {
   for (size_t at = 0; at < bytes.size(); ++at) {
     bytes[at] ^= std::byte{1};
     File::create(folder.path / "identity").append(bytes);
-    CHECK(!cause_of([&] { StateFolder(folder.path, 3, 1); }).empty());
+    CHECK(!cause_of([&] { StateFolder(folder.path, 3, 1); }, Status::state_damaged).empty());
     bytes[at] ^= std::byte{1};
   }
+  auto& header = *reinterpret_cast<FileHeader*>(bytes.data());
+  ++header.version;
+  set_crc(header);
+  File::create(folder.path / "identity").append(bytes);
+  CHECK(cause_of([&] { StateFolder(folder.path, 3, 1); }).find("version 2") != std::string::npos);
 }
 
 }  // namespace drlnet::test
