@@ -48,6 +48,11 @@ def address() -> Iterator[str]:
     thread.join()
 
 
+def sleeps(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0] == "S"
+
+
 def ping_for(client: Client, seconds: float) -> None:
     over_s = time.monotonic() + seconds
     while time.monotonic() < over_s:
@@ -86,6 +91,8 @@ def test_what_a_writer_is_told_of_its_wait_leaves_that_time_out(
     with subprocess.Popen(holds, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as held:
         assert held.stdout is not None
         before_s = float(held.stdout.readline())
+        while not sleeps(held.pid):  # not stopped on its way from the callback
+            assert held.poll() is None
         held.send_signal(signal.SIGSTOP)
         time.sleep(4)
         held.send_signal(signal.SIGCONT)

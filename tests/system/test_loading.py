@@ -141,7 +141,7 @@ def test_what_is_found_wrong_meanwhile_ends_it(tmp_path: Path) -> None:
     ):
         server.wait_for(HOW_FAR)
         let_go()
-        assert server.end() == errors.ConfigError.exit_code, server.text()
+        assert server.end() == errors.StateDamaged.exit_code, server.text()
         cause, remedy = lines_of_error(server)
         assert "no snapshot in" in cause and "restore the folder" in remedy
 

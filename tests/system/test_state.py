@@ -213,9 +213,9 @@ def test_a_queue_gives_each_item_once_over_a_restart(tmp_path: Path) -> None:
 def test_mistakes_are_told_in_two_lines(tmp_path: Path) -> None:
     address = free_address()
 
-    def refused(folder: str) -> str:
+    def refused(folder: str, kind: type[errors.DrlnetError] = errors.ConfigError) -> str:
         ended = finished(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--state", folder)
-        assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+        assert ended.popen.returncode == kind.exit_code, ended.text()
         assert len(lines_of_error(ended)) == 2, ended.text()
         return ended.err.decode()
 
@@ -228,4 +228,4 @@ def test_mistakes_are_told_in_two_lines(tmp_path: Path) -> None:
         assert "another process uses the state" in refused("state")
     identity = tmp_path / "state" / "identity"
     identity.write_bytes(identity.read_bytes()[:-3])
-    assert "identity is damaged" in refused("state")
+    assert "identity is damaged" in refused("state", errors.StateDamaged)
