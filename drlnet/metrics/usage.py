@@ -39,7 +39,7 @@ def _children_cpu_s() -> float:
     ended = os.times()
     ticks, parents = 0, [os.getpid()]
     while parents:
-        for child in _children_of(parents.pop()):
+        for child in children_of(parents.pop()):
             with suppress(OSError):  # it has ended meanwhile
                 stat = Path(f"/proc/{child}/stat").read_text(encoding="ascii", errors="replace")
                 ticks += sum(map(int, stat.rpartition(")")[2].split()[11:15]))
@@ -47,11 +47,12 @@ def _children_cpu_s() -> float:
     return ended.children_user + ended.children_system + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _children_of(pid: int) -> list[int]:
+def children_of(pid: int) -> list[int]:
+    """The child processes of that one, by id; [] where it has ended, or the kernel tells none."""
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
         lists = [(task / "children").read_text(encoding="ascii") for task in tasks]
-    except OSError:  # it has ended meanwhile, or this kernel keeps no such lists
+    except OSError:
         return []
     return [int(child) for text in lists for child in text.split()]
 

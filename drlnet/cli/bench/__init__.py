@@ -11,12 +11,13 @@ from drlnet.cli.bench.offered_load import Load
 from drlnet.cli.bench.paper import Paper
 from drlnet.cli.bench.replay import Replay
 from drlnet.cli.bench.sampler import Sampler
-from drlnet.cli.bench.small import Distribution, Learner, Turns, Watch
+from drlnet.cli.bench.small import Distribution, Faults, Learner, Turns, Watch
 from drlnet.cli.bench.transport import Transport
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure the service.")
 for kind in (
     Paper, Turns, Watch, Transport, Load, Actors, Sampler, Replay, Learner, Distribution,
+    Faults,
 ):  # fmt: skip
     commands.command(kind.__name__.lower())(command(kind))
 commands.command()(compare)

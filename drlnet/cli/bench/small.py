@@ -1,4 +1,4 @@
-"""`drlnet bench distribution`, `learner`, `turns` and `watch`: benchmarks of one question each."""
+"""`drlnet bench distribution`, `faults`, `learner`, `turns`, `watch`: of one question each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
     from drlnet.bench.distribution import Distance
+    from drlnet.bench.faults import Fault
     from drlnet.bench.records import Record, Records
     from drlnet.launch.signals import Stop
 
@@ -82,6 +83,74 @@ class Learner(ToFile):
                 output.note,
             )
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Faults(ToFile):
+    """What a run survives: its processes are killed and stopped at random moments.
+
+    `drlnet run --keep-replay` with server.durability = 0. After each fault it
+    must come back: the server counts more steps, the learner makes more. At the
+    end no count went back, each kill was one restart, and the state reads whole.
+
+    [bold]Examples[/bold]
+
+    drlnet bench faults --faults 50 --seed 1
+
+    drlnet bench faults --set actor.num_actors=4 --set server.shards=2
+    """
+
+    env: str = option("CartPole-v1", "what the run plays", metavar="ID")
+    faults: int = option(50, "how many", min=1)
+    seed: int = option(0, "of which process, what, and when")
+    set_: list[str] | None = option(
+        None, "any setting of the run; repeatable", flag="--set", metavar="KEY=VALUE"
+    )
+
+    def prepare(self, output: Output) -> Measure:
+        from drlnet.bench.faults import measure_faults
+        from drlnet.config import load
+
+        load(self.env, sets=self.set_ or [])  # a mistake shows before anything starts
+
+        def measure(stop: Stop) -> Found:
+            measured = measure_faults(
+                stop,
+                self.env,
+                faults=self.faults,
+                seed=self.seed,
+                sets=self.set_ or [],
+                note=output.note,
+            )
+            return Found(measured, partial(_show_faults, measured))
+
+        return measure
+
+
+def _show_faults(measured: Records[Fault], file: TextIO) -> None:
+    from statistics import median
+
+    back: dict[tuple[str, str], list[float]] = {}
+    for fault in measured.records:
+        if fault.back_s is not None:
+            back.setdefault((fault.subject, fault.op), []).append(fault.back_s)
+    for (role, op), seconds in sorted(back.items()):
+        print(
+            f"{role}, {op}: {len(seconds)} times, back after {median(seconds):.1f} s in the "
+            f"median, {max(seconds):.1f} s at most",
+            file=file,
+        )
+    if result := measured.more.get("result"):
+        print(
+            f"the run: greedy return {result['eval_return_mean']:.1f} after "
+            f"{result['env_steps']:,} steps of environments, {result['learner_steps']:,} of the "
+            "learner",
+            file=file,
+        )
+    for line in measured.more["lost"] or ["nothing"]:
+        print(f"lost: {line}", file=file)
+    if "folder" in measured.more:
+        print(f"its folder is kept: {measured.more['folder']}", file=file)
 
 
 @dataclass(frozen=True)
