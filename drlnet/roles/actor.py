@@ -36,7 +36,9 @@ def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str
     stopped before the server has answered.
     """
     torch.set_num_threads(config.actor.torch_threads)
-    with reach(server, f"actor-{index}", config.server.poll, stop, note) as client:
+    with reach(
+        server, f"actor-{index}", config.server.poll, stop, note, kept=config.run.keep_replay
+    ) as client:
         actor = Actor(config, client, index, held=Held(config, server, note))
         try:
             with stop.interrupts():

@@ -36,7 +36,9 @@ def evaluate_published(
     if len(os.sched_getaffinity(0)) == 1:
         os.nice(_NICE)
     algorithm = make_algorithm(config, find_spaces(config.env))
-    with reach(server, "evaluator", config.server.poll, stop, note) as client:
+    with reach(
+        server, "evaluator", config.server.poll, stop, note, kept=config.run.keep_replay
+    ) as client:
         gate, looked_at = Gate(config, stop, read_best(run, algorithm.architecture)), 0
         published = _Published(client, run.path.name, config.eval.period)
         while (found := published.next(stop)) is not None:

@@ -52,7 +52,9 @@ def infer(config: Config, server: str, stop: Stop, note: Callable[[str], None]) 
     stopped before the server has answered.
     """
     torch.set_num_threads(config.actor.torch_threads)
-    with reach(server, "infer", config.server.poll, stop, note) as client:
+    with reach(
+        server, "infer", config.server.poll, stop, note, kept=config.run.keep_replay
+    ) as client:
         role = Inference(config, client, Held(config, server, note))
         try:
             with stop.interrupts():
@@ -101,7 +103,9 @@ def inferring(
             stop.end()
 
     interval_s = sys.getswitchinterval()
-    with reach(server, "infer", config.server.poll, stop, note) as client:
+    with reach(
+        server, "infer", config.server.poll, stop, note, kept=config.run.keep_replay
+    ) as client:
         thread = threading.Thread(target=act, args=(client,), name="infer", daemon=True)
         sys.setswitchinterval(_SWITCH_S)
         thread.start()

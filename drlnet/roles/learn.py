@@ -69,7 +69,9 @@ def learn(
     """
     torch.set_num_threads(config.learner.torch_threads)
     with (
-        reach(server, "learner", config.server.poll, stop, note) as client,
+        reach(
+            server, "learner", config.server.poll, stop, note, kept=config.run.keep_replay
+        ) as client,
         meeting(place, config.learner.device) as ranks,
     ):
         with stop.interrupts():

@@ -31,7 +31,14 @@ def learn_along(
     """
     torch.set_num_threads(config.learner.torch_threads)
     with (
-        reach(server, f"rank-{place.rank}", config.server.poll, stop, note) as client,
+        reach(
+            server,
+            f"rank-{place.rank}",
+            config.server.poll,
+            stop,
+            note,
+            kept=config.run.keep_replay,
+        ) as client,
         meeting(place, config.learner.device) as ranks,
     ):
         try:

@@ -13,6 +13,7 @@ from drlnet.roles.stop import Stop
 
 TIMEOUT_S = 10.0
 UNANSWERED = ReplayTimeout, SessionLost, TransportError
+_AWAY_S = 60.0  # of one that keeps its state, and is started again meanwhile; as for an append
 _LOADING_S = 1800.0  # of a server that reads its state
 _PARTING_S = 3.0
 _SILENT_S = 1.0  # of the wait: a server that runs answers sooner
@@ -34,10 +35,19 @@ def awaited(server: str, note: Callable[[str], None]) -> Iterator[None]:
         telling.cancel()
 
 
-def reach(server: str, name: str, poll: str, stop: Stop, note: Callable[[str], None]) -> Client:
+def reach(
+    server: str,
+    name: str,
+    poll: str,
+    stop: Stop,
+    note: Callable[[str], None],
+    *,
+    kept: bool = False,
+) -> Client:
     """A client of the server at that address; note: see awaited.
 
     A server that reads its state is waited for, in words, now and whenever it is started again.
+    kept: the run keeps its replay, so that a server that is away comes back; calls wait longer.
     Errors: TransportError without an answer in time; KeyboardInterrupt when stopped before. Main
     thread.
     """
@@ -45,11 +55,15 @@ def reach(server: str, name: str, poll: str, stop: Stop, note: Callable[[str], N
     with awaited(server, note), stop.interrupts():
         while True:
             try:
-                return Client(server, name=name, timeout=TIMEOUT_S, poll=poll, patient=True)
+                client = Client(server, name=name, timeout=TIMEOUT_S, poll=poll, patient=True)
             except ServerLoading as error:
                 if time.monotonic() > end_s:
                     raise
                 note(error.cause)
+            else:
+                if kept:
+                    client.set_timeout(_AWAY_S)
+                return client
 
 
 @contextmanager

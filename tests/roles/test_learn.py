@@ -197,7 +197,7 @@ def test_what_was_learned_outlives_the_server(
     client = LosingClient()
     algorithm = make_algorithm(made, find_spaces(made.env))
     fill(open_tables(client, algorithm)[TABLE])  # type: ignore[arg-type]
-    monkeypatch.setattr(learn, "reach", lambda *_: client)
+    monkeypatch.setattr(learn, "reach", lambda *_, **__: client)
     lost = nullcontext() if all_end else pytest.raises(SessionLost)
     with lost, Stop() as stop:
         client.stop = stop if all_end else None

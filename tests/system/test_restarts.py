@@ -24,13 +24,18 @@ def run(folder: Path, *more: str) -> tuple[str, ...]:
     return ("run", ENV, *SMALL, *own, *more)
 
 
-def kill_the(role: str, running: Command) -> dict[int, str]:
-    """Kills it (an evaluator is forked from its learner); the run's processes from before."""
+def pid_of(role: str, running: Command) -> int:
+    """The leader of its session: an evaluator is forked from its learner."""
     found = descendants(running.popen.pid)
-    process = next(
+    return next(
         pid for pid, line in found.items() if role in line.split("\0") and os.getsid(pid) == pid
     )
-    os.kill(process, signal.SIGKILL)
+
+
+def kill_the(role: str, running: Command) -> dict[int, str]:
+    """Kills it; the run's processes from before."""
+    found = descendants(running.popen.pid)
+    os.kill(pid_of(role, running), signal.SIGKILL)
     return found
 
 
@@ -51,6 +56,22 @@ def test_a_killed_server_goes_on_from_its_state(tmp_path: Path) -> None:
     state = finished(tmp_path, "state", "ls", str(folder.replay_path), "--json").last_json()
     assert state["starts"] == 2 and state["damage"] == []
     assert state["tables"][0]["env_steps"] >= result["env_steps"]
+
+
+def test_a_kept_run_outlives_a_long_silence_of_its_server(tmp_path: Path) -> None:
+    """Longer than the 10 s that a call has otherwise: a restart on a busy machine takes as long."""
+    folder = RunFolder(tmp_path / "run")
+    with command(tmp_path, *run(tmp_path, "--keep-replay", "--json")) as running:
+        running.wait_for("learner_steps [1-9]", deadline_s=120)
+        server = pid_of("serve", running)
+        os.kill(server, signal.SIGSTOP)
+        silent_until = time.monotonic() + 12
+        while time.monotonic() < silent_until:
+            running.read(0.2)
+        os.kill(server, signal.SIGCONT)
+        learned_since(running, folder, time.time())
+        assert running.end(signal.SIGINT, deadline_s=120) == 130, running.text()
+        assert running.last_json()["failures"] == []
 
 
 def test_a_killed_server_without_a_state_ends_the_run(tmp_path: Path) -> None:
