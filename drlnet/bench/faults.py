@@ -79,7 +79,7 @@ class _Run:
     group: Supervisor
     process: Process
     folder: RunFolder
-    begun_s: float = field(default_factory=time.monotonic)
+    processes: Mapping[str, int] = field(default_factory=dict)  # by role; at least one
 
     def rest(self, seconds: float) -> None:
         """Lets it run on. Raises Stopped, RoleFailed where it has ended."""
@@ -109,10 +109,14 @@ class _Run:
             counted, learned, said = self.counts()
             if said > since:
                 first = learned if first is None else first
-                if counted > before and learned > first and all(map(self.pids, _COMMANDS)):
+                if counted > before and learned > first and self._is_whole():
                     return waited_s
             self.rest(_LOOK_S)
         return None
+
+    def _is_whole(self) -> bool:
+        counts = {role: len(self.pids(role)) for role in _COMMANDS}
+        return all(count >= self.processes.get(role, 1) for role, count in counts.items())
 
     def pids(self, role: str) -> list[int]:
         """The processes of that role, without those forked from them."""
@@ -196,6 +200,7 @@ def _faults(run: _Run, env: str, faults: int, random: Random) -> Iterator[Fault]
     if run.wait_until_back() is None:
         raise RoleFailed(f"no learning within {_BACK_S:g} s", "see that `drlnet run` does here")
     began_s = time.monotonic()
+    run.processes = {role: len(run.pids(role)) for role in _COMMANDS}
     for _ in range(faults):
         run.rest(random.expovariate(1 / _BETWEEN_S))
         role, op = random.choice(list(_COMMANDS)), random.choice((KILL, STOP))
