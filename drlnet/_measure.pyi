@@ -41,6 +41,9 @@ class Session:
         budget_s: float,
     ) -> int: ...
     def fetches(self, latencies_ns: _Latencies, budget_s: float) -> int: ...
+    def streamed_appends(
+        self, table: int, spec: TableSpec, rows: int, latencies_ns: _Latencies, budget_s: float
+    ) -> int: ...
     def streamed_samples(
         self,
         table: int,

@@ -125,14 +125,17 @@ def joined(mtu: int, stop: Stop | None = None) -> Iterator[tuple[Side, Side]]:
 
 @contextmanager
 def over_veth(
-    mtu: int, stop: Stop | None = None
+    mtu: int, stop: Stop | None = None, *, apart: bool = False
 ) -> Iterator[tuple[transport.Places, list[Subject]]]:
     """Where server and client run on such a link, and what they talk over: kernel to kernel, kernel
     to DPDK and DPDK to DPDK.
 
+    apart: the kernel hands itself each datagram by itself, as a NIC would.
     stop, errors: as namespaces().
     """
     with joined(mtu, stop) as (client, server):
+        for side in (client, server) if apart else ():
+            ip("-n", side.namespace, "link", "set", side.interface, "gso_max_segs", "1")
 
         @contextmanager
         def around(subject: Subject) -> Iterator[None]:
@@ -143,6 +146,8 @@ def over_veth(
                 )
             assert subject.connect is not None
             with ExitStack() as stack:
+                if subject.loss:
+                    stack.enter_context(_losing(subject.loss, client, server))
                 for side, address in ((client, subject.connect), (server, subject.listen)):
                     if address.startswith("udp:"):  # DPDK answers for the address itself
                         words = f"{side.ip}/24", "dev", side.interface
@@ -154,6 +159,28 @@ def over_veth(
 
         programs = program_in(server.namespace), program_in(client.namespace)
         yield transport.Places(*programs, around), _veth_subjects(client, server)
+
+
+@contextmanager
+def _losing(share: float, *sides: Side) -> Iterator[None]:
+    """Loses that share of the datagrams that arrive at these sides."""
+    parts = 1_000_000
+    with ExitStack() as stack:
+        for side in sides:
+            _nft(side, "add table netdev lossy")
+            stack.callback(_nft, side, "delete table netdev lossy")
+            hook = f"type filter hook ingress device {side.interface} priority 0"
+            _nft(side, f"add chain netdev lossy come {{ {hook} ; }}")
+            lost = f"numgen random mod {parts} < {round(parts * share)} drop"
+            _nft(side, f"add rule netdev lossy come meta l4proto udp {lost}")
+        yield
+
+
+def _nft(side: Side, words: str) -> None:
+    """nft(8) there. Raises TransportError."""
+    if shutil.which("nft") is None:
+        raise TransportError("--loss takes the nft command", "apt-get install nftables")
+    ip("netns", "exec", side.namespace, "nft", words)
 
 
 def _veth_subjects(client: Side, server: Side) -> list[Subject]:

@@ -83,6 +83,8 @@ def serve(
     from drlnet.launch.signals import Stop
     from drlnet.roles.serve import serve as serve_role
 
+    if settings.state is None and flags.get("server.durability") is not None:
+        raise ConfigError("--durability is of a state, and there is none", "add --state DIR")
     output = Output(json)
     cores = len(os.sched_getaffinity(0))
     if settings.shards > cores:

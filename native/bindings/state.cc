@@ -42,7 +42,9 @@ nb::dict read_state(const std::string& path) {
     shard["record"] = state != nullptr ? state->sequence : 0;
     shard["params_version"] = params ? params->version : 0;
     shard["tables"] = tables;
-    shard["notes"] = found->notes();
+    std::vector<std::string> notes = found->notes();
+    if (i == 0 && !folder.note().empty()) notes.insert(notes.begin(), folder.note());
+    shard["notes"] = notes;
     shards.append(shard);
   }
   nb::dict result;

@@ -26,29 +26,59 @@ void append_one(StreamWriter& writer, std::span<const std::byte> row) {
   writer.flush();
 }
 
+// Appends random rows of the table's only column, one to each of kFillStreams streams.
+class Filler {
+ public:
+  Filler(Client& client, uint32_t table, const TableSpec& spec, const WriterOptions& options)
+      : writer(client, table, spec, client.lease(table, kFillStreams), options),
+        values_(kFillStreams * spec.columns[0].bytes()) {
+    DRLNET_ASSERT(spec.columns.size() == 1);
+    Random random(0);
+    for (std::byte& value : values_) value = static_cast<std::byte>(random.bits());
+    std::iota(streams_.begin(), streams_.end(), 0);
+    priorities_.fill(1);
+    first_.fill(1);
+  }
+
+  void append() {
+    const std::array<const std::byte*, 1> columns = {values_.data()};
+    std::array<int64_t, kFillStreams> steps{};
+    writer.append(columns, first_, last_, {}, steps);
+    writer.add_items(streams_, steps, priorities_);
+    first_.fill(0);
+  }
+
+  StreamWriter writer;
+
+ private:
+  std::vector<std::byte> values_;
+  std::array<int64_t, kFillStreams> streams_{};
+  std::array<float, kFillStreams> priorities_{};
+  std::array<uint8_t, kFillStreams> first_{}, last_{};
+};
+
 }  // namespace
 
 void fill(Client& client, uint32_t table, const TableSpec& spec, uint64_t rows) {
-  DRLNET_ASSERT(spec.columns.size() == 1 && rows % kFillStreams == 0);
-  Random random(0);
-  std::vector<std::byte> values(kFillStreams * spec.columns[0].bytes());
-  for (std::byte& value : values) value = static_cast<std::byte>(random.bits());
-  const std::array<const std::byte*, 1> columns = {values.data()};
-  std::array<int64_t, kFillStreams> streams{}, steps{};
-  std::iota(streams.begin(), streams.end(), 0);
-  std::array<float, kFillStreams> priorities{};
-  priorities.fill(1);
-  std::array<uint8_t, kFillStreams> first{}, last{};
-  first.fill(1);
-  StreamWriter writer(client, table, spec, client.lease(table, kFillStreams),
-                      {2 * kFillStreams, kNeverNs});
+  DRLNET_ASSERT(rows % kFillStreams == 0);
+  Filler filler(client, table, spec, {2 * kFillStreams, kNeverNs});
   for (uint64_t row = 0; row < rows; row += kFillStreams) {
-    writer.append(columns, first, last, {}, steps);
-    writer.add_items(streams, steps, priorities);
-    writer.flush();
-    first.fill(0);
+    filler.append();
+    filler.writer.flush();
   }
-  writer.release();
+  filler.writer.release();
+}
+
+size_t streamed_appends(Client& client, uint32_t table, const TableSpec& spec, uint64_t rows,
+                        const Loop& loop) {
+  DRLNET_ASSERT(rows % kFillStreams == 0);
+  Filler filler(client, table, spec, {});
+  const size_t count = run(loop, [&] {
+    for (uint64_t row = 0; row < rows; row += kFillStreams) filler.append();
+  });
+  filler.writer.flush();
+  filler.writer.release();
+  return count;
 }
 
 size_t pings(Client& client, size_t payload_bytes, const Loop& loop) {

@@ -22,6 +22,10 @@ class Session final : public Client {
 inline constexpr uint32_t kFillStreams = 64;
 void fill(Client& client, uint32_t table, const TableSpec& spec, uint64_t rows);
 
+// The same, with as many appends under way as a writer has by itself; a call is `rows` of them.
+size_t streamed_appends(Client& client, uint32_t table, const TableSpec& spec, uint64_t rows,
+                        const Loop& loop);
+
 size_t pings(Client& client, size_t payload_bytes, const Loop& loop);
 
 // One row of the table's only column and its item, in one request, until it is acknowledged. The

@@ -213,12 +213,15 @@ def test_a_queue_gives_each_item_once_over_a_restart(tmp_path: Path) -> None:
 def test_mistakes_are_told_in_two_lines(tmp_path: Path) -> None:
     address = free_address()
 
-    def refused(folder: str, kind: type[errors.DrlnetError] = errors.ConfigError) -> str:
-        ended = finished(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--state", folder)
+    def refused(
+        value: str, kind: type[errors.DrlnetError] = errors.ConfigError, option: str = "--state"
+    ) -> str:
+        ended = finished(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", option, value)
         assert ended.popen.returncode == kind.exit_code, ended.text()
         assert len(lines_of_error(ended)) == 2, ended.text()
         return ended.err.decode()
 
+    assert "add --state DIR" in refused("0.5", option="--durability")
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter-1.tex").write_text("In the beginning")
     assert "holds other files" in refused("thesis")
@@ -226,6 +229,6 @@ def test_mistakes_are_told_in_two_lines(tmp_path: Path) -> None:
     assert "Not a directory" in refused("thesis/chapter-1.tex/state")
     with serving(tmp_path, address):
         assert "another process uses the state" in refused("state")
-    identity = tmp_path / "state" / "identity"
-    identity.write_bytes(identity.read_bytes()[:-3])
-    assert "identity is damaged" in refused("state", errors.StateDamaged)
+    for identity in (tmp_path / "state").glob("identity*"):
+        identity.write_bytes(identity.read_bytes()[:-3])
+    assert "identity-copy is damaged" in refused("state", errors.StateDamaged)

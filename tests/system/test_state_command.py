@@ -92,8 +92,9 @@ def test_what_leaves_nothing_to_go_on_from_is_damage(tmp_path: Path) -> None:
     with filled(tmp_path, 100) as (_, server):
         assert server.end(signal.SIGTERM) == 0
     state = tmp_path / "state"
-    identity, snapshots = state / "identity", [*(state / "shard-0").glob("snapshot-*")]
-    for files in ([identity], snapshots):
+    identities, snapshots = [*state.glob("identity*")], [*(state / "shard-0").glob("snapshot-*")]
+    assert len(identities) == 2
+    for files in (identities, snapshots):
         kept = [file.read_bytes() for file in files]
         for file, whole in zip(files, kept, strict=True):
             file.write_bytes(whole[:60] + bytes([whole[60] ^ 4]) + whole[61:])
@@ -105,6 +106,14 @@ def test_what_leaves_nothing_to_go_on_from_is_damage(tmp_path: Path) -> None:
             assert second == "  try: restore the folder from a copy, or name another one"
         for file, whole in zip(files, kept, strict=True):
             file.write_bytes(whole)
+    (state / "identity").unlink()
+    checked = finished(tmp_path, "state", "check", "state")
+    assert checked.popen.returncode == errors.StateDamaged.exit_code
+    named = "identity is damaged; goes on from ../identity-copy"
+    assert named in checked.out.decode()
+    with serving(tmp_path, ANY_PORT) as server:
+        server.wait_for(f"warning: the state is damaged: ../{named}")
+    assert finished(tmp_path, "state", "check", "state").popen.returncode == 0
 
 
 def test_folders_without_a_state(tmp_path: Path) -> None:

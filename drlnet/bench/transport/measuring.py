@@ -30,7 +30,8 @@ CELLS: tuple[Cell, ...] = (
     *((op, payload) for op in ("append", "sample", "update", "fetch")
       for payload in list(PAYLOADS)[:-1]),
     ("sample", BATCH),
-    ("sampled bytes", BATCH),  # a latency is the time between two arrivals
+    ("appended bytes", BATCH),  # several under way: a latency is the time from one to the next
+    ("sampled bytes", BATCH),
 )  # fmt: skip
 _ROWS = 4096  # of a table: 29 MB of frames, which no cache close to a core holds
 _DEPTH = 4  # batches under way, as a learner's prefetch
@@ -75,6 +76,8 @@ class Client:
             keys = table.sampled_keys((size - 8) // 12)
             return partial(session.updates, table.number, keys, np.ones(len(keys), np.float32))
         batch = _BATCH_ROWS if payload == BATCH else 1
+        if op == "appended bytes":
+            return partial(session.streamed_appends, table.number, table.spec, batch)
         if op == "sample":
             return partial(session.samples, table.number, batch, table.buffer(batch))
         buffers = [table.buffer(batch) for _ in range(_DEPTH)]
@@ -85,20 +88,20 @@ class Filled:
     """A full table of rows, an item on each, at the session's server."""
 
     def __init__(self, session: Session, spec: TableSpec, rows: int) -> None:
-        self._session, self._spec = session, spec
+        self._session, self.spec = session, spec
         self.number = session.open_table(spec)
         session.fill(self.number, spec, rows)
         self.appender = Appender(session, self.number, spec)
 
     def buffer(self, batch: int) -> NDArray[np.uint8]:
         """Memory for one reply."""
-        return np.empty(bytes_of(self._spec, batch), np.uint8)
+        return np.empty(bytes_of(self.spec, batch), np.uint8)
 
     def sampled_keys(self, count: int) -> NDArray[np.uint64]:
         """Keys of items that are alive now."""
         buffer, one = self.buffer(count), np.empty(1, np.uint64)
         self._session.samples(self.number, count, buffer, one, _TIMEOUT_S)
-        offset = cast(int, self._spec.layout(count)["keys"])
+        offset = cast(int, self.spec.layout(count)["keys"])
         return np.frombuffer(buffer, np.uint64, count, offset)
 
 

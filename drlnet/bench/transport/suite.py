@@ -52,6 +52,7 @@ class Subject:
     """A transport and a way to poll, the same for server and client.
 
     connect: what the client types, where that is not what the server says. sealed: with keys.
+    loss: share of the datagrams that are lost, each way.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Subject:
     poll: Poll
     connect: str | None = None
     sealed: bool = False
+    loss: float = 0.0
 
     @property
     def polling_threads(self) -> int:

@@ -51,9 +51,9 @@ def option(default: T, help: str, **how: Any) -> T:
     return made
 
 
-def names(help: str, *, may_be_none: bool = False) -> Names:
+def names(help: str, *, may_be_none: bool = False, metavar: str = "NAME,...") -> Names:
     """An option NAME,...: None where it is not given; [] for "none", where that may be said."""
-    return option(None, help, metavar="NAME,...", none=may_be_none)
+    return option(None, help, metavar=metavar, none=may_be_none)
 
 
 @dataclass(frozen=True)

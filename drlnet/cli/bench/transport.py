@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from drlnet.cli.bench.command import ROUNDS, Found, Measure, OverTransports, option
+from drlnet.cli.bench.command import ROUNDS, Found, Measure, Names, OverTransports, names, option
 from drlnet.cli.output import Output
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class Transport(OverTransports):
     drlnet bench transport --transports udp --sealed
 
     sudo drlnet bench transport --netns
+
+    sudo drlnet bench transport --netns --loss 0.001,0.01,0.1
     """
 
     rounds: int = option(5, ROUNDS, min=1)
@@ -41,16 +43,22 @@ class Transport(OverTransports):
     )  # fmt: skip
 
     sealed: bool = option(False, "with keys, too: what encryption costs")
+    loss: Names = names(
+        "kernel UDP alone, at these shares of lost datagrams, too", metavar="SHARE,..."
+    )
 
     def prepare(self, output: Output) -> Measure:
         from drlnet.bench.records import Records
         from drlnet.bench.show import plot_bars
-        from drlnet.bench.transport import suite
+        from drlnet.bench.transport import loss, suite
         from drlnet.errors import ConfigError
 
         local = self.subjects()
         if self.mtu is not None and not self.netns:
             raise ConfigError("--mtu is of the veth pair, which --netns makes", "add --netns")
+        if self.loss is not None and not self.netns:
+            raise ConfigError("--loss is of the veth pair, which --netns makes", "add --netns")
+        losses = [] if self.loss is None else loss.losses_in(self.loss)
         mtu = (self.mtu or _MTU) if self.netns else None
 
         def measure(stop: Stop) -> Found:
@@ -59,8 +67,12 @@ class Transport(OverTransports):
                 if mtu is not None:
                     from drlnet.bench import netns
 
-                    places, subjects = stack.enter_context(netns.over_veth(mtu, stop))
+                    places, subjects = stack.enter_context(
+                        netns.over_veth(mtu, stop, apart=bool(losses))
+                    )
                     block, busy = netns.BLOCK, netns.BUSY
+                if losses:
+                    subjects = loss.lossy_too(subjects, losses)
                 if self.sealed:
                     subjects = suite.sealed_too(subjects)
                 course = self.course(stop, output, self.rounds)
@@ -68,6 +80,14 @@ class Transport(OverTransports):
                     course, subjects, places=places, beside=mtu is None
                 )
             records = results.records(suite.SUITE, suite.OPS)
+            if losses:
+                kept = loss.shares(records, subjects)
+                return Found(
+                    Records(records, results.derived(of_lossless=kept), results.distance),
+                    lambda file: loss.show(records, kept, file=file),
+                    "transport-loss",
+                    loss.plot(kept, subjects),
+                )
             found = suite.reductions(records, block=block, busy=busy)
             more = results.derived(reductions=found, paper_range=suite.PAPER_RANGE)
             return Found(

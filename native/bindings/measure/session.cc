@@ -118,6 +118,13 @@ void bind_session(nb::module_& module) {
              return timed(latencies, budget_s,
                           [&](const Loop& loop) { return fetches(session, loop); });
            })
+      .def("streamed_appends",
+           [](Session& session, uint32_t table, const TableSpec& spec, uint64_t rows,
+              const Latencies& latencies, double budget_s) {
+             return timed(latencies, budget_s, [&](const Loop& loop) {
+               return streamed_appends(session, table, spec, rows, loop);
+             });
+           })
       .def("streamed_samples", &stream_samples);
   nb::class_<Appender>(module, "Appender")
       .def(nb::init<Session&, uint32_t, const TableSpec&>(), nb::keep_alive<1, 2>())

@@ -38,6 +38,8 @@ void Server::recover(const ServerOptions& options, ReadProgress& progress) {
   // The folder counts lives apart from its records, of which some may be damaged.
   blobs_.go_on_from(blobs_version, options.state->incarnation());
   state_notes_ = recovery.notes();
+  const std::string& note = options.state->note();
+  if (shard_ == 0 && !note.empty()) state_notes_.insert(state_notes_.begin(), note);
   progress.add(0);  // from here on it is written
   keeper_->begin(record, [this] { retry(); });
   if (!keeper_->writes()) return;

@@ -10,7 +10,12 @@ namespace drlnet {
 namespace {
 
 constexpr const char* kIdentityFile = "identity";
+constexpr const char* kIdentityCopy = "identity-copy";  // written behind it
 constexpr const char* kLockFile = "lock";
+
+bool has_identity(const Path& path) {
+  return file_exists(path / kIdentityFile) || file_exists(path / kIdentityCopy);
+}
 
 // But for what a server leaves that ended while it made a state.
 void require_empty(const Path& path) {
@@ -25,25 +30,40 @@ void require_empty(const Path& path) {
 struct Read {
   FileHeader header;
   Identity identity;
+  bool of_copy = false;
 };
 
-Read read_identity(const Path& path) {
-  const std::vector<std::byte> bytes = read_file(path / kIdentityFile);
+Read read_identity_file(const Path& path) {
+  const std::vector<std::byte> bytes = read_file(path);
   PartReader parts(bytes, FileKind::identity, 0);
   const auto part = parts.next();
   Read read{parts.header(), {}};
   if (!part || part->header.kind != kIdentity || part->body.size() != sizeof read.identity) {
-    const std::string file = (path / kIdentityFile).string();
     const FileHeader& header = read.header;
     if (intact(header) && header.kind == FileKind::identity && header.version != kStateVersion) {
       throw Error(Status::config,
-                  file + " is of version " + std::to_string(header.version) + " of the state",
+                  path.string() + " is of version " + std::to_string(header.version) +
+                      " of the state",
                   "serve it with the drlnet that wrote it, or name another folder");
     }
-    throw Error(Status::state_damaged, file + " is damaged",
+    throw Error(Status::state_damaged, path.string() + " is damaged",
                 "restore the folder from a copy, or name another one");
   }
   std::memcpy(&read.identity, part->body.data(), sizeof read.identity);
+  return read;
+}
+
+// That of the copy where the other is damaged, or gone.
+Read read_identity(const Path& path) {
+  const Path file = path / kIdentityFile, copy = path / kIdentityCopy;
+  try {
+    return read_identity_file(file);
+  } catch (const Error& error) {
+    const bool lost = error.status() == Status::state_damaged || !file_exists(file);
+    if (!lost || !file_exists(copy)) throw;
+  }
+  Read read = read_identity_file(copy);
+  read.of_copy = true;
   return read;
 }
 
@@ -59,7 +79,7 @@ StateFolder::StateFolder(const Path& path, uint32_t shards, uint16_t epoch, bool
   } else {
     make_folders(path_);
   }
-  const bool there = file_exists(path_ / kIdentityFile);
+  const bool there = has_identity(path_);
   if (!there) require_empty(path_);
   if (!there && !to_read) sync_folder(std::filesystem::absolute(path_).parent_path());
   lock();
@@ -83,7 +103,13 @@ void StateFolder::lock() {
 }
 
 void StateFolder::read() {
-  const auto [header, identity] = read_identity(path_);
+  auto [header, identity, of_copy] = read_identity(path_);
+  if (of_copy) {
+    note_ = std::string("../") + kIdentityFile + " is damaged; goes on from ../" + kIdentityCopy;
+    // The last start may have ended before it wrote the copy.
+    ++identity.incarnation;
+    ++identity.epoch;
+  }
   if (identity.shards != shards_) {
     throw Error(Status::config,
                 "the state in " + path_.string() + " is that of a server of " +
@@ -106,11 +132,11 @@ void StateFolder::write() const {
   bytes.assign(head.begin(), head.end());
   const Identity identity{incarnation_, shards_, epoch_};
   append_part({.kind = kIdentity}, std::as_bytes(std::span(&identity, 1)), bytes);
-  replace_file(path_ / kIdentityFile, bytes);
+  for (const char* name : {kIdentityFile, kIdentityCopy}) replace_file(path_ / name, bytes);
 }
 
 uint32_t shards_of_state(const Path& path) {
-  if (!file_exists(path / kIdentityFile)) {
+  if (!has_identity(path)) {
     throw Error(Status::config, path.string() + " holds no state of a server",
                 "name the folder that `drlnet serve --state` was given");
   }

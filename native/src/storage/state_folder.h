@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "storage/file.h"
 
@@ -24,6 +25,8 @@ class StateFolder {
   uint32_t shards() const { return shards_; }
   uint16_t epoch() const { return epoch_; }
   bool to_read() const { return to_read_; }
+  // A line for people, as Recovery's: what of the identity is damaged; empty where nothing is.
+  const std::string& note() const { return note_; }
 
  private:
   void lock();
@@ -36,6 +39,7 @@ class StateFolder {
   uint32_t shards_ = 0;
   uint16_t epoch_ = 0;
   bool to_read_;
+  std::string note_;
 };
 
 // The number of shards whose state a folder holds. Throws Error(config) where it holds none.

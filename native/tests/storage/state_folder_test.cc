@@ -61,17 +61,48 @@ TEST_CASE("a state of another number of shards, or damaged, is named") {
   }
   CHECK(cause_of([&] { StateFolder(folder.path, 1, 1); }).find("3 shards") != std::string::npos);
   std::vector<std::byte> bytes = read_file(folder.path / "identity");
+  File::create(folder.path / "identity-copy");
   for (size_t at = 0; at < bytes.size(); ++at) {
     bytes[at] ^= std::byte{1};
     File::create(folder.path / "identity").append(bytes);
     CHECK(!cause_of([&] { StateFolder(folder.path, 3, 1); }, Status::state_damaged).empty());
     bytes[at] ^= std::byte{1};
   }
+  std::filesystem::remove(folder.path / "identity-copy");
   auto& header = *reinterpret_cast<FileHeader*>(bytes.data());
   ++header.version;
   set_crc(header);
   File::create(folder.path / "identity").append(bytes);
   CHECK(cause_of([&] { StateFolder(folder.path, 3, 1); }).find("version 2") != std::string::npos);
+}
+
+TEST_CASE("a copy stands in for a damaged identity, and is as old as the start before at most") {
+  Folder folder;
+  const Path identity = folder.path / "identity", copy = folder.path / "identity-copy";
+  uint64_t lineage = 0;
+  std::vector<std::byte> before;
+  for (int start = 1; start <= 2; ++start) {
+    const StateFolder state(folder.path, 1, 1);
+    lineage = state.lineage();
+    CHECK(state.note().empty());
+    if (start == 1) before = read_file(copy);
+  }
+  CHECK(read_file(identity) == read_file(copy));
+  File::create(copy).append(before);
+  SUBCASE("damaged") { File::create(identity).append(std::span(before).first(50)); }
+  SUBCASE("gone") { std::filesystem::remove(identity); }
+  CHECK(shards_of_state(folder.path) == 1);
+  CHECK(StateFolder(folder.path, 1, 1, true).note().find("identity is damaged") !=
+        std::string::npos);
+  {
+    const StateFolder state(folder.path, 1, 1);
+    CHECK(state.lineage() == lineage);
+    CHECK(state.incarnation() == 3);
+    CHECK(state.epoch() == 3);
+    CHECK(!state.note().empty());
+  }
+  CHECK(StateFolder(folder.path, 1, 1, true).note().empty());
+  CHECK(read_file(identity) == read_file(copy));
 }
 
 }  // namespace drlnet::test
