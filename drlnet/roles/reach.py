@@ -23,7 +23,7 @@ _SILENT_S = 1.0  # of the wait: a server that runs answers sooner
 def awaited(
     server: str, note: Callable[[str], None], timeout_s: float = TIMEOUT_S
 ) -> Iterator[None]:
-    """While a client comes to the server at that address, which may start so much later.
+    """While a client comes to the server at that address, which may start timeout_s later.
 
     note: told, on a thread of its own, when no server has answered for a second.
     """
