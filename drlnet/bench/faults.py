@@ -33,7 +33,8 @@ from drlnet.metrics.usage import children_of
 from drlnet.roles.saved_state import damage_of
 
 KILL, STOP = "kill", "stop"
-_COMMANDS = {"server": "serve", "learner": "learn", "actor": "actor"}
+_COMMANDS = {"server": "serve", "learner": "learn", "evaluator": "learn", "actor": "actor"}
+_RESTARTED = {**{role: role for role in _COMMANDS}, "evaluator": "learner"}  # with which it comes
 _BACK_S, _END_S = 180.0, 180.0  # deadlines
 _LOOK_S = 0.1
 _MOST_STOPPED_S = 10.0
@@ -119,8 +120,10 @@ class _Run:
         return all(count >= self.processes.get(role, 1) for role, count in counts.items())
 
     def pids(self, role: str) -> list[int]:
-        """The processes of that role, without those forked from them."""
-        return [pid for pid in children_of(self.process.pid) if _COMMANDS[role] in _words(pid)]
+        """The processes of that role; the learner has forked the evaluator."""
+        parents = self.pids("learner") if role == "evaluator" else [self.process.pid]
+        found = [pid for parent in parents for pid in children_of(parent)]
+        return [pid for pid in found if _COMMANDS[role] in _words(pid)]
 
     def end(self) -> Mapping[str, Any]:
         """Its result, after Ctrl-C; {} where it has none in time."""
@@ -229,10 +232,10 @@ def _line(number: int, faults: int, fault: Fault) -> str:
 
 def _miscounted(result: Mapping[str, Any], faults: Sequence[Fault]) -> list[str]:
     """Roles whose restarts the run counted otherwise than they were killed."""
-    killed = Counter(fault.subject for fault in faults if fault.op == KILL)
+    killed = Counter(_RESTARTED[fault.subject] for fault in faults if fault.op == KILL)
     return [
         f"{killed[role]} kills of the {role}, and {result[f'{role}_restarts']} restarts"
-        for role in _COMMANDS
+        for role in dict.fromkeys(_RESTARTED.values())
         if result[f"{role}_restarts"] != killed[role]
     ]
 

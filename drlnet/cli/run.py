@@ -153,36 +153,34 @@ def run_processes(
     from drlnet.metrics import RunResult, seconds_since_start
 
     title = f"drlnet run {config.env.id} · seed {config.run.seed}"
-    with ProgressView(
+    view = ProgressView(
         title,
         goal=config.run.goal,
         file=output.notes,
         min_size=config.replay.min_size,
         run=folder.path.name,
         hint=f"drlnet stats {typed(folder.path)}",
-    ) as view:
+    )
 
-        def show(reading: Mapping[str, Any]) -> None:
-            view.show(reading)
-            if pictures is not None:
-                pictures.show(reading)
+    def show(reading: Mapping[str, Any]) -> None:
+        view.show(reading)
+        if pictures is not None:
+            pictures.show(reading)
 
-        local = LocalRun(config, folder, stop, show, plan=plan, within=within)
-        with failure_kept(config, folder):
+    local = LocalRun(config, folder, stop, show, plan=plan, within=within)
+    try:
+        with view, failure_kept(config, folder, local.outlived):
             values = local.run()
+    except Exception:
+        note_failures(local.failures, output)
+        raise
     if not values:
         folder.put_back_result()
         note_failures(local.failures, output)
         output.note(f"interrupted; the run so far is in {folder.path}")
         return
-    result = replace(
-        RunResult.of(values),
-        wall_clock_s=round(seconds_since_start(), 2),
-        actor_restarts=local.actor_restarts,
-        learner_restarts=local.learner_restarts,
-        server_restarts=local.server_restarts,
-        failures=local.failures,
-    )
+    wall_clock_s = round(seconds_since_start(), 2)
+    result = replace(RunResult.of(values), wall_clock_s=wall_clock_s, **local.outlived())
     announce(result, output)
     if local.failure is not None:
         raise local.failure

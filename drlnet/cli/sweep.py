@@ -58,6 +58,7 @@ def sweep(
     ] = 5,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="runs at a time")] = 1,
     out: OutOption = None,
+    key: options.KeyOption = None,
     config: options.ConfigOption = None,
     set_: SetOption = None,
     json: options.JsonOption = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -206,8 +206,12 @@ def finish(
 
 
 @contextmanager
-def failure_kept(config: Config, folder: RunFolder) -> Iterator[None]:
+def failure_kept(
+    config: Config, folder: RunFolder, outlived: Callable[[], dict[str, Any]] = dict
+) -> Iterator[None]:
     """Keeps an error of the block as the result of the run, and passes it on.
+
+    outlived: what the run went on after until then, as fields of the result.
 
     Where an actor fails, the learner is told to end: the result that it has kept then says
     "interrupted", and is corrected here.
@@ -225,7 +229,8 @@ def failure_kept(config: Config, folder: RunFolder) -> Iterator[None]:
                 if known
                 else result_of(config, folder, nothing, folder.last_reading("learner"), "failed")
             )
-            result = replace(result, stopped="failed", failure=tell(error).cause)
+            cause = tell(error).cause
+            result = replace(result, stopped="failed", failure=cause, **outlived())
             folder.write_result(result.to_json())
         raise
 
@@ -233,7 +238,8 @@ def failure_kept(config: Config, folder: RunFolder) -> Iterator[None]:
 def note_failures(failures: Sequence[str], output: Output) -> None:
     """Lists what has failed in a run that went on."""
     if failures:
-        output.note(f"{len(failures)} failures, after which the run went on:")
+        count = "1 failure" if len(failures) == 1 else f"{len(failures)} failures"
+        output.note(f"{count}, after which the run went on:")
     for failure in failures:
         output.note(f"  {failure}")
 

@@ -45,7 +45,7 @@ class Actors:
 
     @property
     def failures(self) -> list[str]:
-        """How those ended that were started again, or could not be."""
+        """How those ended that were started again, or were to be."""
         return self._restarts.failures
 
     @property
@@ -119,13 +119,15 @@ def watch_actors(
     stops the others.
     """
     actors.start()
-    while actors.running and not (stop.is_set() or over()):
-        for event in group.wait(min(_LOOK_S, actors.due_in_s)):
-            if isinstance(event, Ended):
-                actors.heed(event)
-                if event.returncode:
-                    note(f"{event.process.name} {event.process.ending}; it starts again")
-        actors.start_due()
-    if actors.failures:
-        note(f"failures, of which {actors.restarts} were started again:")
-        note("\n".join(f"  {failure}" for failure in actors.failures))
+    try:
+        while actors.running and not (stop.is_set() or over()):
+            for event in group.wait(min(_LOOK_S, actors.due_in_s)):
+                if isinstance(event, Ended):
+                    actors.heed(event)
+                    if event.returncode:
+                        note(f"{event.process.name} {event.process.ending}; it starts again")
+            actors.start_due()
+    finally:
+        if actors.failures:
+            note(f"failures, of which {actors.restarts} were started again:")
+            note("\n".join(f"  {failure}" for failure in actors.failures))

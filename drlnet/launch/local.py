@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ READING_INTERVAL_S = 0.5
 READY_DEADLINE_S = 60.0
 STATE_DEADLINE_S = 1800.0  # of a server that reads its state first: a disk may take long
 ANSWER_DEADLINE_S = 3.0
+REACH_AGAIN_S = 10.0  # of a server that has not answered yet
 
 Show = Callable[[Mapping[str, Any]], None]
 
@@ -57,6 +58,8 @@ class LocalRun:
     _progress: str = ""  # of it
     _reading: dict[str, Any] = field(default_factory=dict)
     _reported: dict[str, str | int] = field(default_factory=dict)
+    _client: Client | None = None  # reads the server
+    _reach_s: float = 0.0  # when to try it, while there is none
 
     def run(self) -> dict[str, Any]:
         """Runs to the goal or a budget; the learner's result, empty when stopped before it.
@@ -78,9 +81,10 @@ class LocalRun:
             with self.folder.going_on(address, key):
                 actors = self._start_roles(group, plan, address)
                 try:
-                    with self._watching(address) as client:
-                        return self._watch(group, plan, address, actors, client)
+                    return self._watch(group, plan, address, actors)
                 finally:
+                    if self._client is not None:
+                        self._client.close()
                     # Before the server, which they say good-bye to.
                     group.end(self._clients(actors))
 
@@ -93,16 +97,6 @@ class LocalRun:
         if kept and address.startswith("udp:"):  # where clients find it again
             self._kept["server"] = server, Restarts(self.config.run.learner_restarts)
         return address, ready.get("server_key")
-
-    @contextmanager
-    def _watching(self, address: str) -> Iterator[Client | None]:
-        """A client that reads the server, for people; None where this machine cannot reach it."""
-        with ExitStack() as stack:
-            client = None
-            with suppress(TransportError):  # the plan's hosts may, and they are what counts
-                client = Client(address, name="run", timeout=ANSWER_DEADLINE_S)
-                stack.enter_context(client)
-            yield client
 
     @property
     def actor_restarts(self) -> int:
@@ -124,9 +118,18 @@ class LocalRun:
 
     @property
     def failures(self) -> list[str]:
-        """What has failed in the run, also where it was started again: in the order of roles."""
+        """What has failed in the run without ending it: in the order of roles."""
         kept = [words for _, restarts in self._kept.values() for words in restarts.failures]
         return [*self._lost, *kept] + (self._actors.failures if self._actors is not None else [])
+
+    def outlived(self) -> dict[str, Any]:
+        """What the run went on after: fields of its result."""
+        return {
+            "actor_restarts": self.actor_restarts,
+            "learner_restarts": self.learner_restarts,
+            "server_restarts": self.server_restarts,
+            "failures": self.failures,
+        }
 
     def _start_roles(self, group: Group, plan: Plan, address: str) -> Actors:
         self._tell(phase=STARTING)
@@ -150,9 +153,7 @@ class LocalRun:
         near = [process for name, (process, _) in self._kept.items() if name != "server"]
         return [*near, *actors.processes]
 
-    def _watch(
-        self, group: Group, plan: Plan, address: str, actors: Actors, client: Client | None
-    ) -> dict[str, Any]:
+    def _watch(self, group: Group, plan: Plan, address: str, actors: Actors) -> dict[str, Any]:
         next_reading = time.monotonic()
         while not self.stop.is_set():
             due_s = [restarts.due_in_s for _, restarts in self._kept.values()]
@@ -172,7 +173,7 @@ class LocalRun:
             self._start_due(group, plan, address)
             if time.monotonic() >= next_reading:
                 next_reading = time.monotonic() + READING_INTERVAL_S
-                self._read(client)
+                self._read(address)
         self._tell(phase="stopping")
         # A result may have been told by now, or be among a learner's last words.
         for said in group.end(self._clients(actors)):
@@ -219,11 +220,15 @@ class LocalRun:
         if "eval_return_mean" in said:
             self._result = dict(said)
 
-    def _read(self, client: Client | None) -> None:
+    def _read(self, address: str) -> None:
+        """Reads the server, for people; the roles may reach it where this machine does not."""
         try:
-            if client is not None:
-                self._report(client)
-                self._reading = dict(client.stats())
+            if self._client is None and time.monotonic() >= self._reach_s:
+                self._reach_s = time.monotonic() + REACH_AGAIN_S
+                self._client = Client(address, name="run", timeout=ANSWER_DEADLINE_S)
+            if self._client is not None:
+                self._report(self._client)
+                self._reading = dict(self._client.stats())
         except (TransportError, ReplayTimeout, SessionLost):
             # The server's end, if that is the reason, is the supervisor's to tell.
             self._reading = {}

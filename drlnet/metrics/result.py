@@ -59,7 +59,7 @@ class RunResult:
     actor_restarts: int = 0  # of actors that a signal had ended
     learner_restarts: int = 0
     server_restarts: int = 0  # of one that keeps its state
-    failures: Sequence[str] = ()  # of roles, also where they were started again
+    failures: Sequence[str] = ()  # of roles, after which the run went on
     failure: str = ""  # why the run failed
 
     @staticmethod

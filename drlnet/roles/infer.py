@@ -31,7 +31,7 @@ from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import process_figures
 from drlnet.roles.central import Arrays, Asks, RowForm, Says, message
 from drlnet.roles.newest_params import NewestParams
-from drlnet.roles.reach import parting, reach
+from drlnet.roles.reach import UNANSWERED, parting, reach
 from drlnet.roles.recorder import Held, Recorder
 from drlnet.roles.seeds import role_sequence
 from drlnet.roles.stop import Stop
@@ -41,6 +41,7 @@ _SILENT_S = 5.0  # an actor that has asked nothing for so long gives way to one 
 # wait until the learner has had Python's interpreter for 5 ms.
 _SWITCH_S = 0.0005
 _JOIN_S = 10.0  # how long one without a place waits for that
+_END_S = 5.0  # for a tick that is under way beside a learner that ends; it has a second or two
 
 
 def infer(config: Config, server: str, stop: Stop, note: Callable[[str], None]) -> None:
@@ -76,7 +77,7 @@ def inferring(
 
     Where it fails, the block is asked to end, and the error is raised behind it. Main thread.
     Params come by way of the server, as to every role. What the limiter holds back at the end of
-    the block is dropped.
+    the block is dropped; a call that waits for a silent server then is not waited for.
     """
     if config.policy.where != "learner":
         yield
@@ -99,8 +100,12 @@ def inferring(
         except _Over:
             role.recorder.release()
         except BaseException as error:  # told in the main thread
+            ending = over.is_set() or stop.is_set()
+            if ending and isinstance(error, UNANSWERED):
+                return  # the server has ended first
             failed.append(error)
-            stop.end()
+            if not over.is_set():
+                stop.end()
 
     interval_s = sys.getswitchinterval()
     with reach(
@@ -113,7 +118,7 @@ def inferring(
             yield
         finally:
             over.set()
-            thread.join()
+            thread.join(_END_S)
             sys.setswitchinterval(interval_s)
     if failed:
         raise failed[0]

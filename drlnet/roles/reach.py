@@ -20,12 +20,14 @@ _SILENT_S = 1.0  # of the wait: a server that runs answers sooner
 
 
 @contextmanager
-def awaited(server: str, note: Callable[[str], None]) -> Iterator[None]:
-    """While a client comes to the server at that address, which may start TIMEOUT_S later.
+def awaited(
+    server: str, note: Callable[[str], None], timeout_s: float = TIMEOUT_S
+) -> Iterator[None]:
+    """While a client comes to the server at that address, which may start timeout_s later.
 
     note: told, on a thread of its own, when no server has answered for a second.
     """
-    line = f"no answer from {server} yet; it has {TIMEOUT_S:g} s to start"
+    line = f"no answer from {server} yet; it has {timeout_s:g} s to start"
     telling = threading.Timer(_SILENT_S, note, (line,))
     telling.daemon = True
     telling.start()
@@ -51,19 +53,16 @@ def reach(
     Errors: TransportError without an answer in time; KeyboardInterrupt when stopped before. Main
     thread.
     """
+    timeout_s = _AWAY_S if kept else TIMEOUT_S
     end_s = time.monotonic() + _LOADING_S
-    with awaited(server, note), stop.interrupts():
+    with awaited(server, note, timeout_s), stop.interrupts():
         while True:
             try:
-                client = Client(server, name=name, timeout=TIMEOUT_S, poll=poll, patient=True)
+                return Client(server, name=name, timeout=timeout_s, poll=poll, patient=True)
             except ServerLoading as error:
                 if time.monotonic() > end_s:
                     raise
                 note(error.cause)
-            else:
-                if kept:
-                    client.set_timeout(_AWAY_S)
-                return client
 
 
 @contextmanager

@@ -22,6 +22,9 @@ def test_what_is_lost_is_named(tmp_path: Path) -> None:
     result = {"server_restarts": 1, "learner_restarts": 0, "actor_restarts": 2}
     faults = [fault("server", "kill"), *[fault("actor", "kill")] * 2, fault("learner", "stop")]
     assert _miscounted(result, faults) == []
+    result["learner_restarts"] = 1  # as it ends with its evaluator
+    assert _miscounted(result, [*faults, fault("evaluator", "kill")]) == []
+    result["learner_restarts"] = 0
     assert _miscounted(result, faults[1:]) == ["0 kills of the server, and 1 restarts"]
     folder = RunFolder(tmp_path)
     steps = {"role": "server", "time": 1.0, "table.replay.env_steps": 0}
@@ -39,7 +42,7 @@ def test_a_mistake_shows_before_anything_starts(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_a_run_survives_kills_and_stops_of_each_role(tmp_path: Path) -> None:
-    small = [*SMALL, "--set", "actor.num_actors=2", "--seed", "1"]
+    small = [*SMALL, "--set", "actor.num_actors=2", "--seed", "6"]
     out = tmp_path / "faults.json"
     args = ("bench", "faults", "--faults", "8", *small, "--out", str(out))
     ended = finished(tmp_path, *args, deadline_s=600.0)
@@ -47,7 +50,8 @@ def test_a_run_survives_kills_and_stops_of_each_role(tmp_path: Path) -> None:
     written = json.loads(out.read_text())
     assert written["lost"] == [] and not written["interrupted"], ended.text()
     done = {(one["subject"], one["op"]) for one in written["records"]}
-    assert len(written["records"]) == 8 and {role for role, _ in done} >= {"server", "learner"}
+    assert len(written["records"]) == 8
+    assert {"server", "learner", "evaluator"} <= {role for role, _ in done}
     assert all(one["back_s"] < 180 for one in written["records"])
     assert "lost: nothing" in ended.text() and "folder" not in written
     assert written["result"]["eval_episodes"] > 0

@@ -226,3 +226,18 @@ def test_central_and_serial(tmp_path: Path, where: str) -> None:
     ended = finished(tmp_path, "run", ENV, *set_, "--serial", "--max-env-steps", "5000")
     assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
     assert len(lines_of_error(ended)) == 2
+
+
+def test_a_learner_that_acts_ends_while_its_server_is_silent(tmp_path: Path) -> None:
+    """An append of its own would wait a minute for the server."""
+    acting = ("--set", "policy.where=learner", *SMALL, *TWO)
+    with command(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--json") as serving:
+        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        with (
+            command(tmp_path, "learn", ENV, "--server", address, *acting) as learning,
+            command(tmp_path, "actor", ENV, "--server", address, *acting),
+        ):
+            learning.wait_for("learner_steps [1-9]", deadline_s=120)
+            serving.popen.send_signal(signal.SIGSTOP)
+            assert learning.end(signal.SIGINT, deadline_s=40) == 130, learning.text()
+            assert "the checkpoint is in" in learning.text()

@@ -19,14 +19,16 @@ def keygen(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_with_keys(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("run",), ("sweep", "--seeds", "1")])
+def test_a_run_with_keys(tmp_path: Path, words: tuple[str, ...]) -> None:
     keygen(tmp_path)
     ended = finished(
-        tmp_path, "run", "CartPole-v1", "--key", "keys", "--json", *SMALL,
+        tmp_path, *words, "CartPole-v1", "--key", "keys", "--json", *SMALL,
         "--set", "run.max_env_steps=2000", deadline_s=180,
     )  # fmt: skip
     assert ended.popen.returncode == 0, ended.text()
-    record = Path(ended.last_json()["run_dir"]) / "metrics.jsonl"
+    (result,) = ended.last_json().get("runs", [ended.last_json()])
+    record = Path(result["run_dir"]) / "metrics.jsonl"
     said = [json.loads(line) for line in (tmp_path / record).read_text().splitlines()]
     assert {reading["server.sealed"] for reading in said if "server.sealed" in reading} == {1}
     roles = {v for reading in said for k, v in reading.items() if k.endswith(".role")}

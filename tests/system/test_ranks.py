@@ -1,4 +1,4 @@
-"""Several learner processes: they learn as one does, and end together, however they end."""
+"""Several learner processes: they learn as one does, and end together."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -17,11 +18,13 @@ from system.command import (
     command,
     descendants,
     finished,
+    learned_since,
     lines_of_error,
     server,
 )
 
 from drlnet.errors import ConfigError, RoleFailed
+from drlnet.metrics import RunFolder
 
 ENV = "CartPole-v1"
 TWO = ("--set", "learner.processes=2")
@@ -51,29 +54,49 @@ def test_two_processes_learn_cartpole(tmp_path: Path) -> None:
     assert last["table.replay.applied_updates"] > 1.5 * steps * last["client.rank-1.batch_size"]
 
 
-def test_a_rank_that_dies_ends_the_run_which_then_resumes(tmp_path: Path) -> None:
+def test_a_run_goes_on_after_a_rank_that_dies(tmp_path: Path) -> None:
     """Each with the rows of a shard of its own."""
     own_rows = ("--set", "replay.rows=learner", "--set", "server.shards=2")
     words = ("run", ENV, *SMALL, *TWO, *own_rows, "--json", "--max-learner-steps", "1000000")
     with command(tmp_path, *words) as running:
         running.wait_for("learner_steps [1-9]")
-        (folder,) = (tmp_path / "runs").iterdir()
-        address = json.loads((folder / "live.json").read_text())["server"]
+        (path,) = (tmp_path / "runs").iterdir()
+        address = json.loads((path / "live.json").read_text())["server"]
         others = [*descendants(running.popen.pid)]
         killed = rank_1(tmp_path, address)
         reading = finished(tmp_path, "stats", "--server", address, "--json").last_json()
         assert reading["client.rank-1.mirror.drawn"] > 0 < reading["client.learner.mirror.drawn"]
+        before = RunFolder(path).last_reading("learner")["learner_steps"]
         os.kill(killed, signal.SIGKILL)
-        assert running.end() == RoleFailed.exit_code, running.text()
-        cause, remedy = lines_of_error(running)[-2:]
-        assert "rank-1 was killed by SIGKILL" in cause and "rank-1.log" in remedy
+        running.wait_for("learner restarts 1", deadline_s=120)
+        learned_since(running, RunFolder(path), time.time())
+        assert running.end(signal.SIGTERM, deadline_s=120) == 143, running.text()
+        result = running.last_json()
+        assert result["failures"] == ["learner: rank-1 was killed by SIGKILL"]
+        assert result["learner_restarts"] == 1 and result["learner_steps"] > before
         assert all_ended(others)
-    assert (folder / "learner.safetensors").is_file()
-    more = ("run", "--resume", str(folder), "--json", "--max-learner-steps", "1")
-    resumed = finished(tmp_path, *more)
-    assert resumed.popen.returncode == 0, resumed.text()
-    assert resumed.last_json()["learner_steps"] > 100
-    assert (folder / "rank-1.log").is_file()
+    assert (path / "rank-1.log").is_file()
+
+
+def test_a_learner_by_hand_ends_with_its_rank_and_resumes(tmp_path: Path) -> None:
+    with (
+        server(tmp_path) as address,
+        command(tmp_path, "actor", ENV, "--server", address, *SMALL),
+    ):
+        with command(tmp_path, *learning(address)) as running:
+            running.wait_for("learner_steps [1-9]")
+            others = [*descendants(running.popen.pid)]
+            os.kill(rank_1(tmp_path, address), signal.SIGKILL)
+            assert running.end() == RoleFailed.exit_code, running.text()
+            cause, remedy = lines_of_error(running)[-2:]
+            assert "rank-1 was killed by SIGKILL" in cause and "rank-1.log" in remedy
+            assert all_ended(others)
+        (path,) = (tmp_path / "runs").iterdir()
+        assert (path / "learner.safetensors").is_file()
+        own = ("--server", address, "--json", "--max-learner-steps", "1")
+        resumed = finished(tmp_path, "learn", "--resume", str(path), *own)
+        assert resumed.popen.returncode == 0, resumed.text()
+        assert resumed.last_json()["learner_steps"] > 1
 
 
 def learning(address: str, *more: str) -> list[str]:

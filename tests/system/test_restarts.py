@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -58,17 +59,30 @@ def test_a_killed_server_goes_on_from_its_state(tmp_path: Path) -> None:
     assert state["tables"][0]["env_steps"] >= result["env_steps"]
 
 
+def stopped(process: int, running: Command, seconds: float) -> None:
+    """Reads on, and lets the process go on after so long."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        running.read(0.2)
+    os.kill(process, signal.SIGCONT)
+
+
 def test_a_kept_run_outlives_a_long_silence_of_its_server(tmp_path: Path) -> None:
     """Longer than the 10 s that a call has otherwise: a restart on a busy machine takes as long."""
     folder = RunFolder(tmp_path / "run")
     with command(tmp_path, *run(tmp_path, "--keep-replay", "--json")) as running:
-        running.wait_for("learner_steps [1-9]", deadline_s=120)
+        # While it starts: nothing has a session yet.
+        while not folder.live_path.is_file():
+            running.read(0.02)
         server = pid_of("serve", running)
         os.kill(server, signal.SIGSTOP)
-        silent_until = time.monotonic() + 12
-        while time.monotonic() < silent_until:
+        log = folder.path / "learner.log"
+        while not (log.is_file() and "yet; it has 60 s to start" in log.read_text()):
             running.read(0.2)
-        os.kill(server, signal.SIGCONT)
+        stopped(server, running, 12)
+        running.wait_for("learner_steps [1-9]", deadline_s=120)
+        os.kill(server, signal.SIGSTOP)
+        stopped(server, running, 12)
         learned_since(running, folder, time.time())
         assert running.end(signal.SIGINT, deadline_s=120) == 130, running.text()
         assert running.last_json()["failures"] == []
@@ -99,7 +113,7 @@ def test_a_killed_learner_goes_on_from_its_state(tmp_path: Path) -> None:
         assert (result["learner_restarts"], result["stopped"]) == (1, "interrupted")
         assert result["failures"] == ["learner was killed by SIGKILL"]
         assert result["learner_steps"] > before
-        assert "1 failures, after which the run went on" in running.text()
+        assert "1 failure, after which the run went on" in running.text()
         assert all_ended([*pids])
     # The server has counted on, and nothing twice.
     steps = [one["env_steps"] for one in folder.readings() if one.get("role") == "learner"]
@@ -109,12 +123,38 @@ def test_a_killed_learner_goes_on_from_its_state(tmp_path: Path) -> None:
 
 
 def test_a_learner_that_is_killed_too_often_ends_the_run(tmp_path: Path) -> None:
-    with command(tmp_path, *run(tmp_path, "--set", "run.learner_restarts=0")) as running:
+    folder = RunFolder(tmp_path / "run")
+    more = ("--set", "run.learner_restarts=1", "--json")
+    with command(tmp_path, *run(tmp_path, *more)) as running:
         running.wait_for("learner_steps [1-9]", deadline_s=120)
+        kill_the("learn", running)
+        running.wait_for("learner restarts 1", deadline_s=120)
         pids = kill_the("learn", running)
-        assert running.end() == errors.RoleFailed.exit_code, running.text()
-        assert "learner was killed by SIGKILL" in running.err.decode()
+        assert running.end(deadline_s=120) == errors.RoleFailed.exit_code, running.text()
+        killed = "learner was killed by SIGKILL"
+        assert killed in running.last_json()["error"]["cause"]
+        assert f"1 failure, after which the run went on:\n  {killed}\n" in running.err.decode()
         assert all_ended([*pids])
+    result = json.loads(folder.result_path.read_text())
+    assert (result["stopped"], result["learner_restarts"]) == ("failed", 1)
+    assert result["failures"] == [killed] and killed in result["failure"]
+
+
+def test_an_evaluator_that_is_killed_does_not_end_the_run(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with command(tmp_path, *run(tmp_path, "--json")) as running:
+        running.wait_for("learner_steps [1-9]", deadline_s=120)
+        (evaluator,) = descendants(pid_of("learn", running))
+        before = folder.last_reading("learner")["learner_steps"]
+        os.kill(evaluator, signal.SIGKILL)
+        running.wait_for("learner restarts 1", deadline_s=120)
+        learned_since(running, folder, time.time())
+        assert len(descendants(pid_of("learn", running))) == 1
+        assert running.end(signal.SIGTERM, deadline_s=120) == 143, running.text()
+        result = running.last_json()
+        assert result["failures"] == ["learner: evaluator was killed by SIGKILL"]
+        assert result["learner_restarts"] == 1 and result["learner_steps"] >= before
+        assert all_ended([evaluator])
 
 
 def test_what_is_printed_does_the_run(tmp_path: Path) -> None:
