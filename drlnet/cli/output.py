@@ -23,7 +23,10 @@ class Output:
         self.notes: TextIO = sys.stderr if as_json else sys.stdout
 
     def note(self, line: str) -> None:
-        """A line for a person."""
+        """A line for a person, or several (see shown)."""
+        self._write(shown(line))
+
+    def _write(self, line: str) -> None:
         try:
             print(line, file=self.notes, flush=True)
         except OSError as error:
@@ -36,7 +39,7 @@ class Output:
         if self.as_json:
             return
         dim, plain = ("\x1b[2m", "\x1b[0m") if coloured(self.notes) else ("", "")
-        self.note(f"{dim}  {command}  # {what}{plain}")
+        self._write(f"{dim}  {shown(command)}  # {what}{plain}")
 
     def event(self, name: str, **values: Any) -> None:
         """A JSON line for the process that watches this one; nothing without --json."""
@@ -47,6 +50,16 @@ class Output:
         """The JSON object that ends the command; nothing without --json."""
         if self.as_json:
             print(line, flush=True)
+
+
+def shown(text: str) -> str:
+    """The lines of a text, with escapes in place of what would steer a terminal: the network, a
+    state or a file may have brought a part of them."""
+    if all(line.isprintable() for line in text.split("\n")):  # the extension takes time to load
+        return text
+    from drlnet import native
+
+    return "\n".join(map(native.printable, text.split("\n")))
 
 
 def typed(path: Path | str) -> str:
@@ -98,9 +111,9 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         traceback.print_exception(error)
     label = "\x1b[1;31merror:\x1b[0m" if coloured(sys.stderr) else "error:"
     try:
-        print(f"{label} {told.cause}", file=sys.stderr)
+        print(f"{label} {shown(told.cause)}", file=sys.stderr)
         if told.remedy:
-            print(f"  try: {told.remedy}", file=sys.stderr, flush=True)
+            print(f"  try: {shown(told.remedy)}", file=sys.stderr, flush=True)
     except BrokenPipeError:  # the reader is gone; the error keeps its exit code
         drop(sys.stderr)
     try:

@@ -42,6 +42,7 @@ def list_state(
     drlnet state ls replay-1 --json | jq '.tables[].items'
     """
     from drlnet.dashboard.units import compact
+    from drlnet.native import printable
     from drlnet.roles.saved_state import read_saved
 
     state, output = read_saved(folder), Output(json)
@@ -54,7 +55,7 @@ def list_state(
     rows: list[tuple[str, ...]] = [heads]
     for table in state.tables:
         numbers = (table.rows, table.capacity, table.items, table.env_steps)
-        rows.append((table.name, *map(compact, numbers)))
+        rows.append((printable(table.name), *map(compact, numbers)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *cells in rows:
         columns = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, TextIO
 import typer
 
 from drlnet.cli import completion, options
+from drlnet.cli.output import shown
 from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class _Readings:
         from drlnet.roles.reach import reach
 
         def note(line: str) -> None:
-            print(line, file=sys.stderr, flush=True)  # whatever standard output is for
+            print(shown(line), file=sys.stderr, flush=True)  # whatever standard output is for
 
         self._client = reach(self._server, "stats", "adaptive", self._stop, note)
         self._client.set_timeout(_ANSWER_DEADLINE_S)
@@ -211,10 +212,12 @@ class _Readings:
             self._stop.wait(max(0.0, began + self._interval - time.monotonic()))
 
     def _run_of(self, client: Client) -> Reading:
+        from drlnet import native
         from drlnet.roles.run_at_server import progress
 
         told = progress(client)
-        return {f"run.{key}": told[key] for key in ("name", "env", "algo") if key in told}
+        known = (key for key in ("name", "env", "algo") if key in told)
+        return {f"run.{key}": native.printable(told[key]) for key in known}
 
     def _read(self) -> Reading:
         from drlnet import native

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -41,7 +42,25 @@ def number(name: str, value: object) -> float:
     """The value as a float. Raises ConfigError."""
     if not isinstance(value, Real):
         raise wrong(name, value, "give a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise wrong(name, value, "give a number that a float can hold") from None
+
+
+def flag(name: str, value: object) -> bool:
+    """The value as a bool. Raises ConfigError."""
+    if not isinstance(value, bool | np.bool_):
+        raise wrong(name, value, "give True or False")
+    return bool(value)
+
+
+def path_text(name: str, value: object) -> str:
+    """The value as a path's text, which can name a file. Raises ConfigError."""
+    given = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(given, str) or "\0" in given:
+        raise wrong(name, value, "give a path")
+    return given
 
 
 def seconds(timeout: float | None) -> float:
@@ -80,7 +99,7 @@ def readings(name: str, values: object) -> dict[str, int | float | str]:
         elif isinstance(value, Integral | np.bool_) and -(2**63) <= int(value) < 2**63:
             checked[key] = int(value)
         elif isinstance(value, Real):
-            checked[key] = float(value)
+            checked[key] = number(where, value)
         else:
             raise wrong(where, value, "give a number or a str")
     return checked

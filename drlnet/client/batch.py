@@ -173,11 +173,11 @@ class Batch:
 
     def tensors(self, device: str = "cpu") -> dict[str, torch.Tensor]:
         """The views as torch tensors by name; on the CPU they share this batch's memory."""
-        import torch
 
-        from drlnet.client.device_rows import moved
+        from drlnet.client.device_rows import device_named, moved
 
-        return {name: moved(view, torch.device(device)) for name, view in self.views.items()}
+        to = device_named(device)
+        return {name: moved(view, to) for name, view in self.views.items()}
 
     @property
     def age(self) -> NDArray[np.int64]:

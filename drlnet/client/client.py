@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from drlnet import native
-from drlnet.client.arguments import contents, number, readings, text, whole
+from drlnet.client.arguments import contents, flag, number, path_text, readings, text, whole
 from drlnet.client.specs import Column, Item, Limiter, Sampler, declared, native_spec
 from drlnet.client.table import Table
 from drlnet.config.keys import client_key
@@ -52,7 +52,12 @@ class Client:
         self.address = text("address", address)
         self.name = text("name", name)
         self._native: native.Client | None = native.Client(
-            address, name, number("timeout", timeout), text("poll", poll), client_key(key), patient
+            address,
+            name,
+            number("timeout", timeout),
+            text("poll", poll),
+            client_key(None if key is None else path_text("key", key)),
+            flag("patient", patient),
         )
 
     @classmethod
@@ -99,7 +104,7 @@ class Client:
         Raises UnknownTable when the server has no table of that name.
         """
         specs = {spec.name: spec for spec in self._session.list_tables()}
-        if name not in specs:
+        if text("name", name) not in specs:
             raise UnknownTable(
                 f"the server at {self.address} has no table {name!r}",
                 f"use {' or '.join(map(repr, specs))}"

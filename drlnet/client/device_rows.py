@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drlnet import native
+from drlnet.client.arguments import wrong
 from drlnet.client.specs import Column
 from drlnet.errors import ConfigError
 from drlnet.lazy import torch
@@ -33,6 +34,14 @@ def numbered(columns: Mapping[str, Column]) -> dict[str, Column]:
     return {name: Column("uint32") if away else column for (name, column), away in flags}
 
 
+def device_named(device: object) -> torch.device:
+    """The device of that name. Raises ConfigError where torch has none here."""
+    try:
+        return torch.empty(0, device=device).device  # type: ignore[call-overload,no-any-return]
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise wrong("device", device, 'give a device that torch has here, as "cuda"') from error
+
+
 class DeviceRows:
     """Rows on a device, numbered from 1; row 0 is zeros. For one thread at a time.
 
@@ -40,14 +49,14 @@ class DeviceRows:
     (GEAR, Wang et al., arXiv 2310.05205, gathers on the GPU, too; it loads a dataset before).
     """
 
-    def __init__(self, columns: Mapping[str, Column], places: int, device: str) -> None:
+    def __init__(self, columns: Mapping[str, Column], places: int, device: torch.device) -> None:
         """places: rows, that of zeros included. Raises ConfigError where they do not fit."""
         self._columns = {
             name: column
             for (name, column), away in zip(columns.items(), apart(columns), strict=True)
             if away
         }
-        self._device = torch.device(device)
+        self._device = device
         self._cuda = self._device.type == "cuda"
         row_bytes = [_row_bytes(column) for column in self._columns.values()]
         if self._cuda:

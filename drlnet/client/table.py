@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drlnet.client.arguments import MOST_AHEAD, array, converting, number, seconds, whole
+from drlnet.client.arguments import (
+    MOST_AHEAD,
+    array,
+    converting,
+    number,
+    path_text,
+    seconds,
+    whole,
+    wrong,
+)
 from drlnet.client.batch import (
     NO_KEY,
     Batch,
@@ -106,19 +115,22 @@ class Table:
         Raises ServerFull, UnknownLease (resume), ReplayTimeout, ConfigError.
         """
         num_streams = whole("num_streams", num_streams, 1, _UINT32)
-        if resume and len(resume) != num_streams:
+        leases = _leases(resume)
+        if leases and len(leases) != num_streams:
             raise ConfigError(
-                f"a writer of {num_streams} streams to resume {len(resume)}",
+                f"a writer of {num_streams} streams to resume {len(leases)}",
                 "make num_streams the number of leases to resume",
             )
         if flush_rows is None:
             most = _LEAST_FLUSH_ROWS if self._limited else _MOST_FLUSH_ROWS
             flush_rows = max(_LEAST_FLUSH_ROWS, min(most, _FLUSH_STEPS * num_streams))
+        if held is not None and not callable(held):
+            raise wrong("held", held, "give a function of the seconds waited, or None")
         native = self._client.writer(
             self._number,
             self._spec,
             num_streams,
-            _leases(resume),
+            leases,
             whole("flush_rows", flush_rows, 1, _UINT32),
             number("flush_interval_s", flush_interval_s),
             number("timeout", timeout),
@@ -171,8 +183,9 @@ class Table:
         if device is None:
             native = self._client.mirror(self._spec, *parts, [])
             return Mirror(native, lambda n: self._layout(n, self._client.shards), self._update)
-        from drlnet.client.device_rows import DeviceRows, apart, numbered
+        from drlnet.client.device_rows import DeviceRows, apart, device_named, numbered
 
+        on = device_named(device)
         columns, away = self._columns, apart(self._columns)
         spec, shown = self._spec.numbered(away), numbered(columns)
         shards, spare, item = self._client.shards, self._spare, self._item
@@ -182,7 +195,7 @@ class Table:
             native,
             lambda n: BatchLayout(spec, shown, item, whole("n", n, 1, most_items), shards, spare),
             self._update,
-            DeviceRows(columns, native.places, device),
+            DeviceRows(columns, native.places, on),
             {name: column for name, column in views.items() if away[[*columns].index(column)]},
         )
 
@@ -206,6 +219,7 @@ class Table:
         new_priorities() needs at the server. A file that was there stays until all is written.
         Raises as read_items() does.
         """
+        named = path_text("path", path)
         none = BatchMemory(self._layout(1, 1))  # the shapes and dtypes of no items
         turn = max(1, min(_MOST_READ, _READ_BYTES // len(none.bytes)))
         kept = []
@@ -226,7 +240,7 @@ class Table:
         }
         for name, view in none.views.items():
             arrays[f"view.{name}"] = all_of((batch.views[name] for batch in kept), view[:0])
-        named = str(path) if str(path).endswith(".npz") else f"{path}.npz"  # as numpy does
+        named = named if named.endswith(".npz") else f"{named}.npz"  # as numpy does
         try:
             with whole_file(Path(named)) as file:
                 np.savez(file, **arrays)  # type: ignore[arg-type]

@@ -85,6 +85,8 @@ def repeatable(config: Config) -> Config:
 
 def check(config: Config) -> None:
     """Raises ConfigError (Deadlock) for settings that contradict each other."""
+    if not config.env.id.isprintable():  # a server may have told it
+        raise ConfigError(f"env.id = {config.env.id!r}", "name an environment in printable text")
     _check_replay(config)
     _check_min_size(config)
     _check_echo(config)

@@ -20,7 +20,7 @@ def parse(text: str, where: str) -> dict[str, Any]:
     """TOML text as nested dicts; ConfigError names `where` it came from."""
     try:
         parsed: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # of its numbers, too, and of tables in tables
         raise ConfigError(f"{where} is not TOML: {error}", "correct that line") from error
     return parsed
 

@@ -19,6 +19,7 @@ from drlnet.roles.stop import Stop
 
 SETTINGS, PROGRESS = "settings", "progress"
 SETTINGS_TIMEOUT_S = 60.0
+_TEXTS = ("name", "env", "algo", "run_dir")  # of progress
 _LOOK_S, _SILENT_S = 0.1, 1.0
 
 
@@ -34,23 +35,46 @@ def tell_progress(client: Client, config: Config, name: str, figures: Mapping[st
 
 
 def progress(client: Client) -> dict[str, Any]:
-    """What tell_progress told last; empty before. Raises ProtocolError for anything else."""
+    """What tell_progress told last; empty before. Raises ProtocolError for anything else: any
+    client may have put it there."""
     found = client.get_blob(PROGRESS)
     if found is None:
         return {}
     try:
-        return dict(json.loads(found[1]))
-    except ValueError as error:
-        raise ProtocolError(
-            f"the run's progress at {client.address} does not parse",
-            "install the same drlnet on both sides",
-        ) from error
+        told = json.loads(found[1])
+    except (ValueError, RecursionError):
+        told = None
+    if not _is_progress(told):
+        raise _unreadable("progress", client)
+    return dict(told)
+
+
+def _is_progress(told: object) -> bool:
+    """Whether it holds what its readers use, each of its kind."""
+    if not isinstance(told, dict) or not all(isinstance(told.get(key, ""), str) for key in _TEXTS):
+        return False
+    before = told.get("env_steps_before") if "run_dir" in told else 0
+    return type(before) is int and before >= 0
+
+
+def _settings(blob: bytes, client: Client) -> str:
+    try:
+        return blob.decode()
+    except UnicodeDecodeError:
+        raise _unreadable("settings", client) from None
+
+
+def _unreadable(what: str, client: Client) -> ProtocolError:
+    return ProtocolError(
+        f"the blob {what!r} at {client.address} is not what a learner tells of its run",
+        "install the same drlnet on both sides; without keys any client can have put it there",
+    )
 
 
 def explained(client: Client, config: Config, error: TableMismatch) -> TableMismatch:
     """That error with the setting in which `config` is not that of the server's run, if it says."""
     found = client.get_blob(SETTINGS)
-    told = None if found is None else joined(found[1].decode(), client.address)
+    told = None if found is None else joined(_settings(found[1], client), client.address)
     first = None if told is None else next(differences(config, told), None)
     if first is None:
         return error
@@ -83,4 +107,4 @@ def settings_told(
                 note(f"waiting for a learner to tell {server} the settings of its run")
                 noted = True
             stop.wait(_LOOK_S)
-        return found[1].decode()
+        return _settings(found[1], client)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from drlnet.client import Client
 from drlnet.roles.serve import looping
 
 _LISTEN = ("udp://127.0.0.1:0",)
+_MOST_STEM_BYTES = 200  # of a file's name: file systems take 255, the ending included
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,21 @@ def export_tables(folder: Path, out: Path) -> tuple[dict[Path, int], list[str]]:
     Returns the number of items in each file, and damage_of() the state. Raises as read_saved()
     does, and ConfigError where OUT cannot be written.
     """
-    written = {}
+    written: dict[Path, int] = {}
     with answering(folder) as (client, damage):
         for name in client.tables():
-            path = out / f"{name.replace('/', '-')}.npz"
+            path = _file_of(name, out, written)
             written[path] = client.attach(name).export(path)
     return written, damage
+
+
+def _file_of(name: str, out: Path, taken: Container[Path]) -> Path:
+    """A file for the table of that name, which may have any characters."""
+    stem = native.printable(name).replace("/", "-").encode()[:_MOST_STEM_BYTES]
+    path = out / f"{stem.decode(errors='ignore')}.npz"
+    while path in taken:
+        path = path.with_name(f"{path.stem}~.npz")
+    return path
 
 
 def _servers(folder: Path) -> list[native.Server]:

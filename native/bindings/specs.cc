@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/printable.h"
 #include "bindings.h"
 #include "client/row_mirror.h"
 #include "replay/limiter.h"
@@ -137,6 +138,13 @@ void bind_specs(nb::module_& module) {
     return names;
   });
   module.def("is_loopback", &is_loopback);
+  // Halves of surrogate pairs, which UTF-8 has no bytes for, become escapes like the rest.
+  module.def("printable", [](const nb::str& text) {
+    PyObject* encoded = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace");
+    if (encoded == nullptr) throw nb::python_error();
+    const auto bytes = nb::steal<nb::bytes>(encoded);
+    return printable({bytes.c_str(), bytes.size()});
+  });
   module.def("shard_address", &shard_address);
 }
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 import pytest
 from system.command import PROGRAM
 
-from drlnet.cli.output import Output
+from drlnet.cli.output import Output, report_and_exit
 from drlnet.errors import ConfigError, RunFolderError, UserCodeError, tell
 
 
@@ -37,6 +37,18 @@ def test_a_note_to_a_closed_terminal_ends_nothing() -> None:
         os.close(ours)
         output.note("two")
         output.note("three")
+
+
+def test_no_note_or_error_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output, text = Output(as_json=False), "\x1b[2J\x9b\u202e\r\udc80é\nnext"
+    shown = "\\x1b[2J\\x9b\\u202e\\x0d\\udc80é\nnext"
+    output.note(text)
+    output.hint(text, "does it")
+    with pytest.raises(SystemExit):
+        report_and_exit(ConfigError(text, text), as_json=False, debug=False)
+    said = capsys.readouterr()
+    assert said.out == f"{shown}\n  {shown}  # does it\n"
+    assert said.err == f"error: {shown}\n  try: {shown}\n"
 
 
 def test_a_note_to_a_full_disk_is_an_error() -> None:

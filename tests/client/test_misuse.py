@@ -266,6 +266,12 @@ def argument_errors(client: Client, table: Table, address: str) -> list[tuple[st
         ("name is '\\\\udc80'", lambda: Client(address, name="\udc80")),
         ("timeout is 'a'", lambda: Client(address, timeout="a")),  # type: ignore[arg-type]
         ("poll is None", lambda: Client(address, poll=unnamed)),
+        ("timeout is 1000", lambda: Client(address, timeout=10**400)),
+        ("patient is None", lambda: Client(address, patient=unnamed)),
+        ("key is 1.5", lambda: Client(address, key=1.5)),  # type: ignore[arg-type]
+        ("key is \\[1\\]", lambda: Client(address, key=[1])),  # type: ignore[arg-type]
+        ("key is '\\\\x00'", lambda: Client(address, key="\0")),
+        ("name is \\[1\\]", lambda: client.attach([1])),  # type: ignore[arg-type]
         ("name is None", opened(name=unnamed)),
         ("capacity is -1", opened(capacity=-1)),
         ("seed is 1.5", opened(seed=1.5)),
@@ -294,6 +300,13 @@ def argument_errors(client: Client, table: Table, address: str) -> list[tuple[st
         ("flush_rows is 0.5", lambda: table.writer(1, flush_rows=0.5)),  # type: ignore[arg-type]
         ("resume: token is 'a'", lambda: table.writer(1, resume=[(0, 0, "a", 0)])),  # type: ignore[list-item]
         ("resume: ", lambda: table.writer(1, resume=[(0, 0)])),  # type: ignore[list-item]
+        ("resume: ", lambda: table.writer(1, resume=1.5)),  # type: ignore[arg-type]
+        ("resume: ", lambda: table.writer(1, resume=np.zeros((2, 2)))),  # type: ignore[arg-type]
+        ("held is 1", lambda: table.writer(1, held=1)),  # type: ignore[arg-type]
+        ("device is 'a'", lambda: table.mirror(device="a")),
+        ("device is 1.5", lambda: table.mirror(device=1.5)),  # type: ignore[arg-type]
+        ("device is 'a'", lambda: table.sample(1).tensors("a")),
+        ("path is 1", lambda: table.export(1)),  # type: ignore[arg-type]
         ("seconds is None", lambda: client.set_timeout(unnamed)),
         ("params is 'a'", lambda: client.publish("a")),  # type: ignore[arg-type]
         ("newer_than is -1", lambda: client.fetch(-1)),
@@ -302,6 +315,7 @@ def argument_errors(client: Client, table: Table, address: str) -> list[tuple[st
         ("patience is None", lambda: client.ask(b"", unnamed)),
         ("values is None", lambda: client.report(unnamed)),
         ("values\\['x'\\] is None", lambda: client.report({"x": unnamed})),
+        ("values\\['x'\\] is 1000", lambda: client.report({"x": 10**400})),
         ("values\\['x'\\] is 1j", lambda: client.report({"x": 1j})),  # type: ignore[dict-item]
         ("a key of values is 1", lambda: client.report({1: 2})),  # type: ignore[dict-item]
     ]
@@ -356,3 +370,5 @@ def test_names_are_shown_without_what_steers_a_terminal(address: str) -> None:
     assert stats[f"client.{shown.replace('.', '_')}.{shown}"] == shown
     assert f"table.{shown}.rows" in stats
     assert all(c.isprintable() for key in stats for c in key)
+    assert native.printable(name) == shown
+    assert native.printable("\udc80 é") == "\\udc80 é"  # of a path that is not UTF-8
