@@ -83,6 +83,7 @@ class Pqn(Algorithm[PqnSettings]):
 
     Settings = PqnSettings
     Policy = EpsilonGreedySettings
+    stacks_frames = True
     defaults = {  # noqa: RUF012
         "net.norm": "layer",
         "policy.epsilon_base": 0.01,
