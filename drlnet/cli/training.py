@@ -228,9 +228,17 @@ def finish(
             eval_episodes=learned.gate_episodes,
         )
     announce(result, output)
-    if learned.failure is not None:
-        raise learned.failure
-    folder.write_result(result.to_json())
+    keep_result(folder, result, learned.failure)
+
+
+def keep_result(folder: RunFolder, result: RunResult, failure: DrlnetError | None) -> None:
+    """Writes the result; then raises what has kept the folder from holding everything, if any."""
+    try:
+        folder.write_result(result.to_json())
+    except RunFolderError as error:
+        raise failure or error from error
+    if failure is not None:
+        raise failure
 
 
 @contextmanager
