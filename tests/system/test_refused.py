@@ -73,6 +73,10 @@ CASES = {
         errors.ConfigError, "exceeds the 1024 steps of a batch", "lower it to 1024",
         algo="pqn", sets={"algo.minibatch_size": 1025},
     ),
+    "a minibatch larger than a process's part of a batch": Case(
+        errors.ConfigError, "exceeds the 512 steps of a batch", "lower it to 512",
+        algo="pqn", sets={"algo.minibatch_size": 1024, "learner.processes": 2},
+    ),
     "a network that does not normalise": Case(
         errors.ConfigError, "which net.name = 'parts:Fourier' does not offer", "a field 'norm'",
         algo="pqn", sets={"net.name": "parts:Fourier"},
