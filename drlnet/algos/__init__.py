@@ -22,6 +22,8 @@ from drlnet.algos.contract import (
 from drlnet.algos.learners import NetLearner, TargetNetLearner
 from drlnet.algos.players import GreedyQ, NetPlayer
 from drlnet.config import AlgoSettings, Config, PolicySettings, plugins, setting, setting_from
+from drlnet.lazy import torch
+from drlnet.nets import make_net
 
 if TYPE_CHECKING:
     from drlnet.envs import EnvSpaces
@@ -58,6 +60,13 @@ def require_fit(config: Config, *, learns: bool = True) -> EnvSpaces:
         config.algo.require_installed()
     spaces = find_spaces(config.env)
     make_algorithm(config, spaces)
+    if ":" in config.net.name:  # a user's own, with which torch has been imported
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # a process that has started others cannot be forked
+        try:
+            make_net(config, spaces)
+        finally:
+            torch.set_num_threads(threads)
     return spaces
 
 

@@ -153,18 +153,26 @@ class Algorithm(ABC, Generic[S]):
     Settings, Policy: the dataclasses behind the sections [algo] and [policy]; without torch.
     defaults: of other settings, by dotted key; a recipe, flags and --set win over them.
     splits_rows: each row is stored in one of the tables, so that env_steps are the sum of theirs.
+    stacks_frames: heeds net.frame_stack; else it may be 1 alone.
     """
 
     Settings: ClassVar[type[AlgoSettings]] = AlgoSettings
     Policy: ClassVar[type[PolicySettings]] = PolicySettings
     defaults: ClassVar[Mapping[str, Any]] = {}
     splits_rows: ClassVar[bool] = False
+    stacks_frames: ClassVar[bool] = False
 
     def __init__(self, config: Config, spaces: EnvSpaces):
         self.config = config
         self.settings = cast(S, config.algo)
         self.spaces = spaces
         require_image(config, spaces)
+        if config.net.frame_stack != 1 and not self.stacks_frames:
+            raise ConfigError(
+                f"net.frame_stack = {config.net.frame_stack}, and algo.name = "
+                f"{config.algo.name!r} stacks no frames",
+                "set net.frame_stack to 1, or say in the algorithm: stacks_frames = True",
+            )
 
     @property
     def architecture(self) -> str:

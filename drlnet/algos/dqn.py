@@ -111,6 +111,7 @@ class Dqn(Algorithm[DqnSettings]):
 
     Settings = DqnSettings
     Policy = EpsilonGreedySettings
+    stacks_frames = True
     lambda_returns: ClassVar[bool] = True  # whether its learner has them
 
     def __init__(self, config: Config, spaces: EnvSpaces):

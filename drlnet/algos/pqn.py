@@ -83,6 +83,7 @@ class Pqn(Algorithm[PqnSettings]):
 
     Settings = PqnSettings
     Policy = EpsilonGreedySettings
+    stacks_frames = True
     defaults = {  # noqa: RUF012
         "net.norm": "layer",
         "policy.epsilon_base": 0.01,
@@ -94,12 +95,14 @@ class Pqn(Algorithm[PqnSettings]):
 
     def __init__(self, config: Config, spaces: EnvSpaces):
         super().__init__(config, spaces)
-        steps = config.replay.batch_size * self.settings.unroll
+        parts = config.learner.processes
+        steps = config.replay.batch_size * self.settings.unroll // parts
         if self.settings.minibatch_size > steps:
+            shared = " / learner.processes" if parts > 1 else ""
             raise ConfigError(
                 f"algo.minibatch_size = {self.settings.minibatch_size} exceeds the {steps} steps "
-                "of a batch: replay.batch_size x algo.unroll",
-                f"lower it to {steps}, or raise one of the two",
+                f"of a batch: replay.batch_size x algo.unroll{shared}",
+                f"lower it to {steps}, or raise replay.batch_size or algo.unroll",
             )
         needs_queue(config)
 

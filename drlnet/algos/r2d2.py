@@ -103,9 +103,6 @@ class R2d2(Algorithm[R2d2Settings]):
     def __init__(self, config: Config, spaces: EnvSpaces):
         super().__init__(config, spaces)
         settings = self.settings
-        if config.net.frame_stack != 1:
-            raise ConfigError("r2d2 remembers by its state: it stacks no frames",
-                              "set net.frame_stack to 1")  # fmt: skip
         most = min(settings.length - settings.burn_in, (settings.length + 1) // 2)
         if most < 1:
             raise ConfigError(

@@ -105,9 +105,6 @@ class Tabular(Algorithm[TabularSettings]):
                 "use --algo dqn, or wrap the environment so that it numbers its states "
                 "(gymnasium.spaces.Discrete)",
             )
-        if config.net.frame_stack != 1:
-            raise ConfigError("a table sees one state: it stacks no frames",
-                              "set net.frame_stack to 1")  # fmt: skip
         self.num_states = spaces.num_states
 
     @property

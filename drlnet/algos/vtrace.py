@@ -95,6 +95,7 @@ class Vtrace(Algorithm[VtraceSettings]):
     """An actor-critic on unrolls from a queue, with actors that draw from their policy."""
 
     Settings = VtraceSettings
+    stacks_frames = True
     defaults = {  # noqa: RUF012
         **QUEUE_DEFAULTS,
         "eval.period": 50,

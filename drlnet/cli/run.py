@@ -147,7 +147,7 @@ def run_processes(
 
     plan, within: see LocalRun.
     """
-    from drlnet.cli.training import announce, failure_kept, note_failures
+    from drlnet.cli.training import announce, failure_kept, keep_result, note_failures
     from drlnet.dashboard import ProgressView
     from drlnet.launch.local import LocalRun
     from drlnet.metrics import RunResult, seconds_since_start
@@ -182,9 +182,7 @@ def run_processes(
     wall_clock_s = round(seconds_since_start(), 2)
     result = replace(RunResult.of(values), wall_clock_s=wall_clock_s, **local.outlived())
     announce(result, output)
-    if local.failure is not None:
-        raise local.failure
-    folder.write_result(result.to_json())
+    keep_result(folder, result, local.failure)
 
 
 def run_serial(config: Config, folder: RunFolder, stop: Stop, output: Output) -> None:

@@ -15,7 +15,14 @@ import typer
 from drlnet.cli.options import DEFAULT_ADDRESS
 from drlnet.cli.output import Output, typed
 from drlnet.dashboard import ProgressView
-from drlnet.errors import ConfigError, DrlnetError, RunFolderError, TransportError, tell
+from drlnet.errors import (
+    CheckpointMismatch,
+    ConfigError,
+    DrlnetError,
+    RunFolderError,
+    TransportError,
+    tell,
+)
 from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ READING_INTERVAL_S = 0.5
 _LINE_INTERVAL_S = 5.0
 _ATTEMPT_S = 0.5  # to find a server that may start later
 _ANSWER_DEADLINE_S = 5.0
+_FIXED = ("env.id", "algo.name", "algo.optimizer")  # of a run that goes on
 
 
 def settings_of(env: str | None, resume: Path | None, **layers: Any) -> Config:
@@ -45,7 +53,29 @@ def settings_of(env: str | None, resume: Path | None, **layers: Any) -> Config:
             "--resume RUN with ENV or --config: the run's folder has both",
             "leave them out; flags and --set change single settings",
         )
-    folder = RunFolder.unfinished(resume.absolute())
+    return _changed(RunFolder.unfinished(resume.absolute()), **layers)
+
+
+def _changed(folder: RunFolder, **layers: Any) -> Config:
+    """The settings of a folder's run, under what is given now.
+
+    Raises CheckpointMismatch where that is another environment, algorithm or optimizer: what was
+    learned is of no use to them.
+    """
+    from drlnet.config import load
+    from drlnet.config.load import layers as by_source
+    from drlnet.config.load import merged
+
+    now = {"flags": layers["flags"], "sets": layers["sets"]}
+    found = by_source(file=folder.config_path, **now)
+    own, given = found.pop("file"), merged(found)
+    for key in _FIXED:
+        if key in given and given[key] != own.get(key, given[key]):
+            raise CheckpointMismatch(
+                f"{folder.path} was trained with {key} = {own[key]!r}, "
+                f"and {given[key]!r} cannot go on from it",
+                f"leave {key} out, or start a new run (without --resume, in another folder)",
+            )
     flags = {**layers["flags"], "run.folder": str(folder.path), "run.resume": True}
     return load(file=folder.config_path, flags=flags, sets=layers["sets"])
 
@@ -64,10 +94,8 @@ def require_trainable(settings: Config) -> None:
 def going_on(settings: Config, **layers: Any) -> Config | None:
     """The settings of the run in run.folder, where a learner has left its state there; else None.
 
-    Raises ConfigError where no folder is named.
+    Raises ConfigError where no folder is named, CheckpointMismatch where it is another run's.
     """
-    from drlnet.config import load
-
     if settings.run.folder is None:
         raise ConfigError(
             "--again without run.folder: it is where the learner's state would be",
@@ -76,8 +104,8 @@ def going_on(settings: Config, **layers: Any) -> Config | None:
     folder = RunFolder(Path(settings.run.folder).absolute())
     if not (folder.learner_path.is_file() and folder.config_path.is_file()):
         return None
-    flags = {**layers["flags"], "run.folder": str(folder.path), "run.resume": True}
-    return load(file=folder.config_path, flags=flags, sets=layers["sets"])
+    flags = {**layers["flags"], "env.id": settings.env.id}
+    return _changed(folder, flags=flags, sets=layers["sets"])
 
 
 def note_no_end(config: Config, output: Output) -> None:
@@ -200,9 +228,17 @@ def finish(
             eval_episodes=learned.gate_episodes,
         )
     announce(result, output)
-    if learned.failure is not None:
-        raise learned.failure
-    folder.write_result(result.to_json())
+    keep_result(folder, result, learned.failure)
+
+
+def keep_result(folder: RunFolder, result: RunResult, failure: DrlnetError | None) -> None:
+    """Writes the result; then raises what has kept the folder from holding everything, if any."""
+    try:
+        folder.write_result(result.to_json())
+    except RunFolderError as error:
+        raise failure or error from error
+    if failure is not None:
+        raise failure
 
 
 @contextmanager

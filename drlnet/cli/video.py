@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import tempfile
+import errno
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from drlnet.errors import ConfigError, cannot_write
-from drlnet.metrics.whole import write_whole
+from drlnet.metrics.whole import whole_file
 
 if TYPE_CHECKING:
     from drlnet.envs import Film
@@ -54,7 +55,8 @@ def write_video(path: Path, film: Film) -> int:
 
     try:
         encode = _gif if path.suffix == ".gif" else _mp4
-        write_whole(path, encode(counted(), film.per_s))
+        with whole_file(path) as file:
+            encode(counted(), film.per_s, file)
     except OSError as error:
         raise cannot_write(path, error) from error
     return count
@@ -94,7 +96,7 @@ def _times(picture: Picture) -> int:
     return -(-_LEAST_HEIGHT // len(picture))
 
 
-def _gif(pictures: Iterator[Picture], per_s: float) -> bytes:
+def _gif(pictures: Iterator[Picture], per_s: float, into: BinaryIO) -> None:
     from PIL import Image
 
     def images() -> Iterator[Image.Image]:
@@ -104,7 +106,7 @@ def _gif(pictures: Iterator[Picture], per_s: float) -> bytes:
             size = (image.width * times, image.height * times)
             yield image.resize(size, Image.Resampling.NEAREST)
 
-    into, all_images = io.BytesIO(), images()
+    all_images = images()
     next(all_images).save(
         into,
         "GIF",
@@ -113,10 +115,10 @@ def _gif(pictures: Iterator[Picture], per_s: float) -> bytes:
         duration=round(1000 / per_s),
         loop=0,
     )
-    return into.getvalue()
 
 
-def _mp4(pictures: Iterator[Picture], per_s: float) -> bytes:
+def _mp4(pictures: Iterator[Picture], per_s: float, into: BinaryIO) -> None:
+    # Its write_frames() does not tell where ffmpeg failed. ffmpeg seeks in what it writes.
     import imageio_ffmpeg
 
     def grown() -> Iterator[Picture]:
@@ -126,14 +128,26 @@ def _mp4(pictures: Iterator[Picture], per_s: float) -> bytes:
             height, width = large.shape[:2]  # of an even size, as its colours are stored by fours
             yield np.pad(large, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 
-    with tempfile.TemporaryDirectory() as folder:  # ffmpeg seeks in what it writes
-        file = Path(folder) / "film.mp4"
-        frames = grown()
-        first = next(frames)
-        size = (first.shape[1], first.shape[0])
-        writer = imageio_ffmpeg.write_frames(str(file), size, fps=per_s, macro_block_size=2)
-        writer.send(None)
-        for frame in chain([first], frames):
-            writer.send(np.ascontiguousarray(frame))
-        writer.close()
-        return file.read_bytes()
+    frames = grown()
+    first = next(frames)
+    height, width = first.shape[:2]
+    taken = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {per_s:.2f} -i -"
+    made = "-c:v libx264 -crf 25 -pix_fmt yuv420p -f mp4"
+    told = f"-y -v error -xerror {taken} {made}".split()
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), *told, into.name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
+        assert ffmpeg.stdin is not None
+        try:
+            for frame in chain([first], frames):
+                ffmpeg.stdin.write(frame.tobytes())
+        except BrokenPipeError:
+            pass  # it has ended, and says why
+        except BaseException:  # Ctrl-C, or the environment's own
+            ffmpeg.kill()
+            with suppress(BrokenPipeError):  # what is buffered is of no use
+                ffmpeg.stdin.close()
+            raise
+        said = ffmpeg.communicate()[1].decode(errors="replace").strip()
+    if ffmpeg.returncode or said:
+        words = said.splitlines()[-1] if said else f"ended with {ffmpeg.returncode}"
+        raise OSError(errno.ENOSPC, f"ffmpeg: {words}")  # the likeliest cause

@@ -26,8 +26,10 @@ from drlnet.config.tree import (
 )
 from drlnet.errors import ConfigError
 
-# What of a recipe holds for any algorithm: facts of the environment, and when it counts as solved.
+# What of a recipe holds for any algorithm: facts of the environment, and when it counts as solved;
+# and which network sees its observations.
 _SHARED_SECTIONS = {"env", "eval", "run"}
+_SHARED_KEYS = {"net.name", "net.frame_stack"}
 
 
 def known_keys(config: Config | None = None) -> list[str]:
@@ -210,7 +212,8 @@ def recipe(env_id: str, algo: str | None = None, net: str | None = None) -> dict
     """The values of the recipe of an environment and an algorithm (None: the recipe's own).
 
     ENV.ALGO.toml is taken whole. ENV.toml belongs to the algorithm that it names: for another one,
-    only its sections about the environment count. Likewise its [net] for another network.
+    only its sections about the environment count, and the network's name and frame stack. Likewise
+    its [net] for another network, but for the frame stack.
     """
     own = find_recipe(env_id, algo) if algo else None
     path = own or find_recipe(env_id)
@@ -220,7 +223,11 @@ def recipe(env_id: str, algo: str | None = None, net: str | None = None) -> dict
     if not own:
         values = _for_algorithm(values, algo)
     if net not in (None, values.get("net.name", plugins.names("nets")[0])):
-        values = {key: values[key] for key in values if not key.startswith("net.")}
+        values = {
+            key: values[key]
+            for key in values
+            if key == "net.frame_stack" or not key.startswith("net.")
+        }
     return values
 
 
@@ -228,7 +235,15 @@ def _for_algorithm(values: Mapping[str, Any], algo: str | None) -> dict[str, Any
     """What of a recipe counts for that algorithm (None: the recipe's own)."""
     if algo in (None, values.get("algo.name", plugins.names("algos")[0])):
         return dict(values)
-    return {key: values[key] for key in values if key.partition(".")[0] in _SHARED_SECTIONS}
+    kind = plugins.find("algos", str(algo))
+    shared = _SHARED_KEYS - {*getattr(kind, "defaults", {})}
+    if not getattr(kind, "stacks_frames", False):
+        shared -= {"net.frame_stack"}
+    return {
+        key: value
+        for key, value in values.items()
+        if key in shared or key.partition(".")[0] in _SHARED_SECTIONS
+    }
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from drlnet.config import Config, dump, load_file
 from drlnet.errors import RunFolderError
 from drlnet.metrics.host import host_facts
 from drlnet.metrics.live import live_file, read_live
-from drlnet.metrics.whole import write_whole
+from drlnet.metrics.whole import whole_file, write_whole
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # a file system that has none
 
@@ -108,18 +108,20 @@ class RunFolder:
         """
         folder = RunFolder.unfinished(Path(str(config.run.folder)), again=again)
         try:
+            # The largest first, and what is taken away last: on a full disk all stays as it was.
+            best_is_newer = again and folder.best_path.is_file()
+            if folder.checkpoint_path.is_file() and not best_is_newer:
+                with folder.checkpoint_path.open("rb") as old, whole_file(folder.best_path) as new:
+                    shutil.copyfileobj(old, new)
             write_whole(folder.config_path, dump(config).encode())
-            if folder.result_path.is_file():
-                folder._former_result = folder.result_path.read_bytes()
-                folder.result_path.unlink()
             if not again:  # else it is as old as it was
                 facts = json.dumps(_facts(config), indent=2) + "\n"
                 write_whole(folder.facts_path, facts.encode())
-            best_is_newer = again and folder.best_path.is_file()
-            if folder.checkpoint_path.is_file() and not best_is_newer:
-                shutil.copy(folder.checkpoint_path, folder.best_path)
+            if folder.result_path.is_file():
+                folder._former_result = folder.result_path.read_bytes()
+                folder.result_path.unlink()
         except OSError as error:
-            raise _unwritable(folder.path, error) from error
+            raise _unwritable(folder.path, error, "make room or check rights") from error
         return folder
 
     def put_back_result(self) -> None:
@@ -339,8 +341,9 @@ def _reserve(base: Path) -> Path:
     raise AssertionError("names do not run out")
 
 
-def _unwritable(path: Path, error: OSError) -> RunFolderError:
-    return RunFolderError(
-        f"cannot write the run's folder {path}: {error.strerror}",
-        "choose another with --set run.folder=PATH",
-    )
+def _unwritable(
+    path: Path,
+    error: OSError,
+    remedy: str = "make room, or choose another with --set run.folder=PATH",
+) -> RunFolderError:
+    return RunFolderError(f"cannot write the run's folder {path}: {error.strerror}", remedy)

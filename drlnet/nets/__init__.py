@@ -7,10 +7,12 @@ A network is a class `Net(settings, obs_shape)`, a torch.nn.Module from [n, *obs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from drlnet.config import NetSettings, plugins
-from drlnet.errors import ConfigError
+from drlnet.errors import ConfigError, DrlnetError, UserCodeError
+from drlnet.lazy import torch
 from drlnet.nets.settings import (
     CompactSettings,
     ConvSettings,
@@ -23,8 +25,6 @@ from drlnet.nets.settings import (
 )
 
 if TYPE_CHECKING:
-    import torch
-
     from drlnet.config import Config
     from drlnet.envs import EnvSpaces
 
@@ -51,9 +51,47 @@ def make_net(config: Config, spaces: EnvSpaces) -> Any:
     """The network that [net] chooses, for these observations; initialised from torch's seed.
 
     What it sees is [n, *shape], with a stack of frames (net.frame_stack above 1) [n, k, *shape].
+    Raises ConfigError where it does not fit them, UserCodeError for what a user's own raises.
     """
     shape = stacked_shape(spaces.obs_shape, config.net.frame_stack)
-    return plugins.find("nets", config.net.name)(config.net, shape)
+    kind = plugins.find("nets", config.net.name)
+    if ":" not in config.net.name:
+        return kind(config.net, shape)
+    try:
+        net = kind(config.net, shape)
+    except DrlnetError:
+        raise
+    except Exception as error:  # the network is a user's code
+        what = f"net.name = {config.net.name!r} cannot be made for observations of {list(shape)}: "
+        raise UserCodeError.of(what, error) from error
+    _require_features(config.net.name, net, shape, spaces.obs_dtype)
+    return net
+
+
+def _require_features(name: str, net: Any, shape: Sequence[int], dtype: str) -> None:
+    """Runs a user's network once. Raises ConfigError where it does not keep the contract."""
+    if not isinstance(net, torch.nn.Module):
+        raise ConfigError(
+            f"net.name = {name!r} does not derive from torch.nn.Module",
+            "derive its class from torch.nn.Module",
+        )
+    obs, training = torch.zeros(1, *shape, dtype=getattr(torch, dtype)), net.training
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=()):  # it shall leave no trace
+            found = net.eval()(obs)
+    except Exception as error:  # the network is a user's code
+        what = f"net.name = {name!r} does not take {dtype} observations of {list(obs.shape)}: "
+        raise UserCodeError.of(what, error) from error
+    net.train(training)
+    made = list(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
+    features = getattr(net, "features", None)
+    if not isinstance(features, int) or made != [1, features]:
+        raise ConfigError(
+            f"net.name = {name!r} makes {made} of observations {list(obs.shape)}, and has "
+            + ("no attribute features" if features is None else f"features = {features!r}"),
+            "let forward() return [n, features], and set self.features to that number "
+            "(drlnet help algorithms)",
+        )
 
 
 def require_image(config: Config, spaces: EnvSpaces) -> None:

@@ -101,7 +101,7 @@ class ImpalaSettings(NetSettings):
     pool: int = setting(
         0, "pixels a side that adaptive maximum pooling leaves of the image; 0: all", low=0
     )
-    norm: Norm = setting("none", "layer normalisation before each dense layer's activation")
+    norm: Norm = setting("none", "layer normalisation behind each convolution and dense layer")
     precision: Literal["auto", "float32", "bfloat16"] = setting(
         "auto", "auto: the faster one, measured at the first pass; float32 where run.serial"
     )

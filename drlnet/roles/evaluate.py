@@ -89,7 +89,7 @@ def film_checkpoint(config: Config, checkpoint: Path) -> Film:
     Errors: as evaluate_checkpoint; ConfigError for an environment that draws no pictures.
     """
     algorithm = make_algorithm(config, find_spaces(config.env))
-    player = algorithm.greedy(1)
+    player = make_algorithm(repeatable(config), algorithm.spaces).greedy(1)  # as evaluate() plays
     player.load(load(checkpoint, algorithm.architecture))
     seed, limit = role_seed(config.run.seed, "report"), config.eval.max_episode_steps
     return film(config.env, player.act, seed, limit)

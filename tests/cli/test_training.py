@@ -10,8 +10,9 @@ import pytest
 
 from drlnet.cli.output import Output
 from drlnet.cli.run import run_processes
-from drlnet.cli.training import announce, learn_view, note_no_end, result_of
+from drlnet.cli.training import announce, keep_result, learn_view, note_no_end, result_of
 from drlnet.config import load
+from drlnet.errors import RunFolderError
 from drlnet.launch.local import LocalRun
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
@@ -49,6 +50,18 @@ def test_a_budget_that_ended_before_any_learning_is_told(
     announce(result_of(config, RunFolder(tmp_path), played, made_by, "budget"), Output(False))
     said = "nothing was learned: the budget ended before the first learner step"
     assert (said in capsys.readouterr().out) is told
+
+
+def test_a_result_is_kept_where_the_learners_state_is_not(tmp_path: Path) -> None:
+    config, full = load("CartPole-v1"), RunFolderError("cannot write learner.safetensors", "")
+    result = result_of(config, RunFolder(tmp_path), Evaluation([9.0], 0, 1), {}, "budget")
+    with pytest.raises(RunFolderError) as caught:
+        keep_result(RunFolder(tmp_path), result, full)
+    assert caught.value is full
+    assert RunFolder(tmp_path).read_result()["eval_return_mean"] == 9.0
+    with pytest.raises(RunFolderError) as caught:  # the first one, where that has no room either
+        keep_result(RunFolder(tmp_path / "absent"), result, full)
+    assert caught.value is full
 
 
 def test_a_run_that_goes_on_has_its_result_until_there_is_another(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +51,41 @@ def test_an_mp4(tmp_path: Path) -> None:
     facts = next(frames)
     assert (facts["size"], facts["fps"]) == ((34, 402), 20.0)
     assert len(list(frames)) == 5
+
+
+@pytest.mark.parametrize("name", ["film.gif", "film.mp4"])
+def test_a_full_disk_leaves_the_film_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A limit on a file's size stands for the disk; ffmpeg inherits it."""
+    require("imageio_ffmpeg")
+    path, rng = tmp_path / name, np.random.default_rng(0)
+    path.write_bytes(b"old")
+    noise = Film((rng.integers(0, 255, (400, 400, 3), np.uint8) for _ in range(20)), per_s=20.0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(ConfigError, match=f"cannot write .*{name}: ") as caught:
+            video.write_video(path, noise)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert "\n" not in caught.value.cause and "make room" in caught.value.remedy
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [(name, b"old")]
+
+
+@pytest.mark.parametrize("name", ["film.gif", "film.mp4"])
+def test_an_interruption_leaves_nothing(tmp_path: Path, name: str) -> None:
+    require("imageio_ffmpeg")
+
+    def interrupted() -> Iterator[np.ndarray]:
+        yield from squares(3).pictures
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        video.write_video(tmp_path / name, Film(interrupted(), per_s=20.0))
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_film_that_never_ends_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import pytest
+
+from drlnet.algos import NAMES
 from drlnet.config import find_recipe, load
+from drlnet.nets.settings import ConvSettings
 
 
 def test_no_recipe_for_an_unknown_environment() -> None:
@@ -16,9 +22,33 @@ def test_a_namespace_has_a_recipe() -> None:
     assert pong.run.goal is not None
     for made in (breakout, pong):
         assert (made.algo.name, made.net.name, made.net.frame_stack) == ("pqn", "compact", 4)
-    assert load("ALE/Breakout-v5", flags={"algo.name": "vtrace"}).net.name == "mlp"
     assert load("MinAtar/Freeway-v1").net.name == "minatar"
     assert load("Own/Breakout-v5").net.name == "mlp"
+
+
+@pytest.mark.parametrize("algo", [name for name in NAMES if name != "tabular"])
+def test_pixels_get_a_network_for_images_whatever_the_algorithm(algo: str) -> None:
+    """With a recipe of its own or without; the settings of that network are its defaults then."""
+    pong = load("ALE/Pong-v5", flags={"algo.name": algo})
+    assert pong.net.name == "compact" and pong.net.frame_stack == (1 if algo == "r2d2" else 4)
+    assert pong.env == load("ALE/Pong-v5").env
+    freeway = load("MinAtar/Freeway-v1", flags={"algo.name": algo})
+    assert freeway.net.name == ("impala" if algo == "btr" else "minatar")
+
+
+def test_the_user_and_the_algorithm_choose_another_network() -> None:
+    stacked = load("ALE/Pong-v5", flags={"algo.name": "vtrace", "net.name": "nature"})
+    assert stacked.net == ConvSettings(name="nature", frame_stack=4)  # and not compact's channels
+    plain = load("ALE/Pong-v5", flags={"algo.name": "vtrace", "net.frame_stack": 1})
+    assert (plain.net.name, plain.net.frame_stack) == ("compact", 1)
+    own = load("ALE/Pong-v5", flags={"algo.name": "config.test_recipes:Own"})
+    assert (own.net.name, own.net.frame_stack) == ("impala", 1)  # it stacks none
+
+
+class Own:
+    """Names its network itself."""
+
+    defaults: ClassVar = {"net.name": "impala"}
 
 
 def test_a_base_of_another_algorithm_tells_of_the_environment() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,6 +77,25 @@ def test_a_folder_that_cannot_be_filled_is_taken_back(
             RunFolder.create(config)
     assert {path.name for path in tmp_path.iterdir()} == {"runs", "given"}
     assert not list((tmp_path / "runs").iterdir()) and not list((tmp_path / "given").iterdir())
+
+
+def test_a_full_disk_leaves_a_run_that_would_go_on_as_it_was(tmp_path: Path) -> None:
+    """A limit on a file's size stands for the disk."""
+    config = config_in(tmp_path / "run")
+    folder = RunFolder.create(config)
+    folder.learner_path.touch()
+    folder.checkpoint_path.write_bytes(bytes(200_000))
+    folder.write_result('{"stopped": "budget"}')
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(RunFolderError, match="too large") as caught:
+            RunFolder.reopen(replace(config, run=replace(config.run, resume=True)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.remedy == "make room or check rights"  # another folder has no learner
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
 
 
 def test_what_is_in_use_or_another_s_is_not_taken_back(tmp_path: Path) -> None:

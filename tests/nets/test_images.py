@@ -103,6 +103,23 @@ def test_both_formats_agree_and_the_fastest_one_is_kept(
     assert capsys.readouterr().err.count("The network computes in") == 1
 
 
+def test_impala_normalises_behind_each_convolution() -> None:
+    """Without a dense layer, too: what scales a convolution changes nothing."""
+    sizes = {"channels": (4, 8), "hidden_sizes": (), "precision": "float32"}
+    net = make("impala", (4, 20, 20), norm="layer", **sizes)
+    convs = [one for one in net.modules() if isinstance(one, torch.nn.Conv2d)]
+    obs = torch.rand(2, 4, 20, 20)
+    before = net(obs)
+    with torch.no_grad():
+        for conv in convs:
+            conv.weight.mul_(8.0)
+            conv.bias.mul_(8.0)
+    torch.testing.assert_close(net(obs), before, atol=1e-3, rtol=1e-3)
+    for norm, count in (("layer", len(convs)), ("none", 0)):
+        made = make("impala", (4, 20, 20), norm=norm, spectral_norm=True, **sizes)
+        assert sum(isinstance(one, torch.nn.GroupNorm) for one in made.modules()) == count
+
+
 def test_spectral_norms_divide() -> None:
     plain, scaled = Residual(4, spectral=False), Residual(4, spectral=True)
     assert not hasattr(plain.first, "parametrizations")

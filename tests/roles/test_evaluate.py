@@ -16,11 +16,11 @@ from toy import TOY, Toy
 
 from drlnet.algos import Algorithm, make_algorithm
 from drlnet.algos.players import GreedyQ
-from drlnet.config import Config, EnvConfig, load
+from drlnet.config import Config, EnvConfig, load, repeatable
 from drlnet.envs import find_spaces, make_envs
 from drlnet.errors import CheckpointMismatch, ConfigError
 from drlnet.nets.params import pack, save
-from drlnet.roles.evaluate import evaluate, evaluate_checkpoint, play
+from drlnet.roles.evaluate import evaluate, evaluate_checkpoint, film_checkpoint, play
 
 
 class Second(nn.Module):
@@ -126,6 +126,21 @@ def test_checkpoint_of_another_architecture(tmp_path: Path) -> None:
     assert len(evaluate_checkpoint(config(), tmp_path / "c", 5).returns) == 5
     with pytest.raises(CheckpointMismatch):
         evaluate_checkpoint(config("net.hidden_sizes=[16]"), tmp_path / "c", 5)
+
+
+def test_a_film_is_played_by_the_evaluations_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same number format, which is measured elsewhere."""
+    made = load("ALE/Pong-v5")
+    assert made.net != repeatable(made).net
+    algorithm = make_algorithm(repeatable(made), find_spaces(made.env))
+    save(tmp_path / "c", pack(algorithm.learner("cpu", 0).params(), algorithm.architecture))
+    players: list[Any] = []
+    monkeypatch.setattr("drlnet.roles.evaluate.film", lambda _env, act, *_: players.append(act))
+    film_checkpoint(made, tmp_path / "c")
+    torso = players[0].__self__.net.torso
+    assert not torso._auto and not torso._form.bfloat16
 
 
 def test_an_evaluation_that_takes_too_long_counts_what_has_ended() -> None:

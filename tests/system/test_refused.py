@@ -73,9 +73,34 @@ CASES = {
         errors.ConfigError, "exceeds the 1024 steps of a batch", "lower it to 1024",
         algo="pqn", sets={"algo.minibatch_size": 1025},
     ),
+    "a minibatch larger than a process's part of a batch": Case(
+        errors.ConfigError, "exceeds the 512 steps of a batch", "lower it to 512",
+        algo="pqn", sets={"algo.minibatch_size": 1024, "learner.processes": 2},
+    ),
     "a network that does not normalise": Case(
         errors.ConfigError, "which net.name = 'parts:Fourier' does not offer", "a field 'norm'",
         algo="pqn", sets={"net.name": "parts:Fourier"},
+    ),
+    "a network of other features than it says": Case(
+        errors.ConfigError, "makes [1, 64] of observations [1, 4], and has features = 32",
+        "set self.features to that number", sets={"net.name": "misfits:WrongFeatures"},
+    ),
+    "a network without features": Case(
+        errors.ConfigError, "makes [1, 64] of observations [1, 4], and has no attribute features",
+        "set self.features to that number", sets={"net.name": "misfits:NoFeatures"},
+    ),
+    "a network for other observations": Case(
+        errors.UserCodeError, "'misfits:ForEight' does not take float32 observations of [1, 4]: "
+        "RuntimeError", "the traceback", sets={"net.name": "misfits:ForEight"}, algo="vtrace",
+    ),
+    "a network that cannot be made": Case(
+        errors.UserCodeError, "'misfits:OfImages' cannot be made for observations of [4]: "
+        "IndexError: tuple index out of range, in misfits.py", "the traceback",
+        sets={"net.name": "misfits:OfImages"}, algo="r2d2",
+    ),
+    "a network that is none": Case(
+        errors.ConfigError, "'misfits:Plain' does not derive from", "derive its class",
+        sets={"net.name": "misfits:Plain"},
     ),
     "a burn-in that leaves nothing": Case(
         errors.ConfigError, "leaves nothing to learn of", "set algo.burn_in below algo.length",

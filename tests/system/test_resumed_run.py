@@ -9,6 +9,8 @@ import pytest
 from system.command import SMALL, finished
 
 from drlnet import errors
+from drlnet.cli.training import going_on, settings_of
+from drlnet.config import load
 from drlnet.metrics import RunFolder
 
 ENV = "CartPole-v1"
@@ -30,6 +32,33 @@ def test_a_run_is_resumed(tmp_path: Path) -> None:
     said = RunFolder(Path(first["run_dir"])).readings()
     counts = [one["learner_steps"] for one in said if one["role"] == "learner"]
     assert counts == sorted(counts) and counts[-1] == 90  # one curve over both parts
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("env.id", "Acrobot-v1"),
+        ("algo.name", "pqn"),  # its settings are others, too
+        ("algo.optimizer", "rmsprop"),
+    ],
+)
+def test_another_run_does_not_go_on_from_it(tmp_path: Path, flag: str, value: str) -> None:
+    """Also where shapes and actions agree; a learner of its own (--again) is told the same."""
+    config = load(ENV, flags={"run.folder": str(tmp_path)})
+    folder = RunFolder.create(config)
+    folder.learner_path.touch()
+    with pytest.raises(errors.CheckpointMismatch) as caught:
+        settings_of(None, tmp_path, file=None, flags={}, sets=[f"{flag}={value}"])
+    was = {"env.id": ENV, "algo.name": "dqn", "algo.optimizer": "adam"}[flag]
+    assert f"{flag} = {was!r}, and {value!r}" in caught.value.cause
+    assert f"leave {flag} out" in caught.value.remedy
+    own = value if flag == "env.id" else ENV
+    given = {"flags": {"run.folder": str(tmp_path)}, "sets": {} if own == value else {flag: value}}
+    with pytest.raises(errors.CheckpointMismatch, match=flag):
+        going_on(load(own, **given), **given)
+    same = settings_of(None, tmp_path, file=None, flags={}, sets=[f"{flag}={was}", "run.seed=3"])
+    assert (same.env.id, same.run.seed, same.run.resume) == (ENV, 3, True)
 
 
 @pytest.mark.parametrize(
