@@ -41,10 +41,10 @@ Read read_identity_file(const Path& path) {
   if (!part || part->header.kind != kIdentity || part->body.size() != sizeof read.identity) {
     const FileHeader& header = read.header;
     if (intact(header) && header.kind == FileKind::identity && header.version != kStateVersion) {
-      throw Error(Status::config,
-                  path.string() + " is of version " + std::to_string(header.version) +
-                      " of the state",
-                  "serve it with the drlnet that wrote it, or name another folder");
+      throw Error(
+          Status::config,
+          path.string() + " is of version " + std::to_string(header.version) + " of the state",
+          "serve it with the drlnet that wrote it, or name another folder");
     }
     throw Error(Status::state_damaged, path.string() + " is damaged",
                 "restore the folder from a copy, or name another one");
