@@ -103,6 +103,15 @@ def test_both_formats_agree_and_the_fastest_one_is_kept(
     assert capsys.readouterr().err.count("The network computes in") == 1
 
 
+def test_a_format_that_is_far_slower_is_not_measured_for_long(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drlnet.nets.images._known", {})
+    monkeypatch.setattr("drlnet.nets.images._FAR", 1.0)
+    Conv(CompactSettings(precision="auto"), (4, 42, 42))
+    assert capsys.readouterr().err.count(" ms") == 1
+
+
 def test_impala_normalises_behind_each_convolution() -> None:
     """Without a dense layer, too: what scales a convolution changes nothing."""
     sizes = {"channels": (4, 8), "hidden_sizes": (), "precision": "float32"}
