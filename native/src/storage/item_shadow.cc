@@ -10,6 +10,8 @@ void ItemShadow::apply(const TableState& state) {
   const uint64_t from = std::max(head_, head - std::min(head, slots));
   for (uint64_t number = from; number < head; ++number) items_[number % slots] = {};
   for (const SavedItem& item : state.items) {
+    // Of more slots than the table has: a record that no server wrote, which the table refuses.
+    if (item.slot >= slots) continue;
     items_[item.slot] = {item.priority, item.draws, item.state};
   }
   head_ = head;

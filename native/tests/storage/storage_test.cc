@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/world.h"
+#include "storage/item_shadow.h"
 #include "storage/row_files.h"
 #include "storage/saved_table.h"
 
@@ -259,6 +260,17 @@ TEST_CASE("a full disk is told, and tried again") {
   Life next(folder.path, saved_spec(3000));
   CHECK(next.notes.empty());
   CHECK(next.picture() == last);
+}
+
+TEST_CASE("a record of more slots than the one before it writes to none that is not there") {
+  ItemShadow shadow(4);
+  TableState state;
+  state.counters.slots = 1 << 20;
+  state.counters.head = 4;
+  state.items = {{2, 1.0F, 0, ItemState::live, 0}, {1'000'000, 1.0F, 0, ItemState::live, 0}};
+  shadow.apply(state);
+  REQUIRE(shadow.items().size() == 1);
+  CHECK(shadow.items()[0].slot == 2);
 }
 
 }  // namespace drlnet::test
