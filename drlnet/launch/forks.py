@@ -18,6 +18,7 @@ from drlnet.errors import DrlnetError, RoleFailed, tell
 from drlnet.guard import die_with
 from drlnet.launch.process import error_told
 from drlnet.launch.signals import Stop
+from drlnet.roles.reach import UNANSWERED
 
 _GRACE_MS = 5000
 _ERROR_BYTES_MAX = 1 << 16
@@ -38,13 +39,14 @@ def forked(forks: Sequence[Fork], stop: Stop) -> Iterator[None]:
     """Keeps a process of each while the block runs.
 
     Where one of them ends, stops the block and raises why, in place of an interruption or of the
-    block's own RoleFailed; a child's RoleFailed, too, is only what followed from another's end.
+    block's own RoleFailed; a child's RoleFailed, too, is only what followed from another's end. One
+    that a server leaves without an answer once the block is asked to end is no failure.
     Main thread only, before other threads are started and before a GPU is used.
     """
     children = [_Child(fork) for fork in forks]
-    leaving = threading.Event()
+    leaving, asked = threading.Event(), threading.Event()
     watching = threading.Thread(
-        target=_watch, args=(children, stop, leaving), name="forks", daemon=True
+        target=_watch, args=(children, stop, leaving, asked), name="forks", daemon=True
     )
     watching.start()
 
@@ -60,7 +62,7 @@ def forked(forks: Sequence[Fork], stop: Stop) -> Iterator[None]:
         failure = failed[0].failure() if failed else None
         for child in children:
             child.close()
-        return failure
+        return None if asked.is_set() and isinstance(failure, UNANSWERED) else failure
 
     try:
         yield
@@ -78,8 +80,13 @@ def forked(forks: Sequence[Fork], stop: Stop) -> Iterator[None]:
         raise failure
 
 
-def _watch(children: Sequence[_Child], stop: Stop, leaving: threading.Event) -> None:
-    """Ends the block where a child has ended, and tells those children of the block's stop."""
+def _watch(
+    children: Sequence[_Child], stop: Stop, leaving: threading.Event, asked: threading.Event
+) -> None:
+    """Ends the block where a child has ended, and tells those children of the block's stop.
+
+    asked: set where the block is asked to end by something else.
+    """
     poll = select.poll()
     poll.register(stop.fileno(), select.POLLIN)
     for child in children:
@@ -91,6 +98,7 @@ def _watch(children: Sequence[_Child], stop: Stop, leaving: threading.Event) -> 
                 stop.end()
             return
         if stop.heard():
+            asked.set()
             poll.unregister(stop.fileno())
             for child in children:
                 if child.fork.told:
