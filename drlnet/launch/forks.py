@@ -39,8 +39,8 @@ def forked(forks: Sequence[Fork], stop: Stop) -> Iterator[None]:
     """Keeps a process of each while the block runs.
 
     Where one of them ends, stops the block and raises why, in place of an interruption or of the
-    block's own RoleFailed; a child's RoleFailed, too, is only what followed from another's end. What
-    fails for want of a server's answer, once the block is asked to end, is left untold.
+    block's own RoleFailed; a child's RoleFailed, too, is only what followed from another's end.
+    What fails for want of a server's answer, once the block is asked to end, is left untold.
     Main thread only, before other threads are started and before a GPU is used.
     """
     children = [_Child(fork) for fork in forks]

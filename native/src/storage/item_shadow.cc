@@ -10,7 +10,7 @@ void ItemShadow::apply(const TableState& state) {
   const uint64_t from = std::max(head_, head - std::min(head, slots));
   for (uint64_t number = from; number < head; ++number) items_[number % slots] = {};
   for (const SavedItem& item : state.items) {
-    // Of more slots than the table has: a record that no server wrote, which the table refuses.
+    // A record of more slots than the table has is from no server; the table refuses it later.
     if (item.slot >= slots) continue;
     items_[item.slot] = {item.priority, item.draws, item.state};
   }
