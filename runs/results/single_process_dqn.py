@@ -2,9 +2,9 @@
 
 pip install stable-baselines3 minatar; python single_process_dqn.py GAME SEED SECONDS
 prints a line of JSON: greedy, raw returns after each quarter of the seconds. They are of processor
-time, and of training alone, so that other work beside it costs it nothing. The network is MinAtar's,
-and so are the settings as far as that DQN has them (Young & Tian 2019): a replay of 100,000, batches
-of 32, their rate for Adam, a gradient step every fourth step.
+time, and of training alone, so that other work beside it costs it nothing. The network is that of
+MinAtar, and so are the settings as far as that DQN has them (Young & Tian 2019): a replay of
+100,000, batches of 32, their rate for Adam, a gradient step every fourth step.
 """
 
 from __future__ import annotations
