@@ -18,7 +18,7 @@ local STATUSES = {
   "table_dropped", "forbidden", "loading", "state_damaged",
 }
 local WAITS = {[0] = "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions",
-  "rows", "disk"}
+  "rows", "disk", "state"}
 
 -- How messages begin, by operation.
 local REQUESTS = {

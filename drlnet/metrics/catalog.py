@@ -151,6 +151,7 @@ CATALOG: tuple[Metric, ...] = (
         ("snapshots", "counter", "records", "of them, those that tell all and begin a file"),
         ("failures", "counter", "attempts", "that the disk refused"),
         ("last_write_ms", "gauge", "ms", "from the newest record's cut until it was on disk"),
+        ("rows_to_load", "gauge", "rows", "of an earlier life, whose columns are not read yet"),
     ),
     *_section(
         "inference.",

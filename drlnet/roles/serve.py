@@ -65,15 +65,14 @@ def serve(
     if not servers:  # stopped before the state was read
         return
     _require_reachable(config, servers[0].addresses)
-    for server in servers:
-        for line in server.state_notes:
-            note(f"warning: the state is damaged: {line}")
+    told = [0] * len(servers)  # lines of each
+    _tell_damage(servers, told, note)
     with looping(servers, on_end=stop.set), _metrics(config, servers) as url:
         if joins is not None:
             servers[0].tell(joins)  # now clients find us
         on_ready(list(servers[0].addresses), url)
         if joins is None:
-            _wait(servers, keys, stop, note, on_lost)
+            _wait(servers, keys, stop, note, on_lost, told)
         else:
             while not stop.wait(_TELL_S):
                 servers[0].tell(joins)
@@ -141,13 +140,16 @@ def _wait(
     stop: Stop,
     note: Callable[[str], None],
     on_lost: OnLost,
+    told_damage: list[int],
 ) -> None:
     """Until `stop` is set; takes keys that have been replaced, and tells when it does, of shards
-    that are lost, and when a disk begins to refuse the state or takes it again."""
+    that are lost, of rows that prove damaged as they are read, and when a disk begins to refuse the
+    state or takes it again."""
     told, wrong, lost_before = "", "", 0
     while not stop.wait(_LOOK_INTERVAL_S):
         if keys:
             keys, wrong = _renewed(servers, keys, wrong, note)
+        _tell_damage(servers, told_damage, note)
         lost = servers[0].lost_shards
         for shard, address in lost[lost_before:]:
             on_lost(shard, address)
@@ -161,6 +163,17 @@ def _wait(
                 else "the disk takes it"
             )
         told = trouble
+
+
+def _tell_damage(
+    servers: list[native.Server], told: list[int], note: Callable[[str], None]
+) -> None:
+    """Tells what has been found damaged since, and counts in `told` the lines of each server."""
+    for i, server in enumerate(servers):
+        lines = server.state_notes
+        for line in lines[told[i] :]:
+            note(f"warning: the state is damaged: {line}")
+        told[i] = len(lines)
 
 
 def _renewed(

@@ -63,6 +63,7 @@ void learn(Run& run, const ClientSettings& settings) {
         continue;
       }
       run.oracle.items(lineage, reply, batch, true);
+      if (run.rows_to_load() > 0) run.world.mark("draws while rows are read");
       if (client.shards() == 1) run.oracle.counted(lineage, reply, began_ns);
       std::vector<uint64_t> keys = keys_of(layout, reply, batch);
       std::ranges::sort(keys);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -57,8 +58,9 @@ struct Run {
   Limits limits{};            // of the server
   bool limited = false;       // they are so low that clients may meet them
   Guests guests{};
-  std::optional<Keys> keys{};    // nothing: sessions are not sealed
-  std::set<uint64_t> writing{};  // writers that have rows to write yet, by their seeds
+  std::optional<Keys> keys{};                // nothing: sessions are not sealed
+  std::set<uint64_t> writing{};              // writers that have rows to write yet, by their seeds
+  std::function<uint64_t()> rows_to_load{};  // of the server's life
   bool has_limiter() const { return spec.limiter.samples_per_insert > 0; }
 };
 

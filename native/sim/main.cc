@@ -57,6 +57,7 @@ constexpr const char* kRare[] = {
     "clocks that jump",
     "counts of draws known from before a restart",
     "draws that waited for items",
+    "draws while rows are read",
     "frames cut off",
     "frames doubled",
     "frames lost to a partition",

@@ -51,6 +51,11 @@ class System {
     world_.trace = wanted.trace;
     if (settings_.keyed) run_.keys.emplace();
     clients_.resize(settings_.hosts());
+    run_.rows_to_load = [this] {
+      uint64_t rows = 0;
+      for (const auto& server : server_->servers) rows += server->rows_to_load();
+      return rows;
+    };
     start_server();
     start_clients();
     const std::vector<Fault> faults = faults_of(wanted);

@@ -32,10 +32,10 @@ def serving(folder: Path, address: str, *args: str) -> Iterator[Command]:
         yield server
 
 
-def open_table(client: Client, **settings: Any) -> Table:
+def open_table(client: Client, pixels: int = 100, **settings: Any) -> Table:
     return client.table(
         "replay",
-        columns={"x": Column("int64"), "image": Column("uint8", (100,))},
+        columns={"x": Column("int64"), "image": Column("uint8", (pixels,))},
         item=Item({"x": View("x", (-1, 2)), "image": View("image", 0)}),
         **{"capacity": 5000, **settings},
     )
@@ -44,7 +44,8 @@ def open_table(client: Client, **settings: Any) -> Table:
 class Filling:
     """Appends numbered rows, row t of stream s being s * 10^6 + t, with priority 1 + t % 7."""
 
-    def __init__(self, table: Table, flush_rows: int = 64):
+    def __init__(self, table: Table, flush_rows: int = 64, pixels: int = 100):
+        self.pixels = pixels
         self.writer = table.writer(STREAMS, flush_rows=flush_rows, timeout=DEADLINE_S)
         self.t = 0
 
@@ -52,7 +53,7 @@ class Filling:
         for _ in range(steps):
             first, last = self.t % 50 == 0, self.t % 50 == 49
             x = np.arange(STREAMS) * 10**6 + self.t
-            image = np.repeat(x % 251, 100).reshape(STREAMS, 100)
+            image = np.repeat(x % 251, self.pixels).reshape(STREAMS, self.pixels)
             number = self.writer.append(
                 {"x": x, "image": image}, np.full(STREAMS, first), np.full(STREAMS, last)
             )

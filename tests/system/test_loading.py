@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from system.command import command, finished, learned_since, lines_of_error
 from system.stateful import (
@@ -144,6 +145,36 @@ def test_what_is_found_wrong_meanwhile_ends_it(tmp_path: Path) -> None:
         assert server.end() == errors.StateDamaged.exit_code, server.text()
         cause, remedy = lines_of_error(server)
         assert "no snapshot in" in cause and "restore the folder" in remedy
+
+
+def test_a_server_serves_while_it_reads_rows(tmp_path: Path) -> None:
+    address, pixels = free_address(), 16_000
+    with serving(tmp_path, address) as server, Client(address) as client:
+        filling = Filling(open_table(client, pixels, capacity=12_000), pixels=pixels)
+        filling.append(3000)
+        filling.writer.flush()
+        before = client.stats()
+        assert server.end(signal.SIGTERM) == 0
+    with serving(tmp_path, address), Client(address) as client:
+        table = open_table(client, pixels, capacity=12_000)
+        filling.writer = table.writer(STREAMS, timeout=DEADLINE_S)
+        filling.t = 3000
+        to_load = []
+        while not to_load or to_load[-1] > 0:
+            batch = table.sample(32)
+            x = batch.views["x"][:, 1]
+            assert (batch.views["x"][:, 2] == x + 1).all()
+            assert (batch.views["image"] == (x % 251)[:, None]).all()
+            assert table.update_priorities(batch.keys, np.full(32, 2.0)) == (32, 0)
+            filling.append(1)
+            stats = client.stats()
+            to_load.append(stats["state.rows_to_load"])
+        assert to_load == sorted(to_load, reverse=True)
+        filling.writer.flush()
+        stats = client.stats()
+        assert stats["table.replay.rows"] == 12_000
+        assert len(table.new_priorities().keys) == stats["table.replay.live_items"]
+        assert stats["table.replay.live_items"] > 0.9 * before["table.replay.live_items"]
 
 
 def test_a_run_waits_for_its_server(tmp_path: Path) -> None:

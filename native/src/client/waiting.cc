@@ -41,6 +41,8 @@ std::string Client::explain(const Call& call) const {
           return operation + ": rows, which no client appends";
         case Wait::disk:
           return operation + ": the server's disk, which has not taken what the answer promises";
+        case Wait::state:
+          return operation + ": the server, which still reads rows of its state";
         case Wait::questions:
           return operation + ": questions, which no actor asks";
         default:

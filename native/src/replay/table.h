@@ -147,9 +147,18 @@ class Table {
   const Ring& ring() const { return ring_; }
   // For a new table: returns its ring, for the rows [oldest, head) to be written to (but their
   // links); then restore() makes all else. Both throw Error(config) for what does not fit the
-  // table.
+  // table. Of the rows' columns none need be there yet.
   Ring& restore_rows(const TableCounters& counters);
   void restore(const TableState& state);  // O(rows)
+  // The columns of the rows from that number on are in the ring: items that lacked no others can be
+  // drawn. 0: those of all rows are.
+  void have_columns_from(uint64_t number);
+  uint64_t rows_without_columns() const {
+    return columns_from_ - std::min(columns_from_, ring_.oldest());
+  }
+  // Columns of rows [first, end) will never come: items with such a row retire. The number of rows.
+  uint64_t give_up(uint64_t first, uint64_t end);
+  Ring& ring_to_fill() { return ring_; }
 
   uint32_t kept_rows() const { return ring_.row_slots(); }
   uint64_t head_key() const { return key_base_ + ring_.head(); }   // of the row to come
@@ -215,6 +224,7 @@ class Table {
   static double skew_of(const DrawnBatch& drawn);
   void complete_items(const Stream& stream, uint64_t new_rows, bool broken);
   void go_live(uint32_t slot, float priority, uint32_t length);
+  void make_drawable(uint32_t slot, float priority);
   void retire(uint32_t slot);
   void retire_useless();
   void link_rows();
@@ -240,6 +250,13 @@ class Table {
   uint64_t saving_from_ = kNoNumber;       // see read_from()
   std::vector<SavedItem> restored_items_;  // until begin_saving()
   bool restored_ = false;
+  // A live item that cannot be drawn yet: it lacks columns of rows from `oldest` on.
+  struct Late {
+    uint64_t oldest, number;
+    float priority;
+  };
+  std::vector<Late> late_;  // a heap: those that lack the fewest rows first
+  uint64_t columns_from_ = 0;
   Random random_;
   float maximum_priority_ = 1;  // of all raw priorities so far
   uint64_t append_count_ = 0, scan_count_ = 0;

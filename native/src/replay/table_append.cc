@@ -269,9 +269,23 @@ void Table::go_live(uint32_t slot, float priority, uint32_t length) {
   row.state = ItemState::live;
   row.length = length;
   draws_left_ += spec_.limiter.max_times_sampled;
+  if (unsaved_) unsaved_->mark(slot, priority);
+  if (columns_from_ > 0) {
+    const uint64_t number = ring_.number_at(slot);
+    RowPlace oldest{number, slot};
+    for (uint64_t i = rows_before(reach_, row); i > 0 && ring_.step_back(oldest);) --i;
+    if (oldest.number < columns_from_) {
+      late_.push_back({oldest.number, number, priority});
+      if (restored_) std::ranges::push_heap(late_, {}, &Late::oldest);
+      return;
+    }
+  }
+  make_drawable(slot, priority);
+}
+
+void Table::make_drawable(uint32_t slot, float priority) {
   drawable_.set(slot);
   sampler_->insert(slot, priority);
-  if (unsaved_) unsaved_->mark(slot, priority);
   if (changes_) changes_->add({&slot, 1});
 }
 
@@ -281,8 +295,10 @@ void Table::retire(uint32_t slot) {
     --pending_items_;
   } else if (row.state == ItemState::live) {
     if (is_queue()) draws_left_ -= spec_.limiter.max_times_sampled - row.draws;
-    sampler_->remove(slot);
-    drawable_.reset(slot);
+    if (drawable_.test(slot)) {
+      sampler_->remove(slot);
+      drawable_.reset(slot);
+    }
   } else {
     return;
   }

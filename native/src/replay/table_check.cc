@@ -13,8 +13,10 @@ bool Table::consistent() const {
     const Row& row = ring_.row(place.slot);
     if (ring_.number_at(place.slot) != number) return false;
     const bool waits = row.state == ItemState::pending, drawable = row.state == ItemState::live;
-    if (drawable_.test(place.slot) != drawable) return false;
-    live += drawable;
+    const bool drawn = drawable_.test(place.slot);
+    if (drawn && !drawable) return false;
+    if (!drawn && drawable && columns_from_ == 0) return false;
+    live += drawn;
     pending += waits;
     if (!waits && !drawable) continue;
     if (number < ring_.oldest() || (reach_.stops && (row.flags & kLast) != 0)) return false;

@@ -17,7 +17,7 @@ void Table::look_up(std::span<const uint64_t> keys, DrawnBatch& found) const {
     if (!ring_.stored(number)) continue;
     const uint32_t slot = ring_.place(number).slot;
     const Row& row = ring_.row(slot);
-    if (row.state != ItemState::live) continue;
+    if (!drawable_.test(slot)) continue;
     found.keys[i] = keys[i];
     found.probabilities[i] = sampler_->stored(slot);
     found.lengths[i] = row.length;
@@ -54,7 +54,7 @@ ChangesHeader Table::changes(uint64_t since, uint32_t most, std::vector<uint64_t
   keys.clear();
   priorities.clear();
   const uint64_t next = changes_->visit(since, most, [&](uint32_t slot) {
-    const bool live = ring_.row(slot).state == ItemState::live;
+    const bool live = drawable_.test(slot);
     keys.push_back(key_base_ + ring_.number_at(slot));
     priorities.push_back(live ? sampler_->stored(slot) : 0);
   });

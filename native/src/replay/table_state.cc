@@ -50,6 +50,7 @@ Ring& Table::restore_rows(const TableCounters& counters) {
                 "serve the state with the drlnet that wrote it");
   }
   ring_.restore(counters.head, counters.oldest);
+  columns_from_ = counters.head;
   const Row none{.step = 0,
                  .ordinal = 0,
                  .previous = kNoSlot,
@@ -140,6 +141,7 @@ void Table::restore(const TableState& state) {
   streams_.restore(state.streams);
   link_rows();
   for (const SavedItem& item : state.items) restore_item(item);
+  std::ranges::make_heap(late_, {}, &Late::oldest);
   restored_ = true;
   const TableCounters& counters = state.counters;
   items_created_ = counters.items_created;
@@ -155,6 +157,33 @@ void Table::restore(const TableState& state) {
   random_ = Random(std::to_array(counters.random));
   logical_->restore(shard(), items_created_, items_drawn_, {live_items(), draws_left_});
   count_streams();
+}
+
+void Table::have_columns_from(uint64_t number) {
+  columns_from_ = number;
+  while (!late_.empty() && late_.front().oldest >= number) {
+    const Late late = late_.front();
+    std::ranges::pop_heap(late_, {}, &Late::oldest);
+    late_.pop_back();
+    if (late.number < ring_.oldest()) continue;
+    const uint32_t slot = ring_.place(late.number).slot;
+    if (ring_.row(slot).state == ItemState::live) make_drawable(slot, late.priority);
+  }
+  if (number == 0) late_ = {};
+  count_stock(0);
+}
+
+uint64_t Table::give_up(uint64_t first, uint64_t end) {
+  first = std::max(first, ring_.oldest());
+  for (uint64_t number = first; number < end; ++number) {
+    RowPlace place = ring_.place(number);
+    evict(place);
+    for (uint32_t i = 0; i < reach_.horizon && ring_.step_back(place); ++i) {
+      if (reach_.stops && (ring_.row(place.slot).flags & kLast) != 0) break;
+      retire(place.slot);
+    }
+  }
+  return end - std::min(first, end);
 }
 
 }  // namespace drlnet

@@ -17,7 +17,10 @@ constexpr uint64_t kReservedVersions = 64;
 void Server::recover(const ServerOptions& options, ReadProgress& progress) {
   keeper_ = std::make_unique<Keeper>(options.state, shard_, options.durability_ns, progress);
   Recovery& recovery = keeper_->recovery();
-  while (recovery.state() != nullptr && !recover_tables(recovery)) {
+  std::vector<LateTable> late;
+  while (recovery.state() != nullptr && !recover_tables(recovery, late)) {
+    late.clear();
+    state_notes_.clear();
     tables_ = {};
     memory_used_ = 0;
   }
@@ -37,21 +40,39 @@ void Server::recover(const ServerOptions& options, ReadProgress& progress) {
   }
   // The folder counts lives apart from its records, of which some may be damaged.
   blobs_.go_on_from(blobs_version, options.state->incarnation());
-  state_notes_ = recovery.notes();
   const std::string& note = options.state->note();
-  if (shard_ == 0 && !note.empty()) state_notes_.insert(state_notes_.begin(), note);
+  if (shard_ == 0 && !note.empty()) state_notes_.push_back(note);
+  state_notes_.insert(state_notes_.end(), recovery.notes().begin(), recovery.notes().end());
   progress.add(0);  // from here on it is written
   keeper_->begin(record, [this] { retry(); });
-  if (!keeper_->writes()) return;
+  if (!keeper_->writes()) {  // what is only read is there as a whole
+    for (LateTable& one : late) place_all_columns(one, state_notes_);
+    return;
+  }
   for (const OpenTable& open : tables_) open.table->begin_saving();
   params_reserved_ = 0;
   // Before a client hears of this incarnation: what it is told must come after all that the one
   // before has told. And whether the disk takes anything shows at once.
   begin_cut(now_ns());
   keeper_->storage().finish();
+  // From here on clients come. They draw what is there.
+  if (!late.empty()) loader_ = std::make_unique<RowLoader>(std::move(late), [this] { retry(); });
 }
 
-bool Server::recover_tables(Recovery& recovery) {
+// The columns of rows that this life has not had yet, as they come from disk. True: some came.
+bool Server::load_columns() {
+  std::vector<std::string> notes;
+  if (!loader_->place_next(notes)) return false;
+  if (!notes.empty()) {
+    const std::lock_guard lock(readers_mutex_);
+    state_notes_.insert(state_notes_.end(), notes.begin(), notes.end());
+  }
+  if (loader_->finished()) loader_.reset();
+  sessions_.retry();
+  return true;
+}
+
+bool Server::recover_tables(Recovery& recovery, std::vector<LateTable>& late) {
   const SavedState& state = *recovery.state();
   tables_.restore(state.next_table, state.dropped);
   for (size_t i = 0; i < recovery.state()->tables.size(); ++i) {
@@ -66,7 +87,14 @@ bool Server::recover_tables(Recovery& recovery) {
     }
     open.number = saved.number;
     open.rows_saved = saved.state.counters.head;
-    if (!recovery.load(saved, *open.table)) return false;
+    LateTable one{open.table, recovery.load(saved, *open.table), saved.asked.name};
+    if (!one.rows) return false;
+    // A queue has room for rows that its items need: they are copied, columns and all.
+    if (open.table->is_queue()) {
+      place_all_columns(one, state_notes_);
+    } else {
+      late.push_back(std::move(one));
+    }
     tables_.restore(std::move(open));
   }
   return true;

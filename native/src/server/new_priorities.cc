@@ -5,12 +5,13 @@
 
 namespace drlnet {
 
-uint16_t Server::new_priorities(Peer&, Slot& slot, std::span<const std::byte> body) {
+uint16_t Server::new_priorities(Peer& peer, Slot& slot, std::span<const std::byte> body) {
   ByteReader reader(body);
   const auto request = reader.get<ChangesRequest>();
   if (!reader.finished()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   OpenTable* open = open_table_for(request.table, slot);
   if (open == nullptr) return 0;
+  if (open->table->rows_without_columns() > 0) return wait_for_columns(peer, slot, request.table);
   const uint64_t bytes = open->table->bytes_to_keep_changes();
   if (bytes > memory_limit_ - memory_used_) {
     return refuse(slot, Status::config,

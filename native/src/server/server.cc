@@ -69,7 +69,8 @@ void Server::set_keys(KeyRing ring) {
 }
 
 Server::~Server() {
-  keeper_.reset();  // its thread wakes the loop
+  loader_.reset();  // their threads wake the loop
+  keeper_.reset();
   if (shards_) shards_->leave(shard_);
 }
 
@@ -86,7 +87,8 @@ bool Server::poll_once() {
   // A spinning loop need not look at the clock each time: a round is far shorter than a second.
   if (polls_++ % kPollsPerClock == 0) keep_house(now_ns());
   // Once the replies are on their way, what is left to do is done between looks for frames.
-  if (!sessions_.poll() && !work_left_) return false;
+  const bool came = loader_ && load_columns();
+  if (!sessions_.poll() && !work_left_) return came;
   work_left_ = false;
   for (const OpenTable& open : tables_) work_left_ |= open.table->work_ahead(sessions_.clock_ns());
   return true;

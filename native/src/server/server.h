@@ -24,6 +24,7 @@
 #include "server/shards.h"
 #include "server/tables.h"
 #include "session/server/sessions.h"
+#include "storage/row_loader.h"
 #include "wire/messages.h"
 
 namespace drlnet {
@@ -84,9 +85,14 @@ class Server : private RequestHandler {
   const std::shared_ptr<Shards>& shards() const { return shards_; }
   // From any thread: while another one is in run(), that one answers between two rounds.
   Metrics read_metrics();
-  // What was found damaged of the state, and what the disk refuses at present (from any thread;
-  // empty: nothing).
-  const std::vector<std::string>& state_notes() const { return state_notes_; }
+  // What was found damaged of the state so far, and what the disk refuses at present (from any
+  // thread; empty: nothing).
+  std::vector<std::string> state_notes() const {
+    const std::lock_guard lock(readers_mutex_);
+    return state_notes_;
+  }
+  // Rows of an earlier life whose columns are not there yet: for the loop's thread.
+  uint64_t rows_to_load() const { return loader_ ? loader_->rows_to_come() : 0; }
   std::string state_trouble() const { return keeper_ ? keeper_->trouble() : ""; }
   // In place of the keys that it began with, and for its other shards, too; soon, sessions of keys
   // that are gone end. From any thread. Throws Error(config) where it began without.
@@ -122,7 +128,8 @@ class Server : private RequestHandler {
     return refuse(slot, error.status(), error.cause(), error.remedy());
   }
   void run_again(const Waiter& waiter);
-  void retry_followers();                             // follow.cc
+  void retry_followers();  // follow.cc
+  uint16_t wait_for_columns(const Peer& peer, const Slot& slot, uint32_t table);
   void require_within_limits(const TableSpec& spec);  // throws Error
   OpenTable make_table(TableSpec spec);               // throws Error
   // drop_table.cc: all that a drop comes to, and for tables that other shards have dropped.
@@ -130,7 +137,8 @@ class Server : private RequestHandler {
   void follow_drops();
   bool refused_without_rows(Slot& slot) const;
   // keep_state.cc
-  bool recover_tables(Recovery& recovery);
+  bool recover_tables(Recovery& recovery, std::vector<LateTable>& late);
+  bool load_columns();
   void keep_state(uint64_t now_ns);
   void begin_cut(uint64_t now_ns, bool last = false);
   void end_cut(const Cut& cut);
@@ -159,14 +167,17 @@ class Server : private RequestHandler {
   uint64_t memory_used_ = 0;
   uint16_t epoch_;
   Sessions sessions_;
-  std::unique_ptr<Keeper> keeper_;  // null: the state is kept nowhere
+  std::unique_ptr<Keeper> keeper_;     // null: the state is kept nowhere
+  std::unique_ptr<RowLoader> loader_;  // null: all columns of rows are there
   std::vector<std::string> state_notes_;
   bool recovered_ = false;    // the state of an earlier life of this server
   uint64_t blobs_saved_ = 0;  // those of later versions are in no cut
   Tables tables_;
-  // Whose request waits for the row behind that head. Few: learners.
+  // Whose request waits for the row behind that head, or for all columns. Few: learners.
   struct Follower {
-    uint32_t session, table;
+    uint32_t session;
+    Lane lane;
+    uint32_t table;
     uint64_t head;
   };
   std::vector<Follower> followers_;
@@ -208,7 +219,7 @@ class Server : private RequestHandler {
   enum Request : uint32_t { kStop = 1, kRead = 2, kRetry = 4 };
   std::atomic<uint32_t> requests_{0};
   WakeFd wake_fd_;
-  std::mutex readers_mutex_;
+  mutable std::mutex readers_mutex_;  // and of state_notes_
   std::condition_variable answered_;
   std::vector<std::optional<Metrics>*> readers_;  // that wait for the loop
   bool looping_ = false;                          // a thread is in run()

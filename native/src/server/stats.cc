@@ -71,7 +71,10 @@ void Server::measure(Metrics& metrics) {
   metrics.set("server.blob_bytes", blobs_.bytes());
   metrics.set("server.publishes_refused", publishes_refused_);
   metrics.set("server.publishers_replaced", publishers_replaced_);
-  if (keeper_) keeper_->read_metrics(metrics, now);
+  if (keeper_) {
+    keeper_->read_metrics(metrics, now);
+    metrics.set("state.rows_to_load", rows_to_load());
+  }
   sessions_.read_metrics(metrics, now);
   for (const OpenTable& open : tables_) {
     open.table->read_metrics("table." + printable(open.asked.name) + ".", metrics, now);

@@ -21,9 +21,11 @@ enum class Wait : uint16_t {
   questions = 5,      // the client that answers: waits for questions
   rows = 6,           // a follower: has all rows, waits for the next ones
   disk = 7,           // the server's disk: what an answer promises is not there yet
+  state = 8,          // the server, which still reads rows of its state
 };
-constexpr std::array<const char*, 8> kWaitNames = {
-    "none", "min_size", "samples_limit", "inserts_limit", "answer", "questions", "rows", "disk"};
+constexpr std::array<const char*, 9> kWaitNames = {"none",          "min_size", "samples_limit",
+                                                   "inserts_limit", "answer",   "questions",
+                                                   "rows",          "disk",     "state"};
 constexpr size_t kLimiterReasons = 4;  // those before it are the limiter's
 
 // Waits by reason, those under way included, without a list of them: the sum of their starts is

@@ -15,7 +15,7 @@
 
 namespace drlnet {
 
-constexpr uint32_t kStateVersion = 1;
+constexpr uint32_t kStateVersion = 2;
 
 enum class FileKind : uint32_t {
   identity = 0x49524C44,  // "DLRI"
@@ -43,17 +43,17 @@ struct Identity {
   uint32_t epoch = 0;  // of the keys
 };
 
-// A part of a file: rows, a record of a snapshot, params.
+// A part of a file: what is known of rows, their columns, a record of a snapshot, params.
 struct PartHeader {
-  uint32_t kind = 0;  // of a record: kBase or kChanges
-  uint32_t rows = 0;
+  uint32_t kind = 0;    // of a record: kBase or kChanges
+  uint32_t rows = 0;    // of rows, and of columns
   uint64_t number = 0;  // of the first row; of the record; of the params
   uint64_t bytes = 0;   // that follow
   uint32_t body_crc = 0;
   uint32_t crc = 0;
 };
 static_assert(sizeof(PartHeader) == 32);
-constexpr uint32_t kRows = 1, kBase = 2, kChanges = 3, kParams = 4, kIdentity = 5;
+constexpr uint32_t kRows = 1, kBase = 2, kChanges = 3, kParams = 4, kIdentity = 5, kColumns = 6;
 
 template <typename Header>
 void set_crc(Header& header);  // sets its crc

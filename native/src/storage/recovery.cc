@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "storage/item_shadow.h"
-#include "storage/row_files.h"
 
 namespace drlnet {
 namespace {
@@ -124,12 +123,12 @@ std::optional<uint64_t> Recovery::older_does_without(uint32_t table, uint64_t fi
   return std::nullopt;
 }
 
-bool Recovery::load(const SavedTable& saved, Table& table) {
+std::unique_ptr<RowReader> Recovery::load(const SavedTable& saved, Table& table) {
   SavedTable kept = saved;
   Ring& ring = table.restore_rows(kept.state.counters);
-  const RowReader reader(folder_, lineage_, saved.number);
+  auto reader = std::make_unique<RowReader>(folder_, lineage_, saved.number);
   const TableCounters& counters = saved.state.counters;
-  if (const auto gap = reader.load(ring, counters.oldest, counters.head, progress_)) {
+  if (const auto gap = reader->load(ring, counters.oldest, counters.head, progress_)) {
     size_t older = 0;
     if (const auto head = older_does_without(saved.number, gap->first, older);
         head && counters.head - *head <= gap->end - counters.oldest) {
@@ -138,7 +137,7 @@ bool Recovery::load(const SavedTable& saved, Table& table) {
                        ", which does without these rows");
       records_.resize(older + 1);
       put_together();
-      return false;
+      return nullptr;
     }
     notes_.push_back(gap->why + "; rows " + std::to_string(counters.oldest) + " to " +
                      std::to_string(gap->end - 1) + " of table '" + saved.asked.name +
@@ -148,7 +147,7 @@ bool Recovery::load(const SavedTable& saved, Table& table) {
     ring.restore(counters.head, gap->end);
   }
   table.restore(kept.state);
-  return true;
+  return reader;
 }
 
 std::shared_ptr<const Params> Recovery::params() {

@@ -13,6 +13,7 @@
 #include "storage/format.h"
 #include "storage/params.h"
 #include "storage/read_progress.h"
+#include "storage/row_files.h"
 
 namespace drlnet {
 
@@ -24,11 +25,11 @@ class Recovery {
   // The newest record that is not given up yet: the state as it says, all items included. Null
   // where there is none.
   const SavedState* state() const { return state_ ? state_.get() : nullptr; }
-  // Fills the table, which is as new, with that state and its rows. Where some cannot be read, they
-  // and older ones are given up, unless fewer are lost by an older record that does without them:
-  // then this returns false, and state() is that one. Throws Error(config) where that does not fit
-  // the table.
-  bool load(const SavedTable& saved, Table& table);
+  // Fills the table, which is as new, with that state and its rows but for their columns, for which
+  // it returns a reader. Where some rows cannot be read, they and older ones are given up, unless
+  // fewer are lost by an older record that does without them: then this returns null, and state()
+  // is that one. Throws Error(config) where that does not fit the table.
+  std::unique_ptr<RowReader> load(const SavedTable& saved, Table& table);
   // The newest of those that are whole and that the state allows; null where there are none.
   std::shared_ptr<const Params> params();
 

@@ -9,9 +9,9 @@
 namespace drlnet {
 namespace {
 
-constexpr uint64_t kPartBytes = 1 << 20;
+constexpr uint64_t kRunBytes = 1 << 20;
 constexpr uint64_t kUnknown = ~uint64_t{0};  // where a file begins
-constexpr size_t kPartsAhead = 32;           // that the disk reads while one is taken in
+constexpr size_t kRunsAhead = 32;            // that the disk reads while one is taken in
 constexpr uint64_t kMinFileBytes = 1 << 20, kMaxFileBytes = 256 << 20;
 
 std::string prefix_of(uint32_t table) {
@@ -20,8 +20,8 @@ std::string prefix_of(uint32_t table) {
   return name;
 }
 
-uint64_t row_bytes_of(const Ring& ring) {
-  uint64_t bytes = sizeof(SavedRow);
+uint64_t column_bytes_of(const Ring& ring) {
+  uint64_t bytes = 0;
   for (size_t c = 0; c < ring.columns(); ++c) bytes += ring.column(c).row_bytes;
   return bytes;
 }
@@ -69,22 +69,22 @@ void RowWriter::begin_file(const Ring& ring, uint64_t first) {
                     .lineage = lineage_,
                     .name = table_,
                     .first = first,
-                    .row_bytes = static_cast<uint32_t>(row_bytes_of(ring))};
+                    .row_bytes = static_cast<uint32_t>(sizeof(SavedRow) + column_bytes_of(ring))};
   set_crc(header);
   file_.append(std::as_bytes(std::span(&header, 1)));
 }
 
 void RowWriter::write(const Ring& ring, uint64_t from, uint64_t to) {
-  const uint64_t row_bytes = row_bytes_of(ring);
+  const uint64_t row_bytes = sizeof(SavedRow) + column_bytes_of(ring);
   const uint64_t file_bytes =
       std::clamp(ring.capacity() * row_bytes / 16, kMinFileBytes, kMaxFileBytes);
-  const uint64_t most = std::max<uint64_t>(kPartBytes / row_bytes, 1);
+  const uint64_t most = std::max<uint64_t>(kRunBytes / row_bytes, 1);
   try {
     while (from < to) {
       if (!file_.is_open()) begin_file(ring, from);
       const uint64_t slot = from % ring.size();
       const uint64_t rows = std::min({to - from, most, ring.size() - slot});
-      write_part(ring, from, rows);
+      write_run(ring, from, rows);
       from += rows;
       if (file_.bytes() < file_bytes) continue;
       file_.sync();
@@ -97,15 +97,19 @@ void RowWriter::write(const Ring& ring, uint64_t from, uint64_t to) {
   }
 }
 
-void RowWriter::write_part(const Ring& ring, uint64_t from, uint64_t rows) {
+void RowWriter::write_run(const Ring& ring, uint64_t from, uint64_t rows) {
   const auto first_slot = static_cast<uint32_t>(from % ring.size());
-  part_.resize(rows * row_bytes_of(ring));
-  std::byte* to = part_.data();
+  const uint64_t known_bytes = rows * sizeof(SavedRow), column_bytes = rows * column_bytes_of(ring);
+  run_.resize(2 * sizeof(PartHeader) + known_bytes + column_bytes);
+  std::byte* const known = run_.data() + sizeof(PartHeader);
+  std::byte* to = known;
   for (uint32_t i = 0; i < rows; ++i, to += sizeof(SavedRow)) {
     const Row& row = ring.row(first_slot + i);
     const SavedRow saved{row.step, row.ordinal, row.since_first, row.flags};
     std::memcpy(to, &saved, sizeof saved);
   }
+  std::byte* const columns = to + sizeof(PartHeader);
+  to = columns;
   for (size_t c = 0; c < ring.columns(); ++c) {
     const RowColumn& column = ring.column(c);
     const uint64_t pieces = column.together() ? 1 : rows;
@@ -114,15 +118,19 @@ void RowWriter::write_part(const Ring& ring, uint64_t from, uint64_t rows) {
       std::memcpy(to, column.at(first_slot + i), bytes);
     }
   }
-  PartHeader header{.kind = kRows,
-                    .rows = static_cast<uint32_t>(rows),
-                    .number = from,
-                    .bytes = part_.size(),
-                    .body_crc = crc32c(part_)};
-  set_crc(header);
-  file_.append(std::as_bytes(std::span(&header, 1)));
-  file_.append(part_);
-  bytes_written_ += sizeof header + part_.size();
+  const auto head = [&](uint32_t kind, std::byte* body, uint64_t bytes) {
+    PartHeader header{.kind = kind,
+                      .rows = static_cast<uint32_t>(rows),
+                      .number = from,
+                      .bytes = bytes,
+                      .body_crc = crc32c({body, bytes})};
+    set_crc(header);
+    std::memcpy(body - sizeof header, &header, sizeof header);
+  };
+  head(kRows, known, known_bytes);
+  head(kColumns, columns, column_bytes);
+  file_.append(run_);
+  bytes_written_ += run_.size();
 }
 
 void RowWriter::remove_older(uint64_t oldest) {
@@ -157,37 +165,58 @@ void RowReader::scan(size_t index) {
   const File& file = files_[index];
   uint64_t offset = sizeof(FileHeader);
   while (offset < file.bytes()) {
-    PartHeader header;
-    const size_t got = file.read(offset, std::as_writable_bytes(std::span(&header, 1)));
-    const bool whole = got == sizeof header && intact(header) && header.kind == kRows;
-    if (!whole || header.bytes > file.bytes() - offset - sizeof header ||
-        header.number + header.rows < header.number) {
-      damage_[index] = file.path().filename().string() + ", byte " + std::to_string(offset) +
-                       (whole ? ": the file ends too early" : ": no part begins there");
-      return;
-    }
-    const uint64_t bytes = sizeof header + header.bytes;
-    if (offset == sizeof(FileHeader)) {  // nearly all parts of a file have one size
+    Run run{};
+    if (!read_run(index, offset, run)) return;
+    const uint64_t bytes = 2 * sizeof(PartHeader) + run.rows.bytes + run.columns.bytes;
+    if (offset == sizeof(FileHeader)) {  // nearly all runs of a file have one size
       for (uint64_t next = offset + bytes; next < file.bytes(); next += bytes) {
-        file.expect(next, sizeof header);
+        file.expect(next, 2 * sizeof(PartHeader) + run.rows.bytes);
       }
     }
-    add({header.number, header.number + header.rows, index, offset, header});
+    add(run);
     offset += bytes;
   }
 }
 
+// The two headers that stand there. False where they do not, and notes that.
+bool RowReader::read_run(size_t index, uint64_t offset, Run& run) {
+  const File& file = files_[index];
+  run.file = index;
+  run.offset = offset;
+  const auto damaged = [&](uint64_t at, const char* how) {
+    damage_[index] = file.path().filename().string() + ", byte " + std::to_string(at) + how;
+    return false;
+  };
+  const auto read = [&](uint64_t at, uint32_t kind, PartHeader& header) {
+    const size_t got = file.read(at, std::as_writable_bytes(std::span(&header, 1)));
+    if (got != sizeof header || !intact(header) || header.kind != kind) {
+      return damaged(at, ": no part begins there");
+    }
+    if (header.bytes > file.bytes() - at - sizeof header) {
+      return damaged(at, ": the file ends too early");
+    }
+    return true;
+  };
+  const auto columns_at = [&] { return offset + sizeof(PartHeader) + run.rows.bytes; };
+  if (!read(offset, kRows, run.rows) || !read(columns_at(), kColumns, run.columns)) return false;
+  run.first = run.rows.number;
+  run.end = run.first + run.rows.rows;
+  const bool one = run.columns.number == run.first && run.columns.rows == run.rows.rows;
+  return (one && run.end >= run.first) || damaged(columns_at(), ": no part begins there");
+}
+
 // Numbers only grow within a life of the server: a smaller one begins the next life's rows.
-void RowReader::add(const Part& part) {
-  while (!parts_.empty() && parts_.back().first >= part.first) parts_.pop_back();
-  if (!parts_.empty()) parts_.back().end = std::min(parts_.back().end, part.first);
-  parts_.push_back(part);
+void RowReader::add(const Run& run) {
+  while (!runs_.empty() && runs_.back().first >= run.first) runs_.pop_back();
+  if (!runs_.empty()) runs_.back().end = std::min(runs_.back().end, run.first);
+  runs_.push_back(run);
 }
 
 std::optional<RowReader::Gap> RowReader::load(Ring& ring, uint64_t from, uint64_t to,
-                                              ReadProgress& progress) const {
+                                              ReadProgress& progress) {
   std::optional<Gap> gap;
   uint64_t next = from;
+  row_bytes_ = column_bytes_of(ring);
   const auto missing = [&](uint64_t end, std::string why) {
     if (next < end) gap = Gap{next, end, std::move(why)};
     next = std::max(next, end);
@@ -198,44 +227,40 @@ std::optional<RowReader::Gap> RowReader::load(Ring& ring, uint64_t from, uint64_
     }
     return std::string("a file of its rows is missing");
   };
-  const auto expect = [&](size_t part) {
-    if (part < parts_.size()) files_[parts_[part].file].expect(parts_[part].offset, kPartBytes);
-  };
-  for (size_t i = 0; i < kPartsAhead; ++i) expect(i);
-  for (const Part& part : parts_) {
-    expect(static_cast<size_t>(&part - parts_.data()) + kPartsAhead);
-    progress.add(part.header.bytes);
-    if (part.end <= next || part.first >= to) continue;
-    missing(part.first, reason(part.file));
-    const uint64_t end = std::min(part.end, to);
-    std::string why = load(part, ring, next, end);
-    if (!why.empty()) {
-      missing(end, std::move(why));
+  for (const Run& run : runs_) {
+    progress.add(run.rows.bytes + run.columns.bytes);
+    if (run.end <= next || run.first >= to) continue;
+    missing(run.first, reason(run.file));
+    const uint64_t end = std::min(run.end, to);
+    if (run.rows.bytes != run.rows.rows * sizeof(SavedRow) ||
+        run.columns.bytes != run.columns.rows * row_bytes_) {
+      missing(end, place_of(run) + ": rows of another table");
+    } else if (!load(run, ring, next, end)) {
+      missing(end, place_of(run) + ": its checksum is wrong");
     }
     next = end;
   }
   if (next < to) missing(to, reason(files_.size()));
+  columns_from_ = gap ? gap->end : from;
+  columns_to_ = to;
+  columns_before_ = runs_.size();
   return gap;
 }
 
-// What is wrong with it, or nothing.
-std::string RowReader::load(const Part& part, Ring& ring, uint64_t from, uint64_t to) const {
-  const File& file = files_[part.file];
-  const uint64_t row_bytes = row_bytes_of(ring);
-  const auto here = [&] {
-    return file.path().filename().string() + ", byte " + std::to_string(part.offset);
-  };
-  if (part.header.bytes != part.header.rows * row_bytes) return here() + ": rows of another table";
-  body_.resize(part.header.bytes);
-  if (file.read(part.offset + sizeof(PartHeader), body_) != body_.size() ||
-      crc32c(body_) != part.header.body_crc) {
-    return here() + ": its checksum is wrong";
+std::string RowReader::place_of(const Run& run) const {
+  return files_[run.file].path().filename().string() + ", byte " + std::to_string(run.offset);
+}
+
+// False: they are not what was written.
+bool RowReader::load(const Run& run, Ring& ring, uint64_t from, uint64_t to) {
+  body_.resize(run.rows.bytes);
+  if (files_[run.file].read(run.offset + sizeof(PartHeader), body_) != body_.size() ||
+      crc32c(body_) != run.rows.body_crc) {
+    return false;
   }
-  const uint64_t skipped = from - part.header.number;
-  const std::byte* rows = body_.data();
   for (uint64_t number = from; number < to; ++number) {
     SavedRow saved;
-    std::memcpy(&saved, rows + (number - part.header.number) * sizeof saved, sizeof saved);
+    std::memcpy(&saved, body_.data() + (number - run.rows.number) * sizeof saved, sizeof saved);
     ring.row(ring.place(number).slot) = {.step = saved.step,
                                          .ordinal = saved.ordinal,
                                          .previous = kNoSlot,
@@ -246,16 +271,52 @@ std::string RowReader::load(const Part& part, Ring& ring, uint64_t from, uint64_
                                          .state = ItemState::none,
                                          .draws = 0};
   }
-  const std::byte* at = rows + part.header.rows * sizeof(SavedRow);
+  return true;
+}
+
+bool RowReader::next_columns(ReadColumns& columns) {
+  const auto wanted = [&](const Run& run) {
+    return run.end > columns_from_ && run.first < columns_to_;
+  };
+  while (columns_before_ > 0 && !wanted(runs_[columns_before_ - 1])) --columns_before_;
+  if (columns_before_ == 0) return false;
+  const Run& run = runs_[--columns_before_];
+  const auto body = [](const Run& of) {
+    return of.offset + 2 * sizeof(PartHeader) + of.rows.bytes;
+  };
+  if (columns_before_ >= kRunsAhead) {
+    const Run& ahead = runs_[columns_before_ - kRunsAhead];
+    if (wanted(ahead)) files_[ahead.file].expect(body(ahead), ahead.columns.bytes);
+  }
+  columns.first = std::max(run.first, columns_from_);
+  columns.end = std::min(run.end, columns_to_);
+  columns.run_first = run.rows.number;
+  columns.run_rows = run.rows.rows;
+  columns.damage.clear();
+  columns.bytes.resize(run.columns.bytes);
+  try {
+    const bool whole = files_[run.file].read(body(run), columns.bytes) == columns.bytes.size();
+    if (!whole || crc32c(columns.bytes) != run.columns.body_crc) {
+      columns.damage = place_of(run) + ": its checksum is wrong";
+    }
+  } catch (const Error& error) {  // the disk does not give them
+    columns.damage = error.cause();
+  }
+  return true;
+}
+
+void RowReader::place(const ReadColumns& columns, uint64_t from, Ring& ring) {
+  from = std::max(from, columns.first);
+  if (from >= columns.end) return;
+  const std::byte* at = columns.bytes.data();
   for (size_t c = 0; c < ring.columns(); ++c) {
     const RowColumn& column = ring.column(c);
-    const std::byte* source = at + skipped * column.row_bytes;
-    for (uint64_t number = from; number < to; ++number, source += column.row_bytes) {
+    const std::byte* source = at + (from - columns.run_first) * column.row_bytes;
+    for (uint64_t number = from; number < columns.end; ++number, source += column.row_bytes) {
       std::memcpy(column.at(ring.place(number).slot), source, column.row_bytes);
     }
-    at += part.header.rows * column.row_bytes;
+    at += uint64_t{columns.run_rows} * column.row_bytes;
   }
-  return {};
 }
 
 }  // namespace drlnet

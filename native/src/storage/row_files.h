@@ -1,7 +1,9 @@
-// A table's rows on disk: files of consecutive rows, in parts of a megabyte or so, each row once.
+// A table's rows on disk: files of consecutive rows, each row once, in runs of a megabyte or so. A
+// run is two parts: its rows as the index knows them, which is little, and then their columns. So a
+// table is there once the first parts are read; the second ones may come while it is drawn from.
 // The name has the table's number and the file's; where two files have a row of the same number,
 // the later file is right: what an earlier life of the server had written behind its last snapshot
-// does not count. Threading: one thread.
+// does not count. Threading: one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +39,7 @@ class RowWriter {
   };
   void add(const Path& path, uint64_t first);
   void begin_file(const Ring& ring, uint64_t first);
-  void write_part(const Ring& ring, uint64_t from, uint64_t rows);
+  void write_run(const Ring& ring, uint64_t from, uint64_t rows);
 
   Path folder_;
   uint64_t lineage_;
@@ -46,7 +48,16 @@ class RowWriter {
   std::deque<Written> files_;  // the last is open
   File file_;
   uint64_t bytes_written_ = 0;
-  std::vector<std::byte> part_;
+  std::vector<std::byte> run_;
+};
+
+// Columns of the rows [first, end), as they are on disk.
+struct ReadColumns {
+  uint64_t first = 0, end = 0;
+  uint64_t run_first = 0;  // of the run that they are of
+  uint32_t run_rows = 0;
+  std::vector<std::byte> bytes;  // of the whole run
+  std::string damage;            // why they cannot be read; empty: they are right
 };
 
 class RowReader {
@@ -58,25 +69,35 @@ class RowReader {
     uint64_t first, end;
     std::string why;
   };
-  // Writes rows [from, to) to their places in the ring, but for their links and items, as far as
-  // they can be read. The newest gap among them, if there is one.
-  std::optional<Gap> load(Ring& ring, uint64_t from, uint64_t to, ReadProgress& progress) const;
+  // Writes rows [from, to) to their places in the ring, but for their columns, links and items, as
+  // far as they can be read. The newest gap among them, if there is one.
+  std::optional<Gap> load(Ring& ring, uint64_t from, uint64_t to, ReadProgress& progress);
+  // Then the columns of those behind the gap, a run each time, the newest first. False: that was
+  // all.
+  bool next_columns(ReadColumns& columns);
+  // Writes to their places in the ring those from that row on.
+  static void place(const ReadColumns& columns, uint64_t from, Ring& ring);
 
  private:
-  struct Part {
+  struct Run {
     uint64_t first, end;  // of what it has that is right
     size_t file;
-    uint64_t offset;  // of its header
-    PartHeader header;
+    uint64_t offset;  // of its first header
+    PartHeader rows, columns;
   };
   void scan(size_t file);
-  void add(const Part& part);
-  std::string load(const Part& part, Ring& ring, uint64_t from, uint64_t to) const;
+  bool read_run(size_t file, uint64_t offset, Run& run);
+  void add(const Run& run);
+  bool load(const Run& run, Ring& ring, uint64_t from, uint64_t to);
+  std::string place_of(const Run& run) const;
 
   std::vector<File> files_;
-  std::vector<std::string> damage_;  // by file: where its parts cannot be followed
-  std::vector<Part> parts_;          // in order, apart
-  mutable std::vector<std::byte> body_;
+  std::vector<std::string> damage_;  // by file: where its runs cannot be followed
+  std::vector<Run> runs_;            // in order, apart
+  std::vector<std::byte> body_;
+  size_t columns_before_ = 0;  // runs whose columns are still to be read
+  uint64_t columns_from_ = 0, columns_to_ = 0;
+  uint64_t row_bytes_ = 0;  // of columns
 };
 
 // The files of a table, in order.

@@ -10,6 +10,7 @@
 
 #include "replay/request.h"
 #include "storage/recovery.h"
+#include "storage/row_loader.h"
 #include "storage/storage.h"
 
 namespace drlnet::test {
@@ -74,17 +75,20 @@ inline Picture picture_of(Table& table, const TableCounters& counters) {
 // A life of a server with one table.
 class Life {
  public:
-  explicit Life(const Path& folder, TableSpec spec = saved_spec(), uint64_t seed = 1)
+  // whole: the table has the columns of its rows, too; else `late` has them.
+  explicit Life(const Path& folder, TableSpec spec = saved_spec(), uint64_t seed = 1,
+                bool whole = true)
       : spec_(std::move(spec)), random_(seed) {
     ReadProgress progress;
     Recovery recovery(folder, kLineage, progress);
     while (recovery.state() != nullptr) {
       table = std::make_shared<Table>(spec_, 0, 1);
-      if (recovery.load(recovery.state()->tables[0], *table)) break;
+      late = {table, recovery.load(recovery.state()->tables[0], *table), spec_.name};
+      if (late.rows) break;
     }
     params = recovery.params();
     notes = recovery.notes();
-    rows_lost = recovery.rows_lost();
+    lost = recovery.rows_lost() > 0;
     if (const SavedState* state = recovery.state()) {
       sequence = state->sequence;
       counters = state->tables[0].state.counters;
@@ -100,6 +104,7 @@ class Life {
       open_.resize(3);
     }
     table->begin_saving();
+    if (whole && late.rows) have_columns();
     storage = std::make_unique<Storage>(folder, kLineage, recovery.snapshot(), [] {});
   }
 
@@ -151,12 +156,19 @@ class Life {
     saved_head_ = counters.head;
   }
   Picture picture() { return picture_of(*table, counters); }
+  void have_columns() {
+    const size_t before = notes.size();
+    place_all_columns(late, notes);
+    lost |= notes.size() > before;
+  }
 
   std::shared_ptr<Table> table;
   std::unique_ptr<Storage> storage;
   std::shared_ptr<const Params> params;
   std::vector<std::string> notes;
-  uint64_t rows_lost = 0, sequence = 0;
+  bool lost = false;  // some rows are
+  uint64_t sequence = 0;
+  LateTable late;
   TableCounters counters;  // of the newest record
 
  private:

@@ -73,7 +73,9 @@ TEST_CASE("a state of another number of shards, or damaged, is named") {
   ++header.version;
   set_crc(header);
   File::create(folder.path / "identity").append(bytes);
-  CHECK(cause_of([&] { StateFolder(folder.path, 3, 1); }).find("version 2") != std::string::npos);
+  CHECK(cause_of([&] {
+          StateFolder(folder.path, 3, 1);
+        }).find("of version " + std::to_string(kStateVersion + 1)) != std::string::npos);
 }
 
 TEST_CASE("a copy stands in for a damaged identity, and is as old as the start before at most") {

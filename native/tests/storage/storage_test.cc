@@ -33,6 +33,11 @@ void write_bytes(const Path& path, std::span<const std::byte> bytes) {
   file.append(bytes);
 }
 
+// Of an item's bytes: priorities change.
+std::vector<std::byte> rows_of(const std::pair<float, std::vector<std::byte>>& item) {
+  return {item.second.end() - 16, item.second.end()};
+}
+
 }  // namespace
 
 TEST_CASE("a table comes back as of its last record, over many lives") {
@@ -114,9 +119,9 @@ TEST_CASE("any flipped bit, and any cut, is found and not believed") {
       const Picture& right = records.at(life.sequence);
       // Given up or not: what is there is what was written.
       for (const auto& [number, item] : found.items) CHECK(right.items.at(number) == item);
-      if (life.rows_lost == 0) CHECK(found.items.size() == right.items.size());
+      if (!life.lost) CHECK(found.items.size() == right.items.size());
       told += !life.notes.empty();
-      const bool whole = life.sequence == newest && life.rows_lost == 0 && life.params;
+      const bool whole = life.sequence == newest && !life.lost && life.params;
       if (!whole) CHECK(!life.notes.empty());
       if (life.params) CHECK(life.params->bytes == std::vector<std::byte>(500, std::byte{5}));
     } catch (const Error& error) {
@@ -127,6 +132,84 @@ TEST_CASE("any flipped bit, and any cut, is found and not believed") {
   CHECK(told > 200);
   CHECK(reached.size() > 4);  // it goes back only as far as it has to
   CHECK(refused > 0);
+}
+
+TEST_CASE("a table is drawn from and appended to while the columns of its rows come") {
+  for (const uint64_t capacity : {300, 3000}) {
+    Folder folder;
+    Picture before;
+    {
+      Life life(folder.path, saved_spec(capacity));
+      for (int i = 0; i < 40; ++i) {
+        life.live_on(20);
+        life.save();
+      }
+      before = life.picture();
+    }
+    Picture last;
+    {
+      Life life(folder.path, saved_spec(capacity), 2, false);
+      CHECK(life.picture().items.empty());
+      CHECK(life.table->live_items() == 0);
+      CHECK(life.counters.items_created == before.counters.items_created);
+      std::set<size_t> sizes;
+      ReadColumns columns;
+      for (int i = 0; life.late.rows->next_columns(columns); ++i) {
+        place_columns(columns, life.late, life.notes);
+        CHECK(life.table->consistent());
+        const auto found = picture_of(*life.table, before.counters).items;
+        for (const auto& [number, item] : found) {
+          const auto was = before.items.find(number);  // pending ones are not there
+          if (was != before.items.end()) CHECK(rows_of(was->second) == rows_of(item));
+        }
+        sizes.insert(found.size());
+        if (i % 4 == 0) life.live_on(2);
+        CHECK(life.table->consistent());
+        if (i % 8 == 0) life.save();
+      }
+      CHECK(sizes.size() > 2);
+      life.table->have_columns_from(0);
+      CHECK(life.table->consistent());
+      const auto found = picture_of(*life.table, before.counters).items;
+      for (const auto& [number, item] : before.items) {  // and looks back to none overwritten
+        if (number > life.table->ring().oldest() + 40) CHECK(found.contains(number));
+      }
+      life.save();
+      last = life.picture();
+      CHECK(life.notes.empty());
+    }
+    CHECK(Life(folder.path, saved_spec(capacity)).picture() == last);
+  }
+}
+
+TEST_CASE("columns that are damaged cost the items that have their rows, and no others") {
+  Folder folder;
+  Picture before;
+  {
+    Life life(folder.path, saved_spec(3000));
+    for (int i = 0; i < 30; ++i) {
+      life.live_on(20);
+      life.save();
+    }
+    before = life.picture();
+  }
+  const Path path = row_files(folder.path, 0).front();
+  std::vector<std::byte> bytes = read_file(path);
+  bytes[bytes.size() / 2] ^= std::byte{4};  // most of a run is columns
+  write_bytes(path, bytes);
+  Life life(folder.path, saved_spec(3000));
+  REQUIRE(life.notes.size() == 1);
+  CHECK(life.notes[0].starts_with(path.filename().string()));
+  CHECK(life.notes[0].find("are given up") != std::string::npos);
+  CHECK(life.table->consistent());
+  const Picture found = life.picture();
+  CHECK(found.items.size() < before.items.size());
+  CHECK(found.items.size() > before.items.size() / 2);
+  CHECK(found.items.begin()->first == before.items.begin()->first);
+  CHECK(found.items.rbegin()->first == before.items.rbegin()->first);
+  for (const auto& [number, item] : found.items) CHECK(before.items.at(number) == item);
+  life.live_on(40);
+  CHECK(life.table->consistent());
 }
 
 TEST_CASE("the previous snapshot is used where the newest is damaged") {
@@ -191,7 +274,7 @@ TEST_CASE("a file of rows that was not begun costs no rows of others") {
   write_bytes(folder.path / "rows-00000-000000000001", std::vector<std::byte>(6));
   for (int i = 0; i < 3; ++i) {
     Life life(folder.path, saved_spec(2000));
-    CHECK(life.rows_lost == 0);
+    CHECK(!life.lost);
     CHECK(life.picture() == *last);
     life.live_on(20);
     life.save();
