@@ -124,7 +124,9 @@ bool Oracle::durable(uint64_t at_ns) const {
 }
 
 bool Oracle::counts(uint64_t began_ns) const {
-  return began_ns > died_ns_ || (durability_ns_ && *durability_ns_ == 0);
+  // Its answer may still have been under way when the server died.
+  const bool on_disk = durability_ns_ && *durability_ns_ == 0 && !rots_;
+  return began_ns > died_ns_ || on_disk;
 }
 
 void Oracle::resumed(uint64_t lineage, const Lease& lease, uint64_t began_ns) {

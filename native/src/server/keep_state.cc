@@ -87,8 +87,9 @@ bool Server::recover_tables(Recovery& recovery, std::vector<LateTable>& late) {
     }
     open.number = saved.number;
     open.rows_saved = saved.state.counters.head;
-    LateTable one{open.table, recovery.load(saved, *open.table), saved.asked.name};
-    if (!one.rows) return false;
+    LateTable one{open.table, nullptr, saved.asked.name};
+    one.rows = recovery.load(saved, *open.table);
+    if (!one.rows) return false;  // `saved` is gone, too
     // A queue has room for rows that its items need: they are copied, columns and all.
     if (open.table->is_queue()) {
       place_all_columns(one, state_notes_);

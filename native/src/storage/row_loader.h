@@ -41,7 +41,7 @@ class RowLoader {
   // Places a run of rows; false: none has come, or none will come any more.
   bool place_next(std::vector<std::string>& notes);
   bool finished() const { return tables_.empty(); }
-  // Of rows whose columns are still to come.
+  // Those without their columns.
   uint64_t rows_to_come() const;
 
  private:

@@ -33,7 +33,7 @@ void write_bytes(const Path& path, std::span<const std::byte> bytes) {
   file.append(bytes);
 }
 
-// Of an item's bytes: priorities change.
+// Without what changes: priorities.
 std::vector<std::byte> rows_of(const std::pair<float, std::vector<std::byte>>& item) {
   return {item.second.end() - 16, item.second.end()};
 }
