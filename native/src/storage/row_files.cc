@@ -244,6 +244,7 @@ std::optional<RowReader::Gap> RowReader::load(Ring& ring, uint64_t from, uint64_
   columns_from_ = gap ? gap->end : from;
   columns_to_ = to;
   columns_before_ = runs_.size();
+  for (size_t i = 0; i < kRunsAhead; ++i) expect_columns(i);
   return gap;
 }
 
@@ -274,20 +275,22 @@ bool RowReader::load(const Run& run, Ring& ring, uint64_t from, uint64_t to) {
   return true;
 }
 
+// Those that come that many runs behind the next ones.
+void RowReader::expect_columns(size_t behind) const {
+  if (behind >= columns_before_) return;
+  const Run& run = runs_[columns_before_ - 1 - behind];
+  if (has_columns(run)) files_[run.file].expect(columns_at(run), run.columns.bytes);
+}
+
+uint64_t RowReader::columns_at(const Run& run) {
+  return run.offset + 2 * sizeof(PartHeader) + run.rows.bytes;
+}
+
 bool RowReader::next_columns(ReadColumns& columns) {
-  const auto wanted = [&](const Run& run) {
-    return run.end > columns_from_ && run.first < columns_to_;
-  };
-  while (columns_before_ > 0 && !wanted(runs_[columns_before_ - 1])) --columns_before_;
+  while (columns_before_ > 0 && !has_columns(runs_[columns_before_ - 1])) --columns_before_;
   if (columns_before_ == 0) return false;
+  expect_columns(kRunsAhead);
   const Run& run = runs_[--columns_before_];
-  const auto body = [](const Run& of) {
-    return of.offset + 2 * sizeof(PartHeader) + of.rows.bytes;
-  };
-  if (columns_before_ >= kRunsAhead) {
-    const Run& ahead = runs_[columns_before_ - kRunsAhead];
-    if (wanted(ahead)) files_[ahead.file].expect(body(ahead), ahead.columns.bytes);
-  }
   columns.first = std::max(run.first, columns_from_);
   columns.end = std::min(run.end, columns_to_);
   columns.run_first = run.rows.number;
@@ -295,7 +298,8 @@ bool RowReader::next_columns(ReadColumns& columns) {
   columns.damage.clear();
   columns.bytes.resize(run.columns.bytes);
   try {
-    const bool whole = files_[run.file].read(body(run), columns.bytes) == columns.bytes.size();
+    const bool whole =
+        files_[run.file].read(columns_at(run), columns.bytes) == columns.bytes.size();
     if (!whole || crc32c(columns.bytes) != run.columns.body_crc) {
       columns.damage = place_of(run) + ": its checksum is wrong";
     }

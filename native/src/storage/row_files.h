@@ -90,6 +90,11 @@ class RowReader {
   void add(const Run& run);
   bool load(const Run& run, Ring& ring, uint64_t from, uint64_t to);
   std::string place_of(const Run& run) const;
+  bool has_columns(const Run& run) const {
+    return run.end > columns_from_ && run.first < columns_to_;
+  }
+  static uint64_t columns_at(const Run& run);
+  void expect_columns(size_t behind) const;
 
   std::vector<File> files_;
   std::vector<std::string> damage_;  // by file: where its runs cannot be followed
