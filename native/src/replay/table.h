@@ -150,8 +150,11 @@ class Table {
   // table. Of the rows' columns none need be there yet.
   Ring& restore_rows(const TableCounters& counters);
   void restore(const TableState& state);  // O(rows)
+  // Whether they are needed at once: a queue copies rows that stay, and where the order of items
+  // tells in what is drawn, older ones cannot come later.
+  bool needs_columns() const { return is_queue() || sampler_->heeds_order(); }
   // The columns of the rows from that number on are in the ring: items that lacked no others can be
-  // drawn. 0: those of all rows are.
+  // drawn, in their order. 0: those of all rows are.
   void have_columns_from(uint64_t number);
   uint64_t rows_without_columns() const {
     return columns_from_ - std::min(columns_from_, ring_.oldest());

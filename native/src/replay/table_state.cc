@@ -161,15 +161,18 @@ void Table::restore(const TableState& state) {
 
 void Table::have_columns_from(uint64_t number) {
   columns_from_ = number;
-  while (!late_.empty() && late_.front().oldest >= number) {
-    const Late late = late_.front();
-    std::ranges::pop_heap(late_, {}, &Late::oldest);
-    late_.pop_back();
-    if (late.number < ring_.oldest()) continue;
-    const uint32_t slot = ring_.place(late.number).slot;
-    if (ring_.row(slot).state == ItemState::live) make_drawable(slot, late.priority);
+  auto end = late_.end();
+  for (; end != late_.begin() && late_.front().oldest >= number; --end) {
+    std::ranges::pop_heap(late_.begin(), end, {}, &Late::oldest);
   }
-  if (number == 0) late_ = {};
+  std::ranges::sort(end, late_.end(), {}, &Late::number);
+  for (auto late = end; late != late_.end(); ++late) {
+    if (late->number < ring_.oldest()) continue;
+    const uint32_t slot = ring_.place(late->number).slot;
+    if (ring_.row(slot).state == ItemState::live) make_drawable(slot, late->priority);
+  }
+  late_.erase(end, late_.end());
+  if (number == 0) late_.shrink_to_fit();
   count_stock(0);
 }
 

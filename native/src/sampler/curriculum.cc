@@ -85,6 +85,7 @@ class Curriculum final : public Sampler {
     enter_pool(slot);
     tree_->insert(slot, mass_of(items_[slot]));
   }
+  bool heeds_order() const override { return true; }
   void remove(uint32_t slot) override {
     leave_pool(slot);
     tree_->remove(slot);

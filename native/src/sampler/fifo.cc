@@ -23,6 +23,7 @@ class Fifo final : public Sampler {
     if (next_ == kEnd) next_ = slot;
     ++size_;
   }
+  bool heeds_order() const override { return true; }
   void remove(uint32_t slot) override {
     const auto [before, after] = links_[slot];
     (before == kEnd ? oldest_ : links_[before].after) = after;

@@ -25,6 +25,8 @@ class Sampler {
   // Priorities are finite and >= 0 (the caller checked); insert is called on an absent leaf, the
   // others on present ones. Of a slot that is named twice in an update the later priority holds.
   virtual void insert(uint32_t slot, float priority) = 0;
+  // Whether what is drawn depends on the order of insertions.
+  virtual bool heeds_order() const { return false; }
   virtual void remove(uint32_t slot) = 0;
   virtual void update(std::span<const uint32_t> slots, std::span<const float> priorities) = 0;
 

@@ -90,8 +90,7 @@ bool Server::recover_tables(Recovery& recovery, std::vector<LateTable>& late) {
     LateTable one{open.table, nullptr, saved.asked.name};
     one.rows = recovery.load(saved, *open.table);
     if (!one.rows) return false;  // `saved` is gone, too
-    // A queue has room for rows that its items need: they are copied, columns and all.
-    if (open.table->is_queue()) {
+    if (open.table->needs_columns()) {
       place_all_columns(one, state_notes_);
     } else {
       late.push_back(std::move(one));

@@ -18,7 +18,6 @@ void place_columns(const ReadColumns& columns, LateTable& late, std::vector<std:
     notes.push_back(columns.damage + "; rows " + std::to_string(columns.first) + " to " +
                     std::to_string(columns.end - 1) + " of table '" + late.name + "' are given up");
   }
-  table.have_columns_from(columns.first);
 }
 
 void place_all_columns(LateTable& late, std::vector<std::string>& notes) {
@@ -92,6 +91,7 @@ bool RowLoader::place_next(std::vector<std::string>& notes) {
     return true;
   }
   place_columns(come.columns, late, notes);
+  late.table->have_columns_from(come.columns.first);
   const std::lock_guard lock(mutex_);
   spares_.push_back(std::move(come.columns));
   return true;

@@ -25,9 +25,10 @@ struct LateTable {
   std::string name;
 };
 
-// Puts them in their places. What is damaged of them is given up, and told in notes.
+// Puts them in their places, for Table::have_columns_from(). What is damaged of them is given up,
+// and told in notes.
 void place_columns(const ReadColumns& columns, LateTable& late, std::vector<std::string>& notes);
-// All of them, at once.
+// All of them, at once; its items can be drawn then.
 void place_all_columns(LateTable& late, std::vector<std::string>& notes);
 
 class RowLoader {

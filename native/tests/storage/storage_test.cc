@@ -156,6 +156,7 @@ TEST_CASE("a table is drawn from and appended to while the columns of its rows c
       ReadColumns columns;
       for (int i = 0; life.late.rows->next_columns(columns); ++i) {
         place_columns(columns, life.late, life.notes);
+        life.table->have_columns_from(columns.first);
         CHECK(life.table->consistent());
         const auto found = picture_of(*life.table, before.counters).items;
         for (const auto& [number, item] : found) {
@@ -180,6 +181,26 @@ TEST_CASE("a table is drawn from and appended to while the columns of its rows c
     }
     CHECK(Life(folder.path, saved_spec(capacity)).picture() == last);
   }
+}
+
+TEST_CASE("items come back in their order where that tells in what is drawn") {
+  TableSpec spec = saved_spec(3000);
+  spec.sampler.name = "fifo";
+  Folder folder;
+  {
+    Life life(folder.path, spec);
+    for (int i = 0; i < 5; ++i) {  // a run of rows each
+      life.live_on(20);
+      life.save();
+    }
+  }
+  Life life(folder.path, spec);
+  CHECK(life.table->needs_columns());
+  REQUIRE(life.table->live_items() > 100);
+  DrawnBatch found;
+  life.table->draw(100, found);
+  CHECK(std::ranges::is_sorted(found.keys));
+  CHECK(found.keys.front() < (uint64_t{1} << kKeyNumberBits) + 20);
 }
 
 TEST_CASE("columns that are damaged cost the items that have their rows, and no others") {
