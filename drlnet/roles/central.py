@@ -8,7 +8,8 @@ A question is one byte that says what it is, and then its bytes:
 An answer likewise:
 
     ACTIONS   an int32 for each environment
-    JOINED    ordinal and epoch of the first stream that the role has leased for it, in JSON
+    JOINED    ordinal and epoch of the first stream that the role has leased for it, and the run's
+              env_steps_before, in JSON
     REFUSED   cause and remedy, in JSON
     UNKNOWN   the role has no state for this actor (it was silent, or the role is another one): its
               episodes cannot go on
@@ -145,8 +146,10 @@ class CentralAgent:
         if answer[0] == Says.REFUSED:
             raise ConfigError(told["cause"], told["remedy"])
         self._stages.ended("fetch")
-        ordinal, epoch = told["ordinal"], told["epoch"]
-        seeds = role_sequence(self._config.run.seed, "actor", ordinal, epoch)
+        seeds = role_sequence(
+            *(self._config.run.seed, "actor", told["ordinal"], told["epoch"]),
+            env_steps_before=told["env_steps_before"],
+        )
         envs: np.random.SeedSequence = seeds.spawn(2)[1]
         return envs
 

@@ -172,12 +172,15 @@ class Inference:
     def wait(self, stop: Stop) -> None:
         """Waits for the first params, or stop, and makes the agent."""
         self._newest.wait(stop)
+        seeds = role_sequence(
+            self._config.run.seed, "infer", env_steps_before=self._newest.env_steps_before
+        )
         self.recorder.make_agent(
             Streams(
                 ordinals=np.arange(self._streams),
                 first=0,
                 total=self._streams,
-                rng=np.random.default_rng(role_sequence(self._config.run.seed, "infer")),
+                rng=np.random.default_rng(seeds),
                 env_steps=self._newest.env_steps,
             ),
             self._newest.params,
@@ -251,7 +254,10 @@ class Inference:
             if place is not None:
                 lease = self.recorder.join(place).leases[0]
                 self._places[place] = _Place(join.client, now)
-                told = {"ordinal": lease.ordinal, "epoch": lease.epoch}
+                told = {
+                    **{"ordinal": lease.ordinal, "epoch": lease.epoch},
+                    "env_steps_before": self._newest.env_steps_before,
+                }
                 self._answers.append((join.client, join.request, message(Says.JOINED, told)))
             elif now - join.since_s < _JOIN_S:
                 self._joins.append(join)

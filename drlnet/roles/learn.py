@@ -321,7 +321,8 @@ class Learning:
                     raise
 
     def _publish(self) -> None:
-        facts = {**self._facts(self._learner.steps), "run": self._run.path.name}
+        own = {"run": self._run.path.name, "env_steps_before": str(self._env_steps_before)}
+        facts = {**self._facts(self._learner.steps), **own}
         self._params_version = self._client.publish(
             pack(self._learner.params(), self.algorithm.architecture, facts)
         )

@@ -34,6 +34,7 @@ class NewestParams:
         self.version = 0  # that the role plays by
         self.lag = 0  # versions, at the last look and before it took newer ones
         self.env_steps = 0  # of all actors when the newest were published
+        self.env_steps_before = 0  # of the run, before this server counted
 
     def fetch(self) -> bool:
         """Looks for newer ones; False where the role goes on as before, or there are none."""
@@ -41,7 +42,9 @@ class NewestParams:
         newer = self._client.fetch(newer_than=fetched[-1][0] if fetched else 0)
         if newer is not None:
             fetched.append(newer)
-            self.env_steps = int(read_metadata(newer[1]).get("env_steps", 0))
+            facts = read_metadata(newer[1])
+            self.env_steps = int(facts.get("env_steps", 0))
+            self.env_steps_before = int(facts.get("env_steps_before", 0))
         newest = fetched[-1][0] if fetched else 0
         self.lag = newest - (self.version or newest)  # without params there is no lag
         while len(fetched) > 1 and fetched[1][0] <= newest - self._params_lag:

@@ -46,7 +46,10 @@ class OwnAgent:
         writer = self.recorder.join(0)
         # A lease is this actor's alone, however many were started under one index.
         lease = writer.leases[0]
-        seeds = role_sequence(self._config.run.seed, "actor", lease.ordinal, lease.epoch)
+        seeds = role_sequence(
+            *(self._config.run.seed, "actor", lease.ordinal, lease.epoch),
+            env_steps_before=self._newest.env_steps_before,
+        )
         explore: np.random.SeedSequence
         envs: np.random.SeedSequence
         explore, envs = seeds.spawn(2)

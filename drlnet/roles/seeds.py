@@ -8,9 +8,16 @@ import numpy as np
 _ROLES = ("server", "actor", "learner", "gate", "confirm", "report", "echo", "infer")
 
 
-def role_sequence(seed: int, role: str, *index: int) -> np.random.SeedSequence:
-    """The seed sequence of a role; index tells apart its processes or uses."""
-    return np.random.SeedSequence(seed, spawn_key=(_ROLES.index(role), *index))
+def role_sequence(
+    seed: int, role: str, *index: int, env_steps_before: int = 0
+) -> np.random.SeedSequence:
+    """The seed sequence of a role; index tells apart its processes or uses.
+
+    env_steps_before: the steps of a run that goes on at another server, which leases its streams
+    from the first one again.
+    """
+    again = (env_steps_before,) if env_steps_before else ()
+    return np.random.SeedSequence(seed, spawn_key=(_ROLES.index(role), *index, *again))
 
 
 def role_seed(seed: int, role: str, *index: int) -> int:

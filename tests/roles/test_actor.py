@@ -41,9 +41,9 @@ def started(made: Config) -> tuple[Actor, OracleClient]:
     return actor, client
 
 
-def publish(client: OracleClient, made: Config) -> None:
+def publish(client: OracleClient, made: Config, **facts: str) -> None:
     algorithm = make_algorithm(made, find_spaces(made.env))
-    client.publish(pack(algorithm.learner("cpu", 0).params(), algorithm.architecture))
+    client.publish(pack(algorithm.learner("cpu", 0).params(), algorithm.architecture, facts))
 
 
 def replay(client: OracleClient) -> OracleTable:
@@ -82,6 +82,22 @@ def test_rewards_that_are_no_numbers_are_named(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(BadPriority, match=f"{TOY} gives rewards"):
         for _ in range(6):
             actor.tick()
+
+
+def test_a_run_that_goes_on_explores_anew() -> None:
+    """Its server leases the same streams as the first one did."""
+
+    def actions(**facts: str) -> list[int]:
+        client = OracleClient()
+        publish(client, config(), **facts)
+        actor = Actor(config(), client, 0)  # type: ignore[arg-type]
+        actor.wait(Stop())
+        actor.start()
+        for _ in range(30):
+            actor.tick()
+        return [int(row.columns["action"]) for row in replay(client).rows]
+
+    assert actions() == actions(env_steps_before="0") != actions(env_steps_before="400")
 
 
 def test_no_learner() -> None:

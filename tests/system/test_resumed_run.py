@@ -12,6 +12,7 @@ from drlnet import errors
 from drlnet.cli.training import going_on, settings_of
 from drlnet.config import load
 from drlnet.metrics import RunFolder
+from drlnet.roles.seeds import role_seed
 
 ENV = "CartPole-v1"
 
@@ -32,6 +33,41 @@ def test_a_run_is_resumed(tmp_path: Path) -> None:
     said = RunFolder(Path(first["run_dir"])).readings()
     counts = [one["learner_steps"] for one in said if one["role"] == "learner"]
     assert counts == sorted(counts) and counts[-1] == 90  # one curve over both parts
+
+
+NOTING = """
+import gymnasium as gym
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Noting(CartPoleEnv):
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            with open("SEEDS", "a") as file:
+                print(seed, file=file)
+        return super().reset(seed=seed, options=options)
+
+gym.register("Noting-v0", Noting, max_episode_steps=500)
+"""
+
+
+@pytest.mark.parametrize("where", ["actor", "central"])
+def test_a_resumed_run_plays_other_episodes(tmp_path: Path, where: str) -> None:
+    """Its actors lease the streams that the first ones had, at a server that knows of none."""
+    seeds = tmp_path / "seeds"
+    (tmp_path / "noting.py").write_text(NOTING.replace("SEEDS", str(seeds)), encoding="utf-8")
+    evaluations = {role_seed(7, purpose) + n for purpose in ("gate", "report") for n in range(20)}
+
+    def played(*words: str) -> tuple[str, set[int]]:
+        ended = finished(tmp_path, "run", *words, "--json")
+        assert ended.popen.returncode == 0, ended.text()
+        noted = {int(line) for line in seeds.read_text(encoding="ascii").split()}
+        seeds.unlink()
+        return ended.last_json()["run_dir"], noted - evaluations
+
+    begins = ("noting:Noting-v0", "--seed", "7", *SMALL, "--set", f"policy.where={where}")
+    folder, first = played(*begins, "--max-learner-steps", "20")
+    _, second = played("--resume", folder, "--max-learner-steps", "40")
+    assert first and second and not first & second
 
 
 @pytest.mark.fast
