@@ -160,12 +160,33 @@ def _require_storable(env_id: str, spaces: EnvSpaces) -> None:
     try:
         native_spec("replay", columns, item, 2, Sampler(), Limiter(), seed=0)
     except ConfigError as error:
-        shapes = ", ".join(f"{one.dtype}{list(one.shape)}" for one in columns.values())
+        shapes = ", ".join(
+            f"{one.dtype}{list(one.shape)}, {_bytes_of(one):,} bytes" for one in columns.values()
+        )
         raise ConfigError(
             f"environment {env_id} has observations ({shapes}) that no table holds: {error.cause}",
-            "wrap it so that one does (gymnasium.wrappers.ResizeObservation, FlattenObservation) "
-            "and register the wrapped one",
+            _smaller(env_id),
         ) from error
+
+
+def _bytes_of(column: Column) -> int:
+    return np.dtype(column.dtype).itemsize * math.prod(column.shape)
+
+
+def _smaller(env_id: str) -> str:
+    """The remedy for observations that no table holds."""
+    if env_id.startswith("ALE/"):
+        return "use --set env.grayscale=true, or a lower env.screen_size"
+    _, of_atari, game = env_id.partition("ALE/")
+    if of_atari:
+        return (
+            f"use ALE/{game}: its frames are grey, of env.screen_size pixels, stored one by one "
+            "(net.frame_stack stacks them)"
+        )
+    return (
+        "show less by env.wrappers: gymnasium.wrappers:GrayscaleObservation or FlattenObservation, "
+        "ResizeObservation in a class of yours; net.frame_stack stacks single frames"
+    )
 
 
 def _column_dtype(dtype: npt.DTypeLike) -> str:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from installed import require
 from toy import TOY, Toy
 
-from drlnet.config import EnvConfig
+from drlnet.config import EnvConfig, load
 from drlnet.envs import crashed, find_spaces, make_envs
 from drlnet.envs.workers import CrashInWorker
 from drlnet.errors import ConfigError, UnknownEnvironment, UserCodeError
@@ -45,16 +46,54 @@ def test_unknown_keyword() -> None:
 
 
 class Large(Toy):
-    def __init__(self) -> None:
+    def __init__(self, shape: tuple[int, ...] = (256, 256, 3)) -> None:
         super().__init__()
-        self.observation_space = gym.spaces.Box(0, 255, (256, 256, 3), np.uint8)
+        self.observation_space = gym.spaces.Box(0, 255, shape, np.uint8)
+
+
+def frames_in_color(env: Any) -> Any:
+    """A wrapper: four frames of Atari's screen, as they are."""
+    return gym.wrappers.FrameStackObservation(env, 4)
 
 
 def test_observations_that_no_table_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gym.spec(TOY), "entry_point", Large)
-    with pytest.raises(ConfigError, match=r"\(uint8\[256, 256, 3\]\) that no.* 128 KiB") as info:
+    what = r"\(uint8\[256, 256, 3\], 196,608 bytes\) that no table holds: .* 128 KiB"
+    with pytest.raises(ConfigError, match=what) as info:
         find_spaces(EnvConfig(id=TOY))
     assert TOY in info.value.cause and "ResizeObservation" in info.value.remedy
+    assert "env.wrappers" in info.value.remedy and "net.frame_stack" in info.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("env_id", "sets", "remedy"),
+    [
+        (
+            "ALE/Pong-v5",
+            ["env.screen_size=210", "env.grayscale=false"],
+            r"env\.grayscale=true, or a lower env\.screen_size$",
+        ),
+        (
+            "ale_py:ALE/Pong-v5",
+            ['env.wrappers=["envs.test_make:frames_in_color"]'],
+            r"^use ALE/Pong-v5: .*env\.screen_size.*net\.frame_stack",
+        ),
+    ],
+)
+def test_frames_that_no_table_holds_name_the_setting_that_helps(
+    env_id: str, sets: list[str], remedy: str
+) -> None:
+    require("ale_py")
+    with pytest.raises(ConfigError, match="that no table holds") as info:
+        find_spaces(load(env_id, sets=sets).env)
+    assert re.search(remedy, info.value.remedy), info.value.remedy
+
+
+@pytest.mark.parametrize("sets", [["env.screen_size=209"], ["env.grayscale=true"]])
+def test_frames_are_held_where_that_is_followed(sets: list[str]) -> None:
+    require("ale_py")
+    color = ["env.screen_size=210", "env.grayscale=false"]
+    assert find_spaces(load("ALE/Pong-v5", sets=[*color, *sets]).env).obs_dtype == "uint8"
 
 
 class Unmakeable(Toy):
