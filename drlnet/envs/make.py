@@ -16,7 +16,7 @@ from drlnet.envs.registry import find_spec
 from drlnet.envs.rows import RowEnv
 from drlnet.envs.settings import AtariSettings
 from drlnet.envs.spaces import EnvSpaces, spaces_of
-from drlnet.envs.workers import CrashInWorker, Telling, close, work
+from drlnet.envs.workers import EnvCrash, Telling, blamed, close, raised, work
 from drlnet.errors import ConfigError, UserCodeError, one_line, user_place
 
 # What an environment has that draws itself.
@@ -130,7 +130,8 @@ def _make_vec(
 def _offers_masks(env_id: str, envs: VectorEnv[Any, Any, Any], num_actions: int) -> bool:
     """Whether info["action_mask"] comes with a reset: this one is for that alone."""
     try:
-        _, info = envs.reset()
+        with blamed(envs):
+            _, info = envs.reset()
     except Exception as error:  # an environment is someone else's code
         raise crashed(env_id, "in its first reset", error) from error
     if "action_mask" not in info:
@@ -147,9 +148,9 @@ def _offers_masks(env_id: str, envs: VectorEnv[Any, Any, Any], num_actions: int)
 def crashed(env_id: str, when: str, error: Exception) -> UserCodeError:
     """The error of an environment that raised one: it is someone else's code."""
     what = f"environment {env_id} crashed {when}: "
-    if error.args and isinstance(error.args[0], CrashInWorker):
+    if error.args and isinstance(error.args[0], EnvCrash):
         return error.args[0].retold(what)
-    return UserCodeError.of(what, error)
+    return raised(what, error)
 
 
 def failed(what: str, error: Exception, remedy: str) -> ConfigError:

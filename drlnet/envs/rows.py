@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from drlnet.adders.observations import Arrays, flat
-from drlnet.envs import workers
+from drlnet.adders.observations import Arrays, flat, observation_columns
+from drlnet.envs import breach, workers
 from drlnet.envs.spaces import EnvSpaces
 from drlnet.errors import ConfigError
 
@@ -89,11 +89,13 @@ class RowEnv:
             )
         self.mode = mode
         self._spaces = spaces
+        columns = observation_columns(spaces)
+        self._shapes = {name: (self.num_envs, *one.shape) for name, one in columns.items()}
         self._last = np.ones(self.num_envs, dtype=np.bool_)  # of the newest row of each environment
 
     def reset(self, seed: int | None = None) -> Rows:
         """Starts new episodes everywhere: FIRST rows. Equal seeds give equal episodes."""
-        with workers.lost_workers_named(self.envs):
+        with workers.blamed(self.envs):
             obs, info = self.envs.reset(seed=seed)
         self._last = np.zeros(self.num_envs, dtype=np.bool_)
         return self._rows(self._own(obs), first=~self._last, action_mask=self._valid(info))
@@ -106,8 +108,9 @@ class RowEnv:
         none or when they are among `rows` (NEXT_STEP).
         """
         reset_now = self._last
-        with workers.lost_workers_named(self.envs):
-            step = self.envs.step(self._spaces.own_actions(action))
+        own = self._spaces.own_actions(action)
+        with workers.blamed(self.envs, own):
+            step = self.envs.step(own)
         obs, reward, terminated, truncated, info = step
         last, valid = np.logical_or(terminated, truncated), self._valid(info)
         obs = self._own(obs)
@@ -120,7 +123,7 @@ class RowEnv:
             final_obs, final_valid = self._final_obs(obs, info, last), self._final_valid(info)
         else:
             final_obs, final_valid = obs, valid
-            with workers.lost_workers_named(self.envs):
+            with workers.blamed(self.envs):
                 obs, info = self.envs.reset(options={"reset_mask": last.copy()})
             obs, began = self._own(obs), self._valid(info)
             if valid is not None and began is not None:
@@ -180,11 +183,13 @@ class RowEnv:
     ) -> Rows:
         none = np.zeros(self.num_envs, dtype=np.bool_)
         leaves = self._spaces.leaves
+        arrived = none.astype(np.float32) if reward is None else np.array(reward, dtype=np.float32)
+        for name, shape in self._shapes.items():  # of an own vectorised form
+            self._require_shape(f"observations ({name})", obs[name] if leaves else obs, shape)
+        self._require_shape("rewards", arrived, none.shape)
         return Rows(
             obs=flat(leaves, obs) if leaves else obs,
-            reward=np.zeros(self.num_envs, np.float32)
-            if reward is None
-            else np.array(reward, dtype=np.float32),
+            reward=arrived,
             terminated=none if terminated is None else np.array(terminated, dtype=np.bool_),
             truncated=none if truncated is None else np.array(truncated, dtype=np.bool_),
             first=none if first is None else first,
@@ -192,6 +197,11 @@ class RowEnv:
             leaves=obs if leaves else None,
             action_mask=action_mask,
         )
+
+    def _require_shape(self, what: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
+        if array.shape != shape:
+            cause = f"its {what} have the shape {list(array.shape)}, where {list(shape)} is due"
+            raise workers.EnvCrash(workers.EnvCrash(cause, breach.REMEDY, ""))
 
 
 def ticks(step: tuple[Rows | None, Rows]) -> Iterable[Rows]:

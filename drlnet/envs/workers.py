@@ -15,20 +15,22 @@ from multiprocessing.connection import wait
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.vector import AsyncVectorEnv, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 from gymnasium.vector.async_vector_env import _async_worker
 
-from drlnet.errors import UserCodeError
+from drlnet.envs import breach
+from drlnet.errors import UserCodeError, user_place
 from drlnet.guard import die_with
 
 _GRACE_S = 2.0  # for all environments to close by themselves
 _LOOK_S = 1.0  # for the end of a worker whose pipe is closed
 
 
-class CrashInWorker(Exception):
-    """What a worker raises for its environment: gymnasium hands on an error without its traceback.
+class EnvCrash(Exception):
+    """What is wrong with an environment: cause, remedy, traceback.
 
-    gymnasium raises kind(error) of it in the main process.
+    A worker raises it, as gymnasium hands on an error without its traceback: it raises kind(error)
+    of it in the main process.
     """
 
     def retold(self, what: str) -> UserCodeError:
@@ -41,26 +43,44 @@ class CrashInWorker(Exception):
 
 
 class Telling(gym.Wrapper[Any, Any, Any, Any]):
-    """Raises CrashInWorker for what the environment raises in reset() and step()."""
+    """Raises EnvCrash for what the environment raises in reset() and step(), and for a breach."""
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Resets the environment."""
         try:
-            return self.env.reset(**options)
+            obs, info = self.env.reset(**options)
         except Exception as error:  # an environment is someone else's code
             raise _told(error) from None
+        _refuse(breach.of_observation(self.observation_space, obs))
+        return obs, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Steps the environment."""
         try:
-            return self.env.step(action)
+            obs, reward, terminated, truncated, info = self.env.step(action)
         except Exception as error:  # an environment is someone else's code
             raise _told(error) from None
+        step = obs, reward, terminated, truncated, info
+        _refuse(breach.of_step(self.observation_space, step))
+        return step
 
 
-def _told(error: Exception) -> CrashInWorker:
-    told = UserCodeError.of("", error)
-    return CrashInWorker(told.cause, told.remedy, told.trace)
+def _told(error: Exception) -> EnvCrash:
+    told = raised("", error)
+    return EnvCrash(told.cause, told.remedy, told.trace)
+
+
+def raised(what: str, error: Exception) -> UserCodeError:
+    """The error that an environment's code raised. what: begins the cause."""
+    told = UserCodeError.of(what, error)
+    if breach.of_forms(error) and not user_place(error):
+        return UserCodeError(told.cause, breach.FORMS, told.trace)
+    return told
+
+
+def _refuse(found: breach.Breach | None) -> None:
+    if found is not None:
+        raise EnvCrash(*found, "")
 
 
 def work(*args: Any) -> None:
@@ -99,23 +119,29 @@ def close(envs: VectorEnv[Any, Any, Any]) -> None:
 
 
 @contextmanager
-def lost_workers_named(envs: VectorEnv[Any, Any, Any]) -> Iterator[None]:
-    """Raises CrashInWorker, with what ended it, where the block finds a worker gone."""
+def blamed(envs: VectorEnv[Any, Any, Any], actions: Any = None) -> Iterator[None]:
+    """Raises EnvCrash(EnvCrash) where the block, a step by actions or a reset, finds a worker gone,
+    with what ended it, or what an environment has returned not to be of its spaces."""
     try:
         yield
+    except (TypeError, ValueError) as error:
+        found = breach.among(envs, actions, error) if isinstance(envs, SyncVectorEnv) else None
+        if found is not None:
+            raise EnvCrash(EnvCrash(*found, "")) from error
+        raise
     except (EOFError, OSError) as error:
         workers = envs.processes if isinstance(envs, AsyncVectorEnv) else []
         gone = wait([worker.sentinel for worker in workers], _LOOK_S)
         for index, worker in enumerate(workers):
             if worker.sentinel in gone:
                 worker.join()
-                raise CrashInWorker(_lost(index, worker.exitcode or 0)) from error
+                raise EnvCrash(_lost(index, worker.exitcode or 0)) from error
         raise
 
 
-def _lost(index: int, code: int) -> CrashInWorker:
+def _lost(index: int, code: int) -> EnvCrash:
     how = f"ended with exit code {code}"
     if code < 0:
         how = f"was killed by {signal.Signals(-code).name}"
     remedy = "if memory ran out, lower actor.num_actors or actor.envs_per_actor"
-    return CrashInWorker(f"the worker process of environment {index} {how}", remedy, "")
+    return EnvCrash(f"the worker process of environment {index} {how}", remedy, "")

@@ -17,7 +17,7 @@ from toy import TOY, Toy
 
 from drlnet.config import EnvConfig, load
 from drlnet.envs import crashed, find_spaces, make_envs
-from drlnet.envs.workers import CrashInWorker
+from drlnet.envs.workers import EnvCrash
 from drlnet.errors import ConfigError, UnknownEnvironment, UserCodeError
 
 
@@ -157,7 +157,7 @@ def test_a_crash_says_where_and_keeps_its_traceback(vectorization: str) -> None:
     envs, _ = make_envs(config, 2)
     envs.reset(seed=0)
     warned = pytest.warns() if vectorization == "async" else nullcontext()  # gymnasium's own words
-    with warned, pytest.raises((RuntimeError, CrashInWorker)) as raised:
+    with warned, pytest.raises((RuntimeError, EnvCrash)) as raised:
         envs.step(np.zeros(2, np.int64))
     envs.close()
     error = crashed(TOY, "here", raised.value)

@@ -16,7 +16,7 @@ import pytest
 
 from drlnet.config import EnvConfig
 from drlnet.envs import RowEnv, crashed, make_envs
-from drlnet.envs.workers import CrashInWorker
+from drlnet.envs.workers import EnvCrash
 
 HANGING = "drlnet/Hanging-v0"
 _SOON_S = 10.0
@@ -58,7 +58,7 @@ def test_a_worker_that_is_killed_is_named_and_leaves_none() -> None:
     workers = envs.envs.processes  # type: ignore[attr-defined]
     os.kill(workers[1].pid, signal.SIGKILL)
     workers[1].join()
-    with pytest.raises(CrashInWorker) as raised:
+    with pytest.raises(EnvCrash) as raised:
         envs.step(np.zeros(3, np.int64))
     envs.close()
     assert not any(worker.is_alive() for worker in workers)
