@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from drlnet.errors import DrlnetError, RoleFailed, UserCodeError, all_errors
+from drlnet.errors import DrlnetError, RoleFailed, all_errors
 from drlnet.guard import child_environment
 
 # The command by its file: see there why not by `-m`.
@@ -221,7 +221,7 @@ def error_told(said: Mapping[str, Any], name: str, log_path: Path | None) -> Drl
     """
     kinds = {error.__name__: error for error in all_errors()}
     kind, remedy = kinds.get(str(said.get("type")), RoleFailed), str(said.get("remedy", ""))
-    if kind in (RoleFailed, UserCodeError) and log_path is not None:
+    if "traceback" in remedy and log_path is not None:
         remedy = f"{remedy}: it is in {log_path}"
     whose = f"{name}: " if name else ""
     return kind(f"{whose}{said.get('cause', '')}", remedy)

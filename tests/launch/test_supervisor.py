@@ -15,7 +15,7 @@ import pytest
 
 from drlnet.errors import RoleFailed, TransportError
 from drlnet.guard import PARENT_VARIABLE
-from drlnet.launch.process import Process
+from drlnet.launch.process import Process, error_told
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Said, Supervisor
 
@@ -294,3 +294,14 @@ def test_a_child_whose_parent_is_gone_ends_at_once() -> None:
         check=True,
     )
     assert ended.stdout == ""
+
+
+def test_a_log_is_named_where_the_remedy_is_its_traceback() -> None:
+    log = Path("/somewhere/actor-0.log")
+    for remedy, told in (
+        ("the traceback shows the way there", f"the traceback shows the way there: it is in {log}"),
+        ("correct the space", "correct the space"),
+    ):
+        said = {"type": "UserCodeError", "cause": "it broke", "remedy": remedy}
+        error = error_told(said, "actor-0", log)
+        assert (error.cause, error.remedy) == ("actor-0: it broke", told)
