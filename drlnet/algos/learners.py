@@ -51,8 +51,13 @@ class NetLearner(Generic[S]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state_dict of the same settings."""
-        self.online.load_state_dict(state["online"])
+        """Goes on from a state_dict of the same settings.
+
+        Raises CheckpointMismatch where the network is another one than it was.
+        """
+        from drlnet.nets.params import load_into
+
+        load_into(self.online, state["online"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps = int(state["steps"])
 

@@ -52,8 +52,10 @@ class NetPlayer:
         self.net = frozen(net)
 
     def load(self, params: Params) -> None:
-        """Plays with these params from now on."""
-        self.net.load_state_dict(params)
+        """Plays with these params from now on. Raises CheckpointMismatch where they do not fit."""
+        from drlnet.nets.params import load_into
+
+        load_into(self.net, params)
 
 
 class GreedyQ(NetPlayer):

@@ -121,15 +121,26 @@ def note_no_end(config: Config, output: Output) -> None:
 def resumed(config: Config, *, again: bool = False) -> RunFolder:
     """The folder of the run that goes on; again: with a learner that is started anew.
 
-    Raises CheckpointMismatch where these settings make another network than the run's,
-    RunFolderError where there is nothing to go on from.
+    Raises CheckpointMismatch where these settings make another network than the run's, or this
+    version of drlnet does; RunFolderError where there is nothing to go on from.
     """
+    import torch
+
     from drlnet.algos import make_algorithm
+    from drlnet.config import repeatable
     from drlnet.envs import find_spaces
     from drlnet.nets.params import load_state
 
     state = RunFolder(Path(str(config.run.folder))).learner_path
-    load_state(state, make_algorithm(config, find_spaces(config.env)).architecture)
+    # Not the number format that a learner would measure first: the params are the same in each.
+    algorithm = make_algorithm(repeatable(config), find_spaces(config.env))
+    kept, _ = load_state(state, algorithm.architecture)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # a process that has started others cannot be forked
+    try:
+        algorithm.learner("cpu", 0).load_state_dict(kept["learner"])
+    finally:
+        torch.set_num_threads(threads)
     return RunFolder.reopen(config, again=again)
 
 

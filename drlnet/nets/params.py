@@ -51,6 +51,26 @@ def unpack(blob: bytes, architecture: str, source: str) -> dict[str, torch.Tenso
     return tensors
 
 
+def load_into(net: torch.nn.Module, params: Mapping[str, torch.Tensor]) -> None:
+    """Gives a network its params. Raises CheckpointMismatch where they are another network's.
+
+    unpack() has compared the settings: here the network's own code is another than it was.
+    """
+    own = net.state_dict()
+    shapes, due = ({name: list(one.shape) for name, one in of.items()} for of in (params, own))
+    differing = [name for name in {**due, **shapes} if shapes.get(name) != due.get(name)]
+    if differing:
+        name = differing[0]
+        there, here = shapes.get(name, "none"), due.get(name, "none")
+        raise CheckpointMismatch(
+            f"the params are not of the network that these settings make here: {len(differing)} "
+            f"tensors differ, first {name!r} ({there} in the params, {here} in the network)",
+            "use the version of drlnet, or of your network's module, that trained them; or train "
+            "anew with this one",
+        )
+    net.load_state_dict(params)
+
+
 def pack_state(state: Mapping[str, Any], architecture: str, metadata: Mapping[str, str]) -> bytes:
     """A learner's state_dict as a safetensors blob: mappings and lists of tensors and of values
     that JSON has, nested as it likes."""

@@ -9,7 +9,7 @@ import torch
 
 from drlnet.errors import CheckpointMismatch
 from drlnet.nets.mlp import Mlp
-from drlnet.nets.params import load, pack, read_metadata, save, unpack
+from drlnet.nets.params import load, load_into, pack, read_metadata, save, unpack
 from drlnet.nets.settings import MlpSettings
 
 NET = Mlp(MlpSettings(hidden_sizes=(8,)), (4,))
@@ -65,3 +65,22 @@ def test_file(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["checkpoint.safetensors"]
     with pytest.raises(CheckpointMismatch, match="cannot be read"):
         load(tmp_path / "none", ARCHITECTURE)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "cause"),
+    [
+        ({"0.weight": None}, "1 tensors differ, first '0.weight' (none in the"),
+        ({"9.bias": torch.zeros(2)}, "first '9.bias' ([2] in the params, none in"),
+        ({"0.bias": torch.zeros(3)}, "'0.bias' ([3] in the params, [8] in the net"),
+    ],
+)
+def test_a_network_whose_code_has_changed(
+    theirs: dict[str, torch.Tensor | None], cause: str
+) -> None:
+    """Its settings, and so its architecture, say the same as before."""
+    params = {**NET.state_dict(), **theirs}
+    found = {name: tensor for name, tensor in params.items() if tensor is not None}
+    with pytest.raises(CheckpointMismatch) as info:
+        load_into(Mlp(MlpSettings(hidden_sizes=(8,)), (4,)), found)
+    assert cause in info.value.cause and "\n" not in info.value.cause + info.value.remedy

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from system.command import SMALL, finished
+import torch
+from installed import require
+from system.command import SMALL, finished, lines_of_error
 
 from drlnet import errors
+from drlnet.algos import make_algorithm
 from drlnet.cli.training import going_on, settings_of
 from drlnet.config import load
+from drlnet.envs import find_spaces
 from drlnet.metrics import RunFolder
+from drlnet.nets.params import pack, pack_state, save
 from drlnet.roles.seeds import role_seed
 
 ENV = "CartPole-v1"
@@ -95,6 +101,40 @@ def test_another_run_does_not_go_on_from_it(tmp_path: Path, flag: str, value: st
         going_on(load(own, **given), **given)
     same = settings_of(None, tmp_path, file=None, flags={}, sets=[f"{flag}={was}", "run.seed=3"])
     assert (same.env.id, same.run.seed, same.run.resume) == (ENV, 3, True)
+
+
+def test_a_network_whose_code_has_changed_since(tmp_path: Path) -> None:
+    """As IMPALA's convolutions were once not normalised: the settings say the same."""
+    require("minatar")
+    flags = {"net.name": "impala", "net.norm": "layer", "run.folder": str(tmp_path / "run")}
+    sets = ["net.channels=[4]", "net.hidden_sizes=[8]", "algo.unroll=8", "algo.minibatch_size=8"]
+    sets += ["actor.envs_per_actor=8", "replay.batch_size=8", "eval.num_envs=1"]
+    config = load("MinAtar/Breakout-v1", flags={**flags, "algo.name": "pqn"}, sets=sets)
+    folder = RunFolder.create(config)
+    algorithm = make_algorithm(config, find_spaces(config.env))
+    learner = algorithm.learner("cpu", 0)
+
+    def as_before(params: Any) -> dict[str, Any]:
+        return {name: one for name, one in params.items() if not name.endswith(".0.1.weight")}
+
+    state = learner.state_dict()
+    assert len(as_before(state["online"])) < len(state["online"])
+    facts = {"learner_steps": "1", "env_steps": "64"}
+    kept = {"learner": {**state, "online": as_before(state["online"])}, "torch_rng": torch.zeros(1)}
+    save(folder.learner_path, pack_state(kept, algorithm.architecture, facts))
+    save(
+        folder.checkpoint_path,
+        pack(as_before(learner.params()), algorithm.architecture, {**facts, "mean": "1"}),
+    )
+    files = {path: path.read_bytes() for path in folder.path.iterdir()}
+    for words in (("run", "--resume"), ("learn", "--resume"), ("eval",)):
+        ended = finished(tmp_path, *words, str(folder.path))
+        lines = lines_of_error(ended)
+        assert ended.popen.returncode == errors.CheckpointMismatch.exit_code, ended.text()
+        assert len(lines) == 2 and "the params are not of the network" in lines[0], ended.text()
+        assert ".0.1.weight' (none in the params, [" in lines[0]
+        assert lines[1].startswith("  try: use the version of drlnet")
+        assert {path: path.read_bytes() for path in folder.path.iterdir()} == files
 
 
 @pytest.mark.parametrize(
