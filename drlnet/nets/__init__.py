@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from drlnet.config import NetSettings, plugins
 from drlnet.errors import ConfigError, DrlnetError, UserCodeError
 from drlnet.lazy import torch
+from drlnet.nets.fit import require_image, stacked_shape
 from drlnet.nets.settings import (
     CompactSettings,
     ConvSettings,
@@ -94,35 +95,12 @@ def _require_features(name: str, net: Any, shape: Sequence[int], dtype: str) -> 
         )
 
 
-def require_image(config: Config, spaces: EnvSpaces) -> None:
-    """Raises ConfigError for a network of images where observations are a Dict or Discrete."""
-    if not spaces.leaves or not isinstance(config.net, ConvSettings | ImpalaSettings):
-        return
-    cause = f"net.name = {config.net.name!r} sees one image, and the observations of "
-    if spaces.num_states is not None:
-        raise ConfigError(
-            f"{cause}{config.env.id} are Discrete({spaces.num_states})",
-            "use --algo tabular, or --set net.name=mlp, which sees them one-hot",
-        )
-    leaves = [f"{name} {leaf.dtype}{list(leaf.shape)}" for name, leaf in spaces.leaves.items()]
-    raise ConfigError(
-        f"{cause}{config.env.id} are a Dict: {', '.join(leaves)}",
-        "use --set net.name=mlp, which sees them flattened, or wrap the environment so that "
-        "the image alone is left",
-    )
-
-
 def frozen(net: torch.nn.Module) -> torch.nn.Module:
     """The network as one that acts or is a target: in evaluation mode, without gradients.
 
     What adapts as it computes, as a spectral norm does, is left as the params brought it.
     """
     return net.eval().requires_grad_(False)
-
-
-def stacked_shape(shape: tuple[int, ...], frames: int) -> tuple[int, ...]:
-    """The shape of a stack of `frames` observations; one alone has no axis for it."""
-    return shape if frames == 1 else (frames, *shape)
 
 
 __all__ = [

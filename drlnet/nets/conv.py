@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from drlnet.errors import ConfigError
+from drlnet.nets.fit import left_of
 from drlnet.nets.images import ImageNet
 from drlnet.nets.mlp import dense_layers
 from drlnet.nets.settings import ConvSettings
@@ -20,13 +20,9 @@ class Conv(ImageNet):
 
 
 def _layers(settings: ConvSettings, image: tuple[int, int, int]) -> nn.Sequential:
-    inputs, height, width = image
+    height, width = left_of(settings, image)
+    inputs = image[0]
     layers: list[nn.Module] = []
-    if not len(settings.channels) == len(settings.kernels) == len(settings.strides):
-        raise ConfigError(
-            "net.channels, net.kernels and net.strides differ in length",
-            "give each convolution one of each",
-        )
     for outputs, kernel, stride in zip(
         settings.channels, settings.kernels, settings.strides, strict=True
     ):
@@ -34,11 +30,6 @@ def _layers(settings: ConvSettings, image: tuple[int, int, int]) -> nn.Sequentia
         if settings.norm == "layer":
             layers.append(nn.GroupNorm(1, outputs))
         layers.append(nn.ReLU(inplace=True))  # its input is needed by none
-        inputs, height, width = (
-            outputs,
-            *((size - kernel) // stride + 1 for size in (height, width)),
-        )
-    if height < 1 or width < 1:
-        raise ValueError("nothing is left of the image behind the convolutions")
+        inputs = outputs
     dense = dense_layers(inputs * height * width, settings.hidden_sizes, settings.norm)
     return nn.Sequential(*layers, nn.Flatten(), *dense)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from drlnet.errors import ConfigError
+from drlnet.nets.fit import channels_first
 from drlnet.nets.settings import ConvSettings, ImpalaSettings
 
 _TRIALS, _TRIAL_IMAGES = 5, 128
@@ -38,17 +38,10 @@ class ImageNet(nn.Module):
     ):
         """make: the layers for images of (channels, height, width). Errors: ConfigError."""
         super().__init__()
-        self._permutation, image = _channels_first(obs_shape)
-        try:
-            self.layers = make(image)
-            with torch.no_grad():
-                self.features = self.layers(torch.zeros(1, *image)).shape[1]
-        except (RuntimeError, IndexError, ValueError) as error:
-            raise ConfigError(
-                f"net.name = {settings.name!r} does not fit observations of {list(obs_shape)}: "
-                + str(error).strip().splitlines()[0],
-                "use --set net.name=mlp, or kernels and strides that fit (--help-config)",
-            ) from error
+        self._permutation, image = channels_first(obs_shape)
+        self.layers = make(image)
+        with torch.no_grad():
+            self.features = self.layers(torch.zeros(1, *image)).shape[1]
         self._auto = settings.precision == "auto"
         self._form = _Form(settings.precision == "bfloat16", channels_last=True)
         if self._auto:
@@ -130,20 +123,3 @@ def _fastest(layers: nn.Module, image: tuple[int, int, int]) -> _Form:
         flush=True,
     )
     return _known[key]
-
-
-def _channels_first(shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
-    """How to permute [n, *shape] so that height and width come last ((): as it is), and the
-    (channels, height, width) of an image then."""
-    sizes = list(shape)
-    if len(sizes) == 2:
-        return (), (1, sizes[0], sizes[1])
-    if len(sizes) == 3 and sizes[0] < sizes[2]:
-        return (), (sizes[0], sizes[1], sizes[2])
-    if len(sizes) == 3:
-        return (0, 3, 1, 2), (sizes[2], sizes[0], sizes[1])
-    if len(sizes) == 4 and sizes[1] < sizes[3]:
-        return (), (sizes[0] * sizes[1], sizes[2], sizes[3])
-    if len(sizes) == 4:
-        return (0, 1, 4, 2, 3), (sizes[0] * sizes[3], sizes[1], sizes[2])
-    raise ConfigError(f"observations of {sizes} are not images", "use --set net.name=mlp for them")

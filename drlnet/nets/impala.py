@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
-from drlnet.errors import ConfigError
+from drlnet.nets.fit import left_of
 from drlnet.nets.images import ImageNet
 from drlnet.nets.mlp import dense_layers
 from drlnet.nets.settings import ImpalaSettings
@@ -45,7 +45,8 @@ def _normalised(conv: nn.Module, channels: int, norm: str) -> nn.Module:
 
 
 def _layers(settings: ImpalaSettings, image: tuple[int, int, int]) -> nn.Sequential:
-    inputs, height, width = image
+    height, width = left_of(settings, image)
+    inputs = image[0]
     layers: list[nn.Module] = []
     for channels in settings.channels:
         outputs = channels * settings.width
@@ -53,14 +54,8 @@ def _layers(settings: ImpalaSettings, image: tuple[int, int, int]) -> nn.Sequent
         layers += [_normalised(conv, outputs, settings.norm), nn.MaxPool2d(3, 2, padding=1)]
         spectral, norm = settings.spectral_norm, settings.norm
         layers += [Residual(outputs, spectral=spectral, norm=norm) for _ in range(2)]
-        inputs, height, width = outputs, (height + 1) // 2, (width + 1) // 2
+        inputs = outputs
     layers.append(nn.ReLU())
-    if settings.pool > min(height, width):
-        raise ConfigError(
-            f"net.pool = {settings.pool}, and net.channels leaves {height} x {width} pixels of "
-            f"observations of {list(image)}",
-            f"set net.pool to {min(height, width)} or less, or give net.channels fewer groups",
-        )
     if settings.pool:
         layers.append(nn.AdaptiveMaxPool2d(settings.pool))
         height = width = settings.pool

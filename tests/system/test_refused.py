@@ -45,6 +45,10 @@ CASES = {
         errors.ConfigError, "sees one image, and the observations", "--algo tabular",
         env="FrozenLake-v1", sets={"net.name": "minatar"},
     ),
+    "numbers for an image network": Case(
+        errors.ConfigError, "sees one image, and the observations of CartPole-v1 are float32[4]",
+        "net.name=mlp", sets={"net.name": "impala"},
+    ),
     "a table of what is no number": Case(
         errors.ConfigError, "keeps a value for each Discrete observation", "--algo dqn",
         algo="tabular",
