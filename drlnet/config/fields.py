@@ -169,9 +169,20 @@ _SYNONYMS = {
 }
 
 
-def unknown_key(key: str, known: list[str]) -> UnknownKey:
-    """The error for a key that does not exist, with the nearest one that does."""
+_SLIP = 0.8  # so near is a slip of the keyboard
+
+
+def unknown_key(key: str, known: list[str], own: str = "") -> UnknownKey:
+    """The error for a key that does not exist, with the nearest one that does.
+
+    own: the name in its section, which of a user's class is module:Class.
+    """
     last = key.rsplit(".", 1)[-1]
+    if ":" in own and not difflib.get_close_matches(key, known, 1, cutoff=_SLIP):
+        return UnknownKey(
+            f"unknown config key {key}: {own} has no such setting",
+            "leave it out, or declare it in its dataclass of settings (drlnet help algorithms)",
+        )
     synonym = _SYNONYMS.get(last.lower())
     near = [synonym] if synonym in known else difflib.get_close_matches(key, known, 1, cutoff=0.5)
     if not near:  # a right name in a wrong section is the commonest slip

@@ -136,7 +136,7 @@ def build(values: Mapping[str, Any]) -> Config:
         elif key in known:
             whole[name] = value
         elif key in said:
-            raise unknown_key(key, [*known])
+            raise unknown_key(key, [*known], str(values.get(f"{section}.name", "")))
         else:
             raise _not_offered(key, values)
     parts = {name: _section(kind, name, sections.get(name, {})) for name, kind in types.items()}

@@ -94,6 +94,10 @@ def test_a_network_and_a_wrapper_of_the_users_own(folder: Path) -> None:
         (["--algo", "qr_dqn:QrDqn", "--set", "algo.double=true"], "unknown config key algo.double"),
         (["--set", "env.wrappers=['parts:Half']"], "vector_entry_point makes none"),
         (["--set", "net.name=parts:Fuorier"], "module parts has no Fuorier"),
+        (
+            ["--set", "net.name=parts:Fourier", "--set", "net.norm=layer"],
+            "unknown config key net.norm: parts:Fourier has no such setting",
+        ),
     ],
 )
 def test_what_is_not_there_is_named_before_anything_starts(
