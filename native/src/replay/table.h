@@ -231,6 +231,7 @@ class Table {
   void retire(uint32_t slot);
   void retire_useless();
   void link_rows();
+  void check_newest(const Stream& stream, bool held, RowPlace newest) const;
   void restore_item(const SavedItem& item);
 
   TableSpec spec_;

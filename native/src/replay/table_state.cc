@@ -3,9 +3,24 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/printable.h"
 #include "replay/table.h"
 
 namespace drlnet {
+namespace {
+
+Error unsound(const TableSpec& spec, const char* what) {
+  return {Status::config, "table '" + printable(spec.name) + "': " + what,
+          "serve the state with the drlnet that wrote it"};
+}
+
+// In an unbroken run of steps of one stream.
+bool comes_after(const Row& row, const Row& before) {
+  const uint32_t since_first = (row.flags & kFirst) != 0 ? 0 : before.since_first + 1;
+  return row.step == before.step + 1 && row.since_first == since_first;
+}
+
+}  // namespace
 
 void Table::begin_saving() {
   unsaved_ = std::make_unique<Unsaved>(ring_.size());
@@ -46,8 +61,7 @@ bool Table::would_overwrite_saving(const Append& append) {
 Ring& Table::restore_rows(const TableCounters& counters) {
   if (counters.slots != ring_.size() || counters.oldest > counters.head ||
       counters.head - counters.oldest > ring_.capacity()) {
-    throw Error(Status::config, "table '" + spec_.name + "': its saved rows do not fit it",
-                "serve the state with the drlnet that wrote it");
+    throw unsound(spec_, "its saved rows do not fit it");
   }
   ring_.restore(counters.head, counters.oldest);
   columns_from_ = counters.head;
@@ -70,8 +84,7 @@ Ring& Table::restore_rows(const TableCounters& counters) {
 // Finds the rows' neighbours in their streams, and the oldest step that each stream holds.
 void Table::link_rows() {
   struct Newest {
-    uint32_t slot = kNoSlot;
-    uint64_t step = 0;
+    RowPlace place{kNoNumber, kNoSlot};
     bool held = false;  // some row of the stream's present lease is
   };
   std::vector<Newest> newest(streams_.count()), apart(streams_.count());
@@ -79,27 +92,38 @@ void Table::link_rows() {
     streams_.at(i).oldest_step = streams_.at(i).next_step;
   }
   for (uint64_t number = ring_.oldest(); number < ring_.head(); ++number) {
-    const uint32_t slot = ring_.place(number).slot;
-    Row& row = ring_.row(slot);
-    if (row.ordinal >= newest.size()) {
-      throw Error(Status::config, "table '" + spec_.name + "': a saved row names no stream",
-                  "serve the state with the drlnet that wrote it");
-    }
+    const RowPlace place = ring_.place(number);
+    Row& row = ring_.row(place.slot);
+    if (row.ordinal >= newest.size()) throw unsound(spec_, "a saved row names no stream");
     const bool is_apart = (row.flags & kApart) != 0;
     Newest& before = (is_apart ? apart : newest)[row.ordinal];
     // A lease begins with step 0: no row of another one has this neighbour's number.
-    if (before.slot != kNoSlot && row.step == before.step + 1) {
-      row.previous = before.slot;
-      ring_.row(before.slot).next = slot;
+    const bool follows =
+        before.place.slot != kNoSlot && comes_after(row, ring_.row(before.place.slot));
+    if (follows) {
+      row.previous = before.place.slot;
+      ring_.row(before.place.slot).next = place.slot;
     }
+    before.place = place;
     Stream& stream = streams_.at(row.ordinal);
-    if (!is_apart && !before.held && stream.first_number <= number) {
-      stream.oldest_step = row.step;
-      before.held = true;
-    }
-    before.slot = slot;
-    before.step = row.step;
+    if (is_apart || stream.first_number > number) continue;
+    if (!before.held) stream.oldest_step = row.step;
+    if (before.held && !follows) throw unsound(spec_, "a saved stream lacks rows");
+    before.held = true;
   }
+  for (uint32_t i = 0; i < newest.size(); ++i)
+    check_newest(streams_.at(i), newest[i].held, newest[i].place);
+}
+
+// The stream goes on behind the newest of its rows that are held, if any is.
+void Table::check_newest(const Stream& stream, bool held, RowPlace newest) const {
+  bool sound = stream.last_number < ring_.oldest() || stream.last_number == kNoNumber;
+  if (held) {
+    const Row& row = ring_.row(newest.slot);
+    sound = stream.last_number == newest.number && stream.next_step == row.step + 1 &&
+            stream.since_first == row.since_first && stream.open == ((row.flags & kLast) == 0);
+  }
+  if (!sound) throw unsound(spec_, "a saved stream does not go on behind its rows");
 }
 
 void Table::restore_item(const SavedItem& item) {
@@ -109,19 +133,26 @@ void Table::restore_item(const SavedItem& item) {
   Row& row = ring_.row(item.slot);
   if (row.state != ItemState::none) return;
   uint32_t length = 0;
-  bool ended = false;
+  bool ended = false, broken = false;
   for (RowPlace next = place; length < reach_.horizon && !ended && ring_.step_on(next); ++length) {
-    ended = reach_.stops && (ring_.row(next.slot).flags & kLast) != 0;
+    const uint8_t flags = ring_.row(next.slot).flags;
+    ended = reach_.stops && (flags & kLast) != 0;
+    broken |= reach_.stops && (flags & kFirst) != 0;
   }
+  const bool complete = ended || length == reach_.horizon;
+  // What add_item() would have refused can never be drawn.
+  const bool possible = !broken && !(reach_.stops && (row.flags & kLast) != 0) &&
+                        period_step(row) % spec_.item.period == 0 &&
+                        !(complete && item.state == ItemState::pending);
   bool whole = true;  // rows may have been given up that it looks back to
   RowPlace at = place;
   for (uint64_t i = rows_before(reach_, row); i > 0 && whole; --i) {
     whole = ring_.step_back(at) && at.number >= ring_.oldest();
   }
   if (item.state == ItemState::none) return;
-  if (!whole || item.state == ItemState::retired) {
+  if (!whole || !possible || item.state == ItemState::retired) {
     row.state = ItemState::retired;
-  } else if (item.state == ItemState::live && (ended || length == reach_.horizon)) {
+  } else if (item.state == ItemState::live && complete) {
     go_live(item.slot, item.priority, length);
     row.draws = item.draws;
     draws_left_ -= item.draws;
@@ -135,8 +166,7 @@ void Table::restore_item(const SavedItem& item) {
 
 void Table::restore(const TableState& state) {
   if (state.streams.size() > streams_.maximum()) {
-    throw Error(Status::config, "table '" + spec_.name + "': its saved streams do not fit it",
-                "serve the state with the drlnet that wrote it");
+    throw unsound(spec_, "its saved streams do not fit it");
   }
   streams_.restore(state.streams);
   link_rows();

@@ -23,7 +23,7 @@ bool possible(const SavedTable& table) {
     return false;
   }
   if (counters.slots == 0 || counters.slots > ring_slots(table.asked)) return false;
-  if (!std::isfinite(counters.maximum_priority)) return false;
+  if (!std::isfinite(counters.maximum_priority) || counters.maximum_priority < 0) return false;
   for (const SavedItem& item : table.state.items) {
     if (item.slot >= counters.slots || item.state > ItemState::retired) return false;
     if (!std::isfinite(item.priority) || item.priority < 0) return false;
