@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/printable.h"
 #include "storage/item_shadow.h"
 
 namespace drlnet {
@@ -140,7 +141,7 @@ std::unique_ptr<RowReader> Recovery::load(const SavedTable& saved, Table& table)
       return nullptr;
     }
     notes_.push_back(gap->why + "; rows " + std::to_string(counters.oldest) + " to " +
-                     std::to_string(gap->end - 1) + " of table '" + saved.asked.name +
+                     std::to_string(gap->end - 1) + " of table '" + printable(saved.asked.name) +
                      "' are given up");
     rows_lost_ += gap->end - counters.oldest;
     kept.state.counters.oldest = gap->end;

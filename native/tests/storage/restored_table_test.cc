@@ -1,4 +1,6 @@
 // Saved states that no server has written, with checksums that are right.
+#include "base/printable.h"
+#include "storage/row_files.h"
 #include "storage/saved_table.h"
 
 namespace drlnet::test {
@@ -91,6 +93,22 @@ TEST_CASE("an item that its rows do not allow is not drawn") {
     CHECK(table->consistent());
     CHECK(table->live_items() == live);
   }
+}
+
+TEST_CASE("a line of what is damaged stays one line, whatever its table is called") {
+  Folder folder;
+  TableSpec spec = saved_spec();
+  spec.name = "re\nplay\x1b[2J";
+  {
+    Life life(folder.path, spec);
+    life.live_on(40);
+    life.save();
+  }
+  for (const Path& path : row_files(folder.path, 0)) remove_file(path);
+  const Life life(folder.path, spec);
+  REQUIRE(life.notes.size() == 1);
+  CHECK(printable(life.notes[0]) == life.notes[0]);
+  CHECK(life.notes[0].find("table 're\\x0aplay\\x1b[2J'") != std::string::npos);
 }
 
 }  // namespace drlnet::test
