@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/printable.h"
+
 namespace drlnet {
 namespace {
 
@@ -16,7 +18,8 @@ void place_columns(const ReadColumns& columns, LateTable& late, std::vector<std:
     RowReader::place(columns, table.ring().oldest(), table.ring_to_fill());
   } else if (table.give_up(columns.first, columns.end) > 0) {
     notes.push_back(columns.damage + "; rows " + std::to_string(columns.first) + " to " +
-                    std::to_string(columns.end - 1) + " of table '" + late.name + "' are given up");
+                    std::to_string(columns.end - 1) + " of table '" + printable(late.name) +
+                    "' are given up");
   }
 }
 

@@ -33,6 +33,7 @@ class Altered {
       ring.row(ring.place(state.counters.oldest + i).slot) = rows[i];
     }
     table->restore(state);
+    table->have_columns_from(0);
     return table;
   }
 
