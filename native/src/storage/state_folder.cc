@@ -105,7 +105,8 @@ void StateFolder::lock() {
 void StateFolder::read() {
   auto [header, identity, of_copy] = read_identity(path_);
   if (of_copy) {
-    note_ = std::string("../") + kIdentityFile + " is damaged; goes on from ../" + kIdentityCopy;
+    note_.assign("../").append(kIdentityFile);
+    note_.append(" is damaged; goes on from ../").append(kIdentityCopy);
     // The last start may have ended before it wrote the copy.
     ++identity.incarnation;
     ++identity.epoch;
