@@ -1,10 +1,13 @@
-// Runs a target over mutated seeds: fuzz_TARGET [-seed=S] [-first=I] [-runs=N]; libFuzzer's other
-// flags are ignored. Run I of seed S is always the same input: a failure is repeated with -first.
+// Runs a target over its seeds and the files of folders, mutated: fuzz_TARGET [-seed=S] [-first=I]
+// [-runs=N] [FOLDER...]; libFuzzer's other flags are ignored. Run I of seed S is always the same
+// input, of the same files: a failure is repeated with -first.
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include "base/random.h"
@@ -81,9 +84,24 @@ Bytes make_input(const std::vector<Bytes>& seeds, uint64_t run) {
   return input;
 }
 
+void add_files(const std::filesystem::path& folder, std::vector<Bytes>& inputs) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    paths.push_back(entry.path());
+  }
+  std::ranges::sort(paths);
+  for (const auto& path : paths) {
+    Bytes& input = inputs.emplace_back(std::filesystem::file_size(path));
+    std::ifstream(path, std::ios::binary)
+        .read(reinterpret_cast<char*>(input.data()), static_cast<std::streamsize>(input.size()));
+  }
+}
+
 int drive(int count, char** arguments) {
   uint64_t runs = 20'000, first = 0;
+  std::vector<Bytes> valid = seeds();
   for (const std::string_view argument : std::span(arguments, count).subspan(1)) {
+    if (!argument.starts_with('-')) add_files(argument, valid);
     const size_t equals = argument.find('=');
     if (equals == std::string_view::npos) continue;
     const std::string_view name = argument.substr(0, equals);
@@ -97,7 +115,6 @@ int drive(int count, char** arguments) {
   std::fflush(stdout);
   if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(report);
   for (const int signal : {SIGABRT, SIGSEGV, SIGFPE}) std::signal(signal, on_signal);
-  const std::vector<Bytes> valid = seeds();
   for (const Bytes& input : valid) run(input);
   for (uint64_t i = first; i < first + runs; ++i) {
     g_run = i;
