@@ -183,6 +183,48 @@ TEST_CASE("a table is drawn from and appended to while the columns of its rows c
   }
 }
 
+TEST_CASE("a thread reads the columns while the table lives on, and may be told to stop") {
+  Folder folder;
+  Picture before;
+  {
+    Life life(folder.path, saved_spec(3000));
+    for (int i = 0; i < 40; ++i) {
+      life.live_on(20);
+      life.save();
+    }
+    before = life.picture();
+  }
+  for (const bool to_the_end : {false, true}) {
+    Life life(folder.path, saved_spec(3000), 2, false);
+    WakeFd came;
+    RowLoader loader(
+        [&] {
+          std::vector<LateTable> late;
+          late.push_back(std::move(life.late));
+          return late;
+        }(),
+        [&] { came.wake(); });
+    for (int runs = 0; !loader.finished() && (to_the_end || runs < 10);) {
+      came.clear();
+      if (loader.place_next(life.notes)) {
+        ++runs;
+        life.live_on(1);
+      } else {
+        came.wait(now_ns() + 100'000'000);
+      }
+    }
+    CHECK(loader.finished() == to_the_end);
+    CHECK((loader.rows_to_come() == 0) == to_the_end);
+    CHECK(life.table->consistent());
+    CHECK(life.notes.empty());
+    if (!to_the_end) continue;
+    const auto found = picture_of(*life.table, before.counters).items;
+    for (const auto& [number, item] : before.items) {  // and looks back to none overwritten
+      if (number > life.table->ring().oldest() + 40) CHECK(found.contains(number));
+    }
+  }
+}
+
 TEST_CASE("items come back in their order where that tells in what is drawn") {
   TableSpec spec = saved_spec(3000);
   spec.sampler.name = "fifo";
