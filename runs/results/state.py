@@ -2,8 +2,9 @@
 
 python state.py DIR [STEPS]      as root, so that a restart can be timed with no file cached
 prints lines of JSON: appended rows a second into a server without a state and into one that keeps
-it in DIR with --durability 1, in turns; then, over restarts with the last one's rows, the seconds
-until clients come, until a first batch is drawn, and until all rows are there.
+it in DIR with --durability 1, in turns, of CartPole's observations and of Atari's; then, over
+restarts with the last one's rows, the seconds until clients come, until a first batch is drawn, and
+until all rows are there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ import numpy as np
 from drlnet.client import Client, Column, Item, Table, View
 
 ADDRESS, ENVS, EPISODE, ROUNDS = "udp://127.0.0.1:7461", 32, 500, 3
+RANDOM = np.random.default_rng(0)
+OBSERVATIONS = {
+    "CartPole": RANDOM.random((ENVS, 4), np.float32),
+    "Atari": RANDOM.integers(0, 255, (ENVS, 84, 84), np.uint8),
+}
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
@@ -43,13 +49,14 @@ def serving(*args: str) -> Iterator[float]:
         raise SystemExit(f"the server ended with {server.returncode}")
 
 
-def table_of(client: Client, steps: int) -> Table:
-    """Single frames of 84 x 84, of which items make stacks of four, three steps apart."""
+def table_of(client: Client, game: str, steps: int) -> Table:
+    """Single observations, of which items make stacks of four, three steps apart."""
+    obs = OBSERVATIONS[game]
     return client.table(
         "replay",
         capacity=steps,
         columns={
-            "obs": Column("uint8", (84, 84)),
+            "obs": Column(str(obs.dtype), obs.shape[1:]),
             "action": Column("int32"),
             "reward": Column("float32"),
         },
@@ -64,18 +71,17 @@ def table_of(client: Client, steps: int) -> Table:
     )
 
 
-def fill(steps: int) -> float:
+def fill(game: str, steps: int) -> float:
     """Appends that many rows, each an item; the rows a second."""
-    frames = np.random.default_rng(0).integers(0, 255, (ENVS, 84, 84), dtype=np.uint8)
     rewards, all_envs = np.ones(ENVS, np.float32), np.arange(ENVS)
     with Client(ADDRESS) as client:
-        writer = table_of(client, steps).writer(ENVS, flush_rows=64)
+        writer = table_of(client, game, steps).writer(ENVS, flush_rows=64)
         began_s = time.monotonic()
         for step in range(steps // ENVS):
             place = step % EPISODE
             first, last = np.full(ENVS, place == 0), np.full(ENVS, place == EPISODE - 1)
             actions = np.full(ENVS, step % 6, np.int32)
-            rows = {"obs": frames, "action": actions, "reward": rewards}
+            rows = {"obs": OBSERVATIONS[game], "action": actions, "reward": rewards}
             numbers = writer.append(rows, first, last)
             if place != EPISODE - 1:
                 writer.add_items(all_envs, numbers, np.full(ENVS, 1.0 + step % 7))
@@ -90,7 +96,7 @@ def restart(folder: Path, steps: int, cold: bool) -> dict[str, float]:
         DROP_CACHES.write_text("3")
     with serving("--state", str(folder)) as sessions_s, Client(ADDRESS) as client:
         began_s = time.monotonic() - sessions_s
-        table_of(client, steps).sample(32)
+        table_of(client, "Atari", steps).sample(32)
         first_batch_s = time.monotonic() - began_s
         while client.stats()["state.rows_to_load"] > 0:
             time.sleep(0.05)
@@ -100,14 +106,14 @@ def restart(folder: Path, steps: int, cold: bool) -> dict[str, float]:
 
 def main() -> None:
     folder, steps = Path(sys.argv[1]), int(float((sys.argv[2:] or ["1e6"])[0]))
-    for _ in range(ROUNDS):
+    for game in [name for name in OBSERVATIONS for _ in range(ROUNDS)]:
         rates = {}
         for durability in (None, 1):
             shutil.rmtree(folder, ignore_errors=True)
             args = [] if durability is None else ["--state", str(folder), "--durability", "1"]
             with serving(*args):
-                rates[f"durability {durability}"] = round(fill(steps))
-        print(json.dumps({"rows_per_s": rates}), flush=True)
+                rates[f"durability {durability}"] = round(fill(game, steps))
+        print(json.dumps({"game": game, "rows_per_s": rates}), flush=True)
     size_gb = sum(path.stat().st_size for path in folder.rglob("*")) / 1e9
     for cold in (True, False) * ROUNDS:
         seconds = restart(folder, steps, cold)
