@@ -59,6 +59,7 @@ class TestHandler final : public RequestHandler {
   std::vector<uint64_t> appended;
   bool closed = false;
   int ended_count = 0;
+  size_t longest_echo = SIZE_MAX;
   uint64_t pings = 0;
   std::function<void()> work;  // of a ping
   WaitTimes* waits = nullptr;  // of an append that waits
@@ -92,7 +93,8 @@ class TestHandler final : public RequestHandler {
     }
     if (slot.operation == Operation::ping) ++pings;
     if (slot.operation == Operation::ping && work) work();
-    slot.bytes.assign(body.begin(), body.end());
+    const std::span<const std::byte> echo = body.first(std::min(body.size(), longest_echo));
+    slot.bytes.assign(echo.begin(), echo.end());
     return 0;
   }
   void retry_waiting() override {

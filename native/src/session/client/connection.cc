@@ -296,8 +296,8 @@ void Connection::on_ack(Call& call, std::span<const std::byte> payload, uint64_t
   call.heard_ns = now;
   call.attempts = call.probes = 0;
   if (call.sent.complete()) {
-    call.state = Call::State::accepted;
-    call.retry_at_ns = now + kKeepAliveNs;
+    const bool news = std::exchange(call.state, Call::State::accepted) == Call::State::sending;
+    call.retry_at_ns = now + (news && may_probe(call) ? patience_with(call) : kKeepAliveNs);
   } else {
     call.retry_at_ns = now + patience_with(call);
   }

@@ -273,6 +273,7 @@ class Connection {
   ExpectedFragments expected_;
   // What overtakes what: requests by lane; replies, samples before the rest, as the server sends.
   std::array<Overtaking, kLanes> requests_;
+  std::array<Overtaking, kLanes> answers_;  // by request: a lane's are given in order
   std::array<Overtaking, 2> replies_;
   uint64_t order_ = 0;                          // of the last part sent or range asked for
   std::array<uint64_t, kLanes> repeated_ns_{};  // when something of the lane was, last

@@ -25,12 +25,12 @@ Call* Connection::head(LaneCalls& lane) {
   return &lane.calls[static_cast<size_t>(std::countr_zero(older != 0 ? older : lane.active))];
 }
 
-// Whether it is asked for soon when nothing is heard of it: a few times, and of a lane one at a
-// time.
+// Whether it is asked for soon when nothing is heard of it: a few times, and of a lane the one
+// whose answer is due, and those whose answer is lost.
 bool Connection::may_probe(const Call& call) const {
-  return call.probes < kMostProbes &&
-         (call.state == Call::State::sending || call.state == Call::State::receiving) &&
-         &call == head(lanes_[static_cast<size_t>(lane_of(call.operation))]);
+  if (call.probes >= kMostProbes || call.state == Call::State::pending) return false;
+  const auto lane = static_cast<size_t>(lane_of(call.operation));
+  return answers_[lane].lost(call.request) || &call == head(lanes_[lane]);
 }
 
 // When nothing has been heard of the call for that long, it is asked for.
@@ -66,7 +66,18 @@ Overtaking& Connection::replies_of(const Call& call) {
 // Sends again what is lost of the call, and says in next_deadline_ when more may be.
 void Connection::recover(Call& call, uint64_t now) {
   if (call.state == Call::State::receiving) return recover_reply(call, now);
-  if (call.state != Call::State::sending) return;
+  if (call.state != Call::State::sending && call.state != Call::State::accepted) return;
+  const auto in = static_cast<size_t>(lane_of(call.operation));
+  if (answers_[in].overtaken(call.request) || answers_[in].lost(call.request)) {
+    // A later one has been answered: the server has it all, and it is the answer that is missing.
+    if (!answers_[in].lost(call.request)) {
+      next_deadline_ = std::min(next_deadline_, answers_[in].decided_ns());
+    } else if (call.probes == 0) {
+      probe(call, now);
+    }
+    return;
+  }
+  if (call.state == Call::State::accepted) return;
   const Overtaking& lane = requests_[static_cast<size_t>(lane_of(call.operation))];
   for (uint32_t i = 0; i < call.next_fragment; ++i) {
     if (call.sent.has(i)) continue;
@@ -128,7 +139,7 @@ bool Connection::probe(Call& call, uint64_t now) {
     if (last > 0 && send_pull(call, last - 1, last, now)) ++repulls_;
   } else {
     uint32_t last = call.next_fragment;
-    while (last > 0 && call.sent.has(last - 1)) --last;
+    while (last > 1 && call.sent.has(last - 1)) --last;
     if (last > 0 && send_fragment(call, last - 1, now)) ++retransmissions_;
   }
   call.retry_at_ns = now + patience_with(call);
@@ -153,6 +164,7 @@ uint32_t Connection::least_window() const {
 void Connection::look_for_losses(uint64_t now) {
   const auto reordering = std::max(static_cast<uint64_t>(smoothed_ns_ / 4), kMinPatienceNs);
   for (Overtaking& lane : requests_) lane.look(now, reordering);
+  for (Overtaking& lane : answers_) lane.look(now, reordering);
   for (Overtaking& replies : replies_) replies.look(now, reordering);
 }
 

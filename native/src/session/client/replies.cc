@@ -86,6 +86,7 @@ bool Connection::begin_reply(Call& call, const FrameHeader& header, uint64_t now
     return false;
   }
   note_arrived(call, 0, call.next_fragment, now);
+  answers_[static_cast<size_t>(lane_of(call.operation))].came(call.request);
   for (uint32_t i = 0; i < call.next_fragment; ++i) {
     if (!call.sent.has(i)) in_flight_ -= charge_of(call, i);
   }

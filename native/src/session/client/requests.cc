@@ -124,6 +124,7 @@ void Connection::on_welcome(const Welcome& welcome, const FrameHeader& header, s
 
 void Connection::resume_calls() {
   in_flight_ = pulled_ = 0;
+  answers_ = {};  // of another session
   sizing_until_ = 0;
   window_ = std::max(kFirstWindowBytes, 2 * static_cast<uint32_t>(frame_bytes_));
   unsent_ = true;

@@ -175,7 +175,7 @@ void Sessions::on_request(Peer& peer, const FrameHeader& header, std::span<const
         ++put_off_;
         return;
       }
-      charge(peer, slot);
+      charge_answer(peer, slot);
       return answer(peer, header.lane, slot);
     default:  // in hand already: say so
       ++peer.duplicates;

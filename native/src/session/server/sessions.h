@@ -152,6 +152,7 @@ class Sessions {
   void share_among(uint16_t listener, std::span<const RxFrame> frames);
   bool has_share(Peer& peer);
   void charge(Peer& peer, const Slot& slot);
+  void charge_answer(Peer& peer, const Slot& slot);
   void put_off(Peer& peer, Lane lane);
   bool run_backlog();
   bool heed_stranger(uint32_t work = 1);

@@ -41,10 +41,16 @@ bool Sessions::has_share(Peer& peer) {
   return peer.work < (contended_ ? kShare : kShareAlone);
 }
 
+// With a request that has run.
 void Sessions::charge(Peer& peer, const Slot& slot) {
+  peer.work += slot.work + static_cast<uint32_t>(slot.total_bytes / kUnitBytes);
+  charge_answer(peer, slot);
+}
+
+void Sessions::charge_answer(Peer& peer, const Slot& slot) {
   // A source's parts are sent in turns of their own (serve_turn()).
-  const size_t bytes = slot.total_bytes + (slot.use_source ? 0 : slot.bytes.size());
-  peer.work += 1 + slot.work + static_cast<uint32_t>(bytes / kUnitBytes);
+  const size_t bytes = slot.use_source ? 0 : slot.bytes.size();
+  peer.work += 1 + static_cast<uint32_t>(bytes / kUnitBytes);
 }
 
 void Sessions::put_off(Peer& peer, Lane which) {

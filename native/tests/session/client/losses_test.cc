@@ -96,34 +96,48 @@ TEST_CASE("what is overtaken is lost after a while, and what comes meanwhile is 
   CHECK(!line.overtaken(100));
 }
 
-// Whether that frame, of those that a client sends or receives, was lost without a timeout.
-bool recovers(uint64_t lost, bool sent) {
-  DroppingBench bench(sent ? std::set{lost} : std::set<uint64_t>{},
-                      sent ? std::set<uint64_t>{} : std::set{lost});
+// Whether these frames, of those that a client sends and receives, were lost without a timeout.
+bool recovers_once(const std::set<uint64_t>& sent, const std::set<uint64_t>& received) {
+  DroppingBench bench(sent, received);
+  bench.handler.longest_echo = sizeof(uint64_t);
   Connection& client = *bench.clients[0];
   std::vector<std::byte> into(60'000);
   std::vector<CallId> calls;
+  const uint64_t began_ns = now_ns();
   for (uint64_t id = 1; id <= 4; ++id) calls.push_back(append(client, id, 20'000));
   calls.push_back(order(client, 7, into));
   bench.run_until([&] {
     return std::ranges::all_of(calls, [&](const CallId& id) { return client.done(id); });
   });
+  const uint64_t took_ns = now_ns() - began_ns;
   check_pattern(7, into);
   CHECK(bench.handler.appended == std::vector<uint64_t>{1, 2, 3, 4});
   CHECK(reading(client, "retransmissions") + reading(client, "repulls") > 0);
-  return reading(client, "timeouts") == 0;
+  return reading(client, "timeouts") == 0 && took_ns < 15'000'000;  // a timeout takes 20 ms
+}
+
+// In one of ten times: a busy machine may stop us for a timeout.
+bool recovers(const std::set<uint64_t>& sent, const std::set<uint64_t>& received) {
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    if (recovers_once(sent, received)) return true;
+  }
+  return false;
 }
 
 TEST_CASE("a lost part, of a request or a reply, is asked for again without a timeout") {
   // The last ones have none behind them to overtake them.
   for (const uint64_t lost : {1u, 2u, 5u, 9u, 10u}) {
-    for (const bool sent : {true, false}) {
-      CAPTURE(lost);
-      CAPTURE(sent);
-      bool recovered = false;  // once: a busy machine may stop us for a timeout
-      for (int attempt = 0; attempt < 10 && !recovered; ++attempt) recovered = recovers(lost, sent);
-      CHECK(recovered);
-    }
+    CAPTURE(lost);
+    CHECK(recovers({lost}, {}));
+    CHECK(recovers({}, {lost}));
+  }
+}
+
+TEST_CASE("a lost answer is asked for again without a timeout, though the server has the request") {
+  // Behind a request that is not whole, the others are acknowledged first and answered later.
+  for (uint64_t lost = 1; lost <= 20; ++lost) {
+    CAPTURE(lost);
+    CHECK(recovers({1}, {lost}));
   }
 }
 
