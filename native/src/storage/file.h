@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,6 +66,8 @@ bool file_exists(const Path& path);
 uint64_t file_bytes(const Path& path);  // 0: there is none
 // Those in the folder, in order; none where there is no such folder.
 std::vector<Path> list_folder(const Path& path);
+// Those whose names are the prefix and a decimal number, by number. Other files are not ours.
+std::map<uint64_t, Path> numbered_files(const Path& path, const std::string& prefix);
 void make_folder(const Path& path);
 void make_folders(const Path& path);  // and those that it lies in, where there are none: on disk
 

@@ -23,17 +23,7 @@ std::vector<Path> files_named(const Path& folder, const std::string& prefix) {
 std::vector<Path> snapshot_files(const Path& folder) { return files_named(folder, "snapshot-"); }
 
 std::map<uint64_t, Path> params_files(const Path& folder) {
-  const std::string prefix = "params-";
-  std::map<uint64_t, Path> files;
-  for (const Path& path : files_named(folder, prefix)) {
-    const std::string digits = path.filename().string().substr(prefix.size());
-    if (digits.empty() || digits.size() > 19 ||
-        digits.find_first_not_of("0123456789") != std::string::npos) {
-      continue;
-    }
-    files[std::stoull(digits)] = path;
-  }
-  return files;
+  return numbered_files(folder, "params-");
 }
 
 uint64_t bytes_in(const Path& folder) {

@@ -30,22 +30,19 @@ uint64_t column_bytes_of(const Ring& ring) {
 
 std::vector<Path> row_files(const Path& folder, uint32_t table) {
   std::vector<Path> files;
-  for (const Path& path : list_folder(folder)) {
-    if (path.filename().string().starts_with(prefix_of(table))) files.push_back(path);
-  }
+  for (auto& [number, path] : numbered_files(folder, prefix_of(table))) files.push_back(path);
   return files;
 }
 
 RowWriter::RowWriter(const Path& folder, uint64_t lineage, uint32_t table)
     : folder_(folder), lineage_(lineage), table_(table) {
-  for (const Path& path : row_files(folder, table)) {
+  for (const auto& [number, path] : numbered_files(folder, prefix_of(table))) {
     std::vector<std::byte> head(sizeof(FileHeader));
     head.resize(File::open(path).read(0, head));
     bool ok = false;
     const FileHeader header = read_header(head, FileKind::rows, lineage, ok);
     add(path, ok ? header.first : kUnknown);
-    const std::string name = path.filename().string();
-    next_file_ = std::stoull("0" + name.substr(prefix_of(table).size())) + 1;
+    next_file_ = number + 1;
   }
 }
 

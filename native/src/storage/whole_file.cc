@@ -38,4 +38,20 @@ void make_folders(const Path& path) {
   sync_folder(parent);
 }
 
+std::map<uint64_t, Path> numbered_files(const Path& path, const std::string& prefix) {
+  constexpr size_t kMostDigits = 19;
+  std::map<uint64_t, Path> files;
+  for (const Path& file : list_folder(path)) {
+    const std::string name = file.filename().string();
+    if (!name.starts_with(prefix)) continue;
+    const std::string digits = name.substr(prefix.size());
+    if (digits.empty() || digits.size() > kMostDigits ||
+        digits.find_first_not_of("0123456789") != std::string::npos) {
+      continue;
+    }
+    files[std::stoull(digits)] = file;
+  }
+  return files;
+}
+
 }  // namespace drlnet

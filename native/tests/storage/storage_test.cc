@@ -199,6 +199,21 @@ TEST_CASE("a file of rows that was not begun costs no rows of others") {
   }
 }
 
+TEST_CASE("files that a state's folder has beside are left alone") {
+  Folder folder;
+  Life(folder.path).save();
+  const std::array names = {"rows-00000-123456789012345678901234", "rows-00000-copy", "rows-00000-",
+                            "params-123456789012345678901234"};
+  for (const char* name : names) replace_file(folder.path / name, {});
+  for (int lives = 0; lives < 2; ++lives) {
+    Life life(folder.path);
+    CHECK(life.notes.empty());
+    life.live_on(40);
+    life.save();
+  }
+  for (const char* name : names) CHECK(std::filesystem::exists(folder.path / name));
+}
+
 TEST_CASE("params behind the last record do not count in the next life") {
   const auto published = [](uint64_t version, int filled) {
     return std::make_shared<Params>(version, std::vector<std::byte>(50, std::byte(filled)));
