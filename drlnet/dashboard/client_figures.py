@@ -56,6 +56,11 @@ class ClientFigures:
         """The growth of a reported counter per second of the client's own time."""
         return self._own.grew(key) / self.elapsed_s if self.elapsed_s > 0 else math.nan
 
+    def process_rate(self, key: str) -> float:
+        """The same for a counter that has run since its process began; NaN at its first report."""
+        before = number((self._own.before or {}).get(key))
+        return self.rate(key) if self.latest(key) >= before else math.nan
+
     def grew_of(self, *keys: str) -> float:
         """The growth of some reported counters together."""
         return add(self._own.grew(key) for key in keys)
@@ -149,7 +154,7 @@ class ClientFigures:
     @cached_property
     def cpu(self) -> float:
         """Cores that it uses."""
-        return self.rate("cpu_s")
+        return self.process_rate("cpu_s")
 
     @cached_property
     def again_per_s(self) -> float:

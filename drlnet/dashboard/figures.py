@@ -262,7 +262,8 @@ class Figures:
         """The largest share of time in which a client was ready and had no core; where none tells
         it, the share in which some process of the machine was.
         """
-        known = [delay for c in self._all if not math.isnan(delay := c.rate("run_delay_s"))]
+        delays = [client.process_rate("run_delay_s") for client in self._all]
+        known = [delay for delay in delays if not math.isnan(delay)]
         return capped(max(known) if known else self.window.rate("host.pressure_s"))
 
     @property

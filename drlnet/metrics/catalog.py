@@ -206,7 +206,7 @@ CATALOG: tuple[Metric, ...] = (
         ("silent_s", "gauge", "s", "time since the server last heard the client"),
         ("frame_bytes", "gauge", "bytes", "size of the largest packet on this path"),
         *_TRAFFIC,
-        ("duplicate_requests", "counter", "requests", "requests sent again, not applied again"),
+        ("duplicate_requests", "counter", "requests", "parts of unanswered ones that came again"),
         ("outstanding_reply_bytes", "gauge", "bytes", "bytes of replies requested, not yet sent"),
         ("waiting_for", "text", "", "why its oldest waiting request waits; empty: none does"),
         ("waiting_s", "gauge", "s", "how long that request has waited"),

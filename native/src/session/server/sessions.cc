@@ -170,8 +170,8 @@ void Sessions::on_request(Peer& peer, const FrameHeader& header, std::span<const
     case Slot::State::receiving:
       return on_fragment(peer, slot, header, payload);
     case Slot::State::answered:
-      ++peer.duplicates;
-      if (!has_share(peer)) {  // the client asks again
+      // The client asks again: the answer was lost, or is late, which the client counts.
+      if (!has_share(peer)) {
         ++put_off_;
         return;
       }
