@@ -249,8 +249,14 @@ class Figures:
     @cached_property
     def cores_of_others(self) -> float:
         """Cores that other processes of the machine use; NaN where they are not ours to see."""
-        idle = self.window.rate("host.idle_s")
-        return max(0.0, self.cores - idle - self.cores_used) if idle >= 0 else math.nan
+        idle, ours = self.window.rate("host.idle_s"), [self.server_cpu]
+        if not idle >= 0:
+            return math.nan
+        for client in self._all:
+            # With what it took to start, which stands in its first report and was no other's.
+            rates = [client.cpu, client.grew_of("cpu_s") / self.window.seconds]
+            ours.append(max((rate for rate in rates if not math.isnan(rate)), default=math.nan))
+        return max(0.0, self.cores - idle - add(ours))
 
     @cached_property
     def idle_share(self) -> float:

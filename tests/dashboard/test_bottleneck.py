@@ -258,7 +258,8 @@ def test_what_a_process_used_before_its_first_report_is_no_rate() -> None:
     """An actor takes seconds to import what it needs, and reports as soon as it plays."""
     before, after = training(T), training(T + SECONDS)
     own = f"client.{ACTORS[1]}."
-    after |= {f"{own}cpu_s": 60.0, f"{own}run_delay_s": 60.0}
+    before |= {"host.cores": 4, "host.idle_s": 10.0}
+    after |= {"host.cores": 4, "host.idle_s": 10.0, f"{own}cpu_s": 60.0, f"{own}run_delay_s": 60.0}
     usual = Figures(Window(before, training(T + SECONDS), SECONDS))
     come = {key: value for key, value in before.items() if not key.startswith(own)}
     again = before | {f"{own}cpu_s": 99.0, f"{own}run_delay_s": 99.0}
@@ -266,6 +267,7 @@ def test_what_a_process_used_before_its_first_report_is_no_rate() -> None:
         figures = Figures(Window(earlier, after, SECONDS))
         assert figures.cores_used < usual.cores_used
         assert not figures.run_delay > 1e-9
+        assert figures.cores_of_others == 0
 
 
 def test_without_run_delay_the_pressure_tells() -> None:
