@@ -218,7 +218,7 @@ CATALOG: tuple[Metric, ...] = (
         *_TRAFFIC,
         ("retransmissions", "counter", "frames", "frames sent again for want of an answer"),
         ("repulls", "counter", "pulls", "pulls repeated because part of a reply was lost"),
-        ("probes", "counter", "frames", "those of these two sent after a millisecond or so"),
+        ("probes", "counter", "frames", "those of these two that ask how things stand"),
         ("timeouts", "counter", "calls", "calls that lost 20 ms or more before a loss was noticed"),
         ("reconnects", "counter", "sessions", "sessions opened anew"),
         ("server_restarts", "counter", "starts", "restarts of the server with its state"),
