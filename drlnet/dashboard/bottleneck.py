@@ -40,6 +40,7 @@ LOST = 0.01  # of the frames
 CROWDED = 4.0  # queueing, in times of handling
 BULKY_BYTES = 256e3  # of a batch
 STALE_VERSIONS = 10.0  # by which actors' params are behind
+STRAGGLES_S = 5.0  # without a question to the inference role
 
 
 @dataclass(frozen=True)
@@ -312,6 +313,17 @@ RULES: tuple[Rule, ...] = (
             "is too slow"
         ),
         "more --envs-per-actor, a smaller net; or policy.where=actor",
+    ),
+    Rule(
+        "straggler",
+        "warning",
+        f"an actor has asked the inference role for no action for {STRAGGLES_S:g} s",
+        lambda f: f.window.latest("inference.straggler_s") >= STRAGGLES_S,
+        lambda f: (
+            "an actor has asked for no action for "
+            f"{clock(f.window.latest('inference.straggler_s'))}; the others go on"
+        ),
+        "see which client is silent, and whether it runs; its environment may hang",
     ),
     Rule(
         "environment_slow",

@@ -129,6 +129,10 @@ CASES: dict[str, tuple[Finding, str]] = {
         ),
         "actors wait 70% for actions: the inference role is too slow",
     ),
+    "straggler": (
+        growing_by({}, inference__straggler_s=7.0),
+        "an actor has asked for no action for 0:07; the others go on",
+    ),
     "environment_slow": (
         growing_by(STARVED | actors(env=0.88)),
         "learner waits 50% for samples (samples_limit): actors are too slow, the environment "
