@@ -50,7 +50,8 @@ class Group:
         self.actors: list[Process] = []
 
     def start(self, env: str, sets: Sequence[str], where: str, actors: int) -> None:
-        address, own = self._client.address, [f"policy.where={where}", *sets]
+        address = self._client.address
+        own = [f"policy.where={where}", "replay.samples_per_insert=0", *sets]
         config = load(env, flags={"algo.name": "dqn"}, sets=own)
         algorithm = make_algorithm(config, find_spaces(config.env))
         params = algorithm.learner("cpu", 0).params()
