@@ -85,7 +85,7 @@ class Agent(Protocol):
     """Acts in M environments and says what is stored. Not thread-safe.
 
     One whose tables hold rows of different environments has `masks`, by table: bool [M], whose
-    newest rows it takes.
+    newest rows it takes. One that can compute at a GPU has to(device), as NetPlayer has.
     """
 
     def load(self, params: Params) -> None:

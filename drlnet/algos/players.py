@@ -22,8 +22,9 @@ class Present:
     The first one stands for those that are missing up to a power of two: a network meets few sizes.
     """
 
-    def __init__(self, rows: Rows):
-        self._count = len(rows.last)
+    def __init__(self, rows: Rows, device: torch.device):
+        """device: the network's."""
+        self._count, self._device = len(rows.last), device
         self._chosen: npt.NDArray[np.int64] | None = None
         if rows.mask is not None:
             chosen = np.flatnonzero(rows.mask)
@@ -32,12 +33,13 @@ class Present:
                 self._chosen = np.concatenate([chosen, np.repeat(chosen[:1], size - len(chosen))])
 
     def of(self, values: npt.NDArray[Any]) -> torch.Tensor:
-        """Their part of values [M, ...]."""
-        return torch.from_numpy(values if self._chosen is None else values[self._chosen])
+        """Their part of values [M, ...], at the device."""
+        part = values if self._chosen is None else values[self._chosen]
+        return torch.from_numpy(part).to(self._device)
 
     def spread(self, part: torch.Tensor) -> npt.NDArray[Any]:
         """[M, ...], with their part in its place and zeros elsewhere."""
-        values: npt.NDArray[Any] = part.numpy()
+        values: npt.NDArray[Any] = part.cpu().numpy()
         if self._chosen is None:
             return values
         whole = np.zeros((self._count, *values.shape[1:]), values.dtype)
@@ -50,6 +52,12 @@ class NetPlayer:
 
     def __init__(self, net: torch.nn.Module):
         self.net = frozen(net)
+        self.device = torch.device("cpu")
+
+    def to(self, device: torch.device) -> None:
+        """Computes at this device from now on."""
+        self.net.to(device)
+        self.device = device
 
     def load(self, params: Params) -> None:
         """Plays with these params from now on. Raises CheckpointMismatch where they do not fit."""
@@ -69,7 +77,7 @@ class GreedyQ(NetPlayer):
         """Q values [M, num_actions], -inf of actions that are not valid."""
         if self._stacks is not None:
             rows = self._stacks.push(rows)
-        present = Present(rows)
+        present = Present(rows, self.device)
         with torch.inference_mode():
             values: npt.NDArray[np.float32] = present.spread(self.net(present.of(rows.obs)))
         if rows.action_mask is not None:

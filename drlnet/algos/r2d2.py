@@ -189,7 +189,7 @@ class RecurrentGreedy(NetPlayer):
 
     def values(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Q values [M, num_actions], -inf of actions that are not valid; moves the states on."""
-        present = Present(rows)
+        present = Present(rows, self.device)
         seen = (rows.obs, self._action, rows.reward)
         with torch.inference_mode():
             q, state = self.net(

@@ -165,7 +165,7 @@ class SeerAgent(DqnAgent):
         """Q values [M, num_actions], -inf of actions that are not valid; keeps what f sees."""
         if self._stacks is not None:
             rows = self._stacks.push(rows)
-        present = Present(rows)
+        present = Present(rows, self.device)
         with torch.inference_mode():
             features = self.net.torso(present.of(rows.obs))  # type: ignore[operator]
             values = present.spread(self.net.values(features))  # type: ignore[operator]

@@ -161,7 +161,7 @@ class GreedyPolicy(NetPlayer):
 
     def log_probabilities(self, rows: Rows) -> npt.NDArray[np.float32]:
         """Returns those of all actions, [M, num_actions]."""
-        present = Present(rows)
+        present = Present(rows, self.device)
         with torch.inference_mode():
             logits, _ = self.net(present.of(self._stacks.push(rows).obs))
             if rows.action_mask is not None:

@@ -228,6 +228,12 @@ def _check_run(config: Config) -> None:
             f"policy.where = {config.policy.where} with run.serial: one process has one agent",
             "leave one of them out",
         )
+    if config.policy.device != "cpu" and config.policy.where == "actor":
+        raise ConfigError(
+            f"policy.device = {config.policy.device!r} with policy.where = actor: actors compute "
+            "on processor cores",
+            "set policy.where to central or learner, or leave policy.device out",
+        )
     if run.serial and run.keep_replay:
         raise ConfigError(
             "run.keep_replay with run.serial: its server ends with its process",

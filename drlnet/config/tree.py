@@ -75,6 +75,9 @@ class PolicySettings:
         "where actions come from: each actor's own params, `drlnet infer` for all, or a thread of "
         "the learner",
     )
+    device: str = setting(
+        "cpu", "torch device of the process that acts for all actors: cpu, cuda, cuda:1"
+    )
 
 
 @dataclass(frozen=True)

@@ -215,8 +215,8 @@ def _plan(
         Role("learner", 1, cores, gpus, memory, True, tuple(learner)),
     ]
     if config.policy.where == "central":
-        infer = ("infer", *joining)
-        roles.append(Role("infer", 1, config.actor.torch_threads, 0, _TORCH_BYTES, False, infer))
+        infer, gpus = ("infer", *joining), int(config.policy.device.startswith("cuda"))
+        roles.append(Role("infer", 1, config.actor.torch_threads, gpus, _TORCH_BYTES, False, infer))
     envs = config.actor.envs_per_actor if config.env.vectorization == "async" else 0
     cores = max(config.actor.torch_threads, envs)
     actor = Role(

@@ -51,7 +51,8 @@ class Captured:
                 self._drop_gradients()
         torch.cuda.current_stream().wait_stream(aside)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        # Inference may use the GPU meanwhile, on a thread of its own (policy.where = learner).
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._outputs = self._function(self._inputs)
         self._grads = [param.grad for param in self._params]
 

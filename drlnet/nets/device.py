@@ -7,15 +7,18 @@ import torch
 from drlnet.errors import ConfigError
 
 
-def usable_device(name: str) -> torch.device:
-    """The torch device of that name; ConfigError when this machine or this torch lacks it."""
+def usable_device(name: str, setting: str = "learner.device") -> torch.device:
+    """The torch device of that name; ConfigError when this machine or this torch lacks it.
+
+    setting: the one that names it.
+    """
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(
-            f"learner.device = {name!r} cannot be used: {reason}",
-            "use --set learner.device=cpu, or a device that torch finds",
+            f"{setting} = {name!r} cannot be used: {reason}",
+            f"use --set {setting}=cpu, or a device that torch finds",
         ) from error
     return device

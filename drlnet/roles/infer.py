@@ -27,8 +27,10 @@ from drlnet.algos import make_algorithm
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import Streams, find_spaces
+from drlnet.errors import ConfigError
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import process_figures
+from drlnet.nets.device import usable_device
 from drlnet.roles.central import Arrays, Asks, RowForm, Says, message
 from drlnet.roles.newest_params import NewestParams
 from drlnet.roles.reach import UNANSWERED, parting, reach
@@ -49,14 +51,15 @@ def infer(config: Config, server: str, stop: Stop, note: Callable[[str], None]) 
 
     note: told that the server is waited for, and once that no learner draws.
     Errors: ReplayTimeout when no params are published, or nothing is drawn for actor.max_wait_s;
-    ConfigError where another inference role has begun; the client's own. KeyboardInterrupt when
-    stopped before the server has answered.
+    ConfigError where another inference role has begun, or policy.device is not to be had; the
+    client's own. KeyboardInterrupt when stopped before the server has answered.
     """
+    device = usable_device(config.policy.device, "policy.device")
     torch.set_num_threads(config.actor.torch_threads)
     with reach(
         server, "infer", config.server.poll, stop, note, kept=config.run.keep_replay
     ) as client:
-        role = Inference(config, client, Held(config, server, note))
+        role = Inference(config, client, device, Held(config, server, note))
         try:
             with stop.interrupts():
                 role.wait(stop)
@@ -82,6 +85,7 @@ def inferring(
     if config.policy.where != "learner":
         yield
         return
+    device = usable_device(config.policy.device, "policy.device")
     over, failed, held = threading.Event(), list[BaseException](), Held(config, server, note)
 
     def hold(seconds: float) -> None:
@@ -92,7 +96,7 @@ def inferring(
     def act(client: Client) -> None:
         torch.set_num_threads(config.actor.torch_threads)  # of this thread
         try:
-            role = Inference(config, client, hold)
+            role = Inference(config, client, device, hold)
             role.wait(stop)
             while not over.is_set():
                 role.tick()
@@ -148,8 +152,14 @@ class _Join:
 class Inference:
     """The agent of all actors, and what it was asked. Not thread-safe."""
 
-    def __init__(self, config: Config, client: Client, held: Callable[[float], None] | None = None):
-        self._config, self._client = config, client
+    def __init__(
+        self,
+        config: Config,
+        client: Client,
+        device: torch.device,
+        held: Callable[[float], None] | None = None,
+    ):
+        self._config, self._client, self._device = config, client, device
         spaces = find_spaces(config.env)
         algorithm = make_algorithm(config, spaces)
         self._form, self._each = RowForm(spaces), config.actor.envs_per_actor
@@ -185,6 +195,15 @@ class Inference:
             ),
             self._newest.params,
         )
+        if self._device.type != "cpu":
+            to = getattr(self.recorder.agent, "to", None)
+            if to is None:
+                raise ConfigError(
+                    f"policy.device = {str(self._device)!r}: algo.name = "
+                    f"{self._config.algo.name!r} acts on processor cores",
+                    "leave policy.device out",
+                )
+            to(self._device)
         self._stages.ended("fetch")
 
     def tick(self) -> None:

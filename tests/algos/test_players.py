@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -63,3 +65,31 @@ def test_a_network_sees_the_rows_that_are_there(name: str, present: tuple[int, .
         expected, found = whole.act(rows(count)), part.act(rows(count, mask))
         assert np.array_equal(found[mask], expected[mask])
     assert set(sizes) == {1 << (len(present) - 1).bit_length()}
+
+
+@pytest.mark.parametrize("name", OF_NETWORKS)
+def test_all_that_a_network_sees_is_at_its_device(name: str) -> None:
+    """A meta tensor has no values: what is passed to it from elsewhere, or read, raises."""
+    spaces = EnvSpaces(obs_shape=(4,), obs_dtype="float32", num_actions=3, first_action=0)
+    algo = make_algorithm(load(flags={"algo.name": name, "net.name": "mlp"}), spaces)
+    player, passed = algo.greedy(2), list[torch.device]()
+    player.to(torch.device("meta"))  # type: ignore[attr-defined]
+    player.net.register_forward_hook(  # type: ignore[attr-defined]
+        lambda _net, inputs, _output: passed.extend(one.device for one in inputs)
+    )
+    with pytest.raises(NotImplementedError, match="copy out of meta tensor"):
+        player.act(replace(rows(), obs=np.zeros((2, 4), np.float32)))
+    assert {device.type for device in passed} == {"meta"}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("name", OF_NETWORKS)
+def test_a_gpu_acts_as_a_processor_does(name: str) -> None:
+    algo = make_algorithm(load(flags={"algo.name": name, **FLAGS}), SPACES)
+    params = algo.learner("cpu", 1).params()
+    here, there = algo.greedy(9), algo.greedy(9)
+    there.to(torch.device("cuda"))  # type: ignore[attr-defined]
+    for one in (here, there):
+        one.load(params)
+    for _ in range(3):
+        assert np.array_equal(there.act(rows(9)), here.act(rows(9)))

@@ -104,6 +104,14 @@ def test_rows_at_the_learner_want_a_ring_at_a_server(sets: list[str], words: str
     assert load(ID, sets=["replay.rows=learner"]).replay.rows == "learner"
 
 
+def test_actors_compute_on_processor_cores() -> None:
+    with pytest.raises(ConfigError, match=r"policy\.device = 'cuda' with policy\.where = actor"):
+        load(ID, sets=["policy.device=cuda"])
+    for where in ("central", "learner"):
+        sets = ["policy.device=cuda", f"policy.where={where}"]
+        assert load(ID, sets=sets).policy.device == "cuda"
+
+
 def test_rows_on_a_device_are_not_mixed_on_the_host() -> None:
     sets = ["learner.echo=2", "learner.echo_buffer=2"]
     with pytest.raises(ConfigError, match="example echoing mixes batches on the host"):

@@ -35,7 +35,8 @@ def test_roles_with_what_each_takes() -> None:
     assert plan.shares("server", "infer") == "server 2"
     assert max(map(len, plan.table().splitlines())) <= 80
     central = made(**{"policy.where": "central", "learner.device": "cuda"})
-    assert central.has("infer") and central.role("learner").gpus == 1
+    assert (central.role("infer").gpus, central.role("learner").gpus) == (0, 1)
+    assert made(**{"policy.where": "central", "policy.device": "cuda"}).role("infer").gpus == 1
     ranks = made(**{"learner.processes": 4, "learner.torch_threads": 2, "learner.device": "cuda"})
     learner = ranks.role("learner")
     assert (learner.count, learner.cores, learner.gpus) == (1, 9, 4)

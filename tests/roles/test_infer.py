@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from gymnasium.vector import AutoresetMode
 from levers import LEVERS
 from toy import TOY
 
 from drlnet import Client, native
 from drlnet.algos import make_algorithm
+from drlnet.algos.players import NetPlayer
 from drlnet.config import Config, EnvConfig, load
 from drlnet.envs import find_spaces, make_envs, ticks
 from drlnet.errors import ConfigError, ReplayTimeout
@@ -67,7 +69,7 @@ class Role:
         if self.client.fetch() is None:
             algorithm = make_algorithm(made, find_spaces(made.env))
             self.client.publish(pack(algorithm.learner("cpu", 0).params(), algorithm.architecture))
-        self.role = Inference(made, self.client)
+        self.role = Inference(made, self.client, torch.device("cpu"))
         self.role.wait(Stop())
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -195,6 +197,16 @@ def test_an_actor_of_another_environment(address: str, stack: ExitStack) -> None
     stack.enter_context(Role(config(), address))
     with pytest.raises(ConfigError, match="another environment"):
         playing(config(**{"actor.envs_per_actor": PER_ACTOR + 1}), address, stack)
+
+
+def test_an_agent_that_knows_no_device(
+    address: str, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = config()
+    client = stack.enter_context(Role(made, address)).client
+    monkeypatch.delattr(NetPlayer, "to")
+    with pytest.raises(ConfigError, match=r"algo\.name = 'dqn' acts on processor cores"):
+        Inference(made, client, torch.device("meta")).wait(Stop())
 
 
 def test_another_role_takes_over_and_episodes_begin_anew(address: str, stack: ExitStack) -> None:
