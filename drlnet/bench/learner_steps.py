@@ -25,6 +25,7 @@ from drlnet.config import Config
 from drlnet.envs import find_spaces
 from drlnet.errors import ConfigError
 from drlnet.learning.feed import Feed
+from drlnet.nets.memory import keep_freed_memory
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.tables import open_tables
 
@@ -84,6 +85,7 @@ class Learner:
 
     def __init__(self, address: str, config: Config) -> None:
         torch.set_num_threads(config.learner.torch_threads)
+        keep_freed_memory()
         self._config = config
         self._client = Client(address, name="learner", poll=config.server.poll)
         algorithm = make_algorithm(config, find_spaces(config.env))

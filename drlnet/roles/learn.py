@@ -20,6 +20,7 @@ from drlnet.learning.ranks import Place, Ranks, meeting
 from drlnet.metrics import RunFolder, RunRecords
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import gpu_figures, process_figures
+from drlnet.nets.memory import keep_freed_memory
 from drlnet.nets.params import load_state, pack, pack_state, save
 from drlnet.roles.divergence import diverged
 from drlnet.roles.gate import Best, Gate, read_best, write_best
@@ -68,6 +69,7 @@ def learn(
     another learner. place: that of rank 0, where other processes learn along.
     """
     torch.set_num_threads(config.learner.torch_threads)
+    keep_freed_memory()
     with (
         reach(
             server, "learner", config.server.poll, stop, note, kept=config.run.keep_replay

@@ -15,6 +15,7 @@ from drlnet.learning.feed import Feed
 from drlnet.learning.ranks import Place, Ranks, meeting
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import gpu_figures, process_figures
+from drlnet.nets.memory import keep_freed_memory
 from drlnet.roles.divergence import diverged
 from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_seed
@@ -30,6 +31,7 @@ def learn_along(
     Errors: RoleFailed where one of them is gone; those of the learner role.
     """
     torch.set_num_threads(config.learner.torch_threads)
+    keep_freed_memory()
     with (
         reach(
             server,

@@ -13,6 +13,7 @@ from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.errors import DrlnetError
 from drlnet.metrics.run_folder import RunFolder
+from drlnet.nets.memory import keep_freed_memory
 from drlnet.roles.actor import Actor
 from drlnet.roles.learn import Learning, LearnResult
 from drlnet.roles.stop import Stop
@@ -23,6 +24,7 @@ _DEADLINE_S = 1e6
 def serial(config: Config, run: RunFolder, stop: Stop) -> LearnResult:
     """Runs until the goal, a budget in steps, or stop. What was learned before an error is kept."""
     torch.set_num_threads(1)
+    keep_freed_memory()
     server = native.Server(["memory:"])
     # Nothing else could keep a call waiting; a process that was suspended goes on where it was.
     with Client.in_process(server, timeout=_DEADLINE_S) as client:
