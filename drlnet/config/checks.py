@@ -228,11 +228,11 @@ def _check_run(config: Config) -> None:
             f"policy.where = {config.policy.where} with run.serial: one process has one agent",
             "leave one of them out",
         )
-    if config.policy.device != "cpu" and config.policy.where == "actor":
+    if config.actor.device != "cpu" and config.policy.where == "actor":
         raise ConfigError(
-            f"policy.device = {config.policy.device!r} with policy.where = actor: actors compute "
+            f"actor.device = {config.actor.device!r} with policy.where = actor: actors compute "
             "on processor cores",
-            "set policy.where to central or learner, or leave policy.device out",
+            "set policy.where to central or learner, or leave actor.device out",
         )
     if run.serial and run.keep_replay:
         raise ConfigError(

@@ -75,9 +75,6 @@ class PolicySettings:
         "where actions come from: each actor's own params, `drlnet infer` for all, or a thread of "
         "the learner",
     )
-    device: str = setting(
-        "cpu", "torch device of the process that acts for all actors: cpu, cuda, cuda:1"
-    )
 
 
 @dataclass(frozen=True)
@@ -132,6 +129,9 @@ class ActorConfig:
         high=1000,
     )
     flush_rows: int = setting(8, "vector steps that one append carries", low=1, high=4096)
+    device: str = setting(
+        "cpu", "torch device of the inference role, which acts for all of them: cpu, cuda, cuda:1"
+    )
     torch_threads: int = setting(1, "threads of torch in an actor", low=1)
     max_env_steps: int | None = setting(None, "steps after which an actor stops", low=1)
     max_wait_s: float | None = setting(

@@ -215,7 +215,7 @@ def _plan(
         Role("learner", 1, cores, gpus, memory, True, tuple(learner)),
     ]
     if config.policy.where == "central":
-        infer, gpus = ("infer", *joining), int(config.policy.device.startswith("cuda"))
+        infer, gpus = ("infer", *joining), int(config.actor.device.startswith("cuda"))
         roles.append(Role("infer", 1, config.actor.torch_threads, gpus, _TORCH_BYTES, False, infer))
     envs = config.actor.envs_per_actor if config.env.vectorization == "async" else 0
     cores = max(config.actor.torch_threads, envs)

@@ -51,10 +51,10 @@ def infer(config: Config, server: str, stop: Stop, note: Callable[[str], None]) 
 
     note: told that the server is waited for, and once that no learner draws.
     Errors: ReplayTimeout when no params are published, or nothing is drawn for actor.max_wait_s;
-    ConfigError where another inference role has begun, or policy.device is not to be had; the
+    ConfigError where another inference role has begun, or actor.device is not to be had; the
     client's own. KeyboardInterrupt when stopped before the server has answered.
     """
-    device = usable_device(config.policy.device, "policy.device")
+    device = usable_device(config.actor.device, "actor.device")
     torch.set_num_threads(config.actor.torch_threads)
     with reach(
         server, "infer", config.server.poll, stop, note, kept=config.run.keep_replay
@@ -85,7 +85,7 @@ def inferring(
     if config.policy.where != "learner":
         yield
         return
-    device = usable_device(config.policy.device, "policy.device")
+    device = usable_device(config.actor.device, "actor.device")
     over, failed, held = threading.Event(), list[BaseException](), Held(config, server, note)
 
     def hold(seconds: float) -> None:
@@ -199,9 +199,9 @@ class Inference:
             to = getattr(self.recorder.agent, "to", None)
             if to is None:
                 raise ConfigError(
-                    f"policy.device = {str(self._device)!r}: algo.name = "
+                    f"actor.device = {str(self._device)!r}: algo.name = "
                     f"{self._config.algo.name!r} acts on processor cores",
-                    "leave policy.device out",
+                    "leave actor.device out",
                 )
             to(self._device)
         self._stages.ended("fetch")

@@ -105,11 +105,11 @@ def test_rows_at_the_learner_want_a_ring_at_a_server(sets: list[str], words: str
 
 
 def test_actors_compute_on_processor_cores() -> None:
-    with pytest.raises(ConfigError, match=r"policy\.device = 'cuda' with policy\.where = actor"):
-        load(ID, sets=["policy.device=cuda"])
+    with pytest.raises(ConfigError, match=r"actor\.device = 'cuda' with policy\.where = actor"):
+        load(ID, sets=["actor.device=cuda"])
     for where in ("central", "learner"):
-        sets = ["policy.device=cuda", f"policy.where={where}"]
-        assert load(ID, sets=sets).policy.device == "cuda"
+        sets = ["actor.device=cuda", f"policy.where={where}"]
+        assert load(ID, sets=sets).actor.device == "cuda"
 
 
 def test_rows_on_a_device_are_not_mixed_on_the_host() -> None:

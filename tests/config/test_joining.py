@@ -29,6 +29,8 @@ def test_a_process_says_what_is_its_own(run: Config) -> None:
     ours = joined(dump(run), SERVER, flags=flags, sets=["learner.device=cuda"])
     assert (ours.actor.num_actors, ours.server.poll, ours.learner.device) == (2, "block", "cuda")
     assert ours.replay == run.replay and not [*differences(ours, run)]
+    central = dump(load("CartPole-v1", sets=["policy.where=central"]))
+    assert joined(central, SERVER, sets=["actor.device=cuda"]).actor.device == "cuda"
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_roles_with_what_each_takes() -> None:
     assert max(map(len, plan.table().splitlines())) <= 80
     central = made(**{"policy.where": "central", "learner.device": "cuda"})
     assert (central.role("infer").gpus, central.role("learner").gpus) == (0, 1)
-    assert made(**{"policy.where": "central", "policy.device": "cuda"}).role("infer").gpus == 1
+    assert made(**{"policy.where": "central", "actor.device": "cuda"}).role("infer").gpus == 1
     ranks = made(**{"learner.processes": 4, "learner.torch_threads": 2, "learner.device": "cuda"})
     learner = ranks.role("learner")
     assert (learner.count, learner.cores, learner.gpus) == (1, 9, 4)

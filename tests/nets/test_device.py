@@ -19,5 +19,5 @@ def test_unusable_device(name: str) -> None:
     assert "learner.device" in caught.value.cause
     assert "\n" not in caught.value.cause
     assert "cpu" in caught.value.remedy
-    with pytest.raises(ConfigError, match=f"policy.device = {name!r}"):
-        usable_device(name, "policy.device")
+    with pytest.raises(ConfigError, match=f"actor.device = {name!r}"):
+        usable_device(name, "actor.device")
