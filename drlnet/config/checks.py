@@ -37,8 +37,9 @@ def least_capacity(config: Config) -> int:
     """The fewest rows in which items come to be drawn.
 
     A queue holds two unrolls of each stream, one that waits and one that is under way: its actors
-    play no further ahead of the learner. It holds a whole batch beside what all streams have begun,
-    and in each shard, as the server wants it, all that is asked for ahead and an append.
+    play no further ahead of the learner. It holds a whole batch and an append beside what all
+    streams have begun, and in each shard, as the server wants it, all that is asked for ahead and
+    an append.
     """
     replay, algo, shards = config.replay, config.algo, config.server.all_shards
     streams = config.actor.num_actors * config.actor.envs_per_actor
@@ -48,10 +49,12 @@ def least_capacity(config: Config) -> int:
     leased = 2 * window * shards * math.ceil(streams / shards)  # the server has that for each
     if not replay.max_times_sampled:
         return leased
-    begun = (streams + replay.batch_size) * (algo.horizon + 1)
+    append = config.actor.envs_per_actor * config.actor.flush_rows
+    begun = (streams + replay.batch_size) * window + append
     draws = replay.batch_size * (replay.prefetch + 1)
     items = max(math.ceil(draws / replay.max_times_sampled), replay.min_size)
-    asked_for = _rows_of(config, items) + config.append_burst + window
+    held = max(_rows_of(config, items) + window, replay.batch_size * window)
+    asked_for = held + config.append_burst
     return max(leased, begun, shards * asked_for)
 
 

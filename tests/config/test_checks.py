@@ -49,13 +49,15 @@ def test_a_remedy_for_too_many_items_works() -> None:
 @pytest.mark.parametrize(
     ("sets", "rows"),
     [
-        (["algo.name=pqn"], 2 * 32 * 33),
-        (["algo.name=vtrace", "net.frame_stack=4"], 2 * 32 * 24),
-        # A batch beside what all environments have begun.
-        (["algo.name=pqn", "replay.batch_size=96"], (32 + 96) * 33),
-        # What is asked for ahead, an append of 512 rows and a window, in each shard.
-        (["algo.name=vtrace", "actor.envs_per_actor=1"], 32 * 20 + 512 + 21),
-        (["algo.name=vtrace", "server.shards=2", "net.frame_stack=4"], 2 * (32 * 20 + 512 + 24)),
+        (["algo.name=pqn", "replay.batch_size=16"], 2 * 32 * 33),
+        (["algo.name=vtrace", "replay.batch_size=16", "net.frame_stack=4"], 2 * 32 * 24),
+        # A batch and an append of 8 vector steps beside what all environments have begun.
+        (["algo.name=pqn"], (32 + 32) * 33 + 32 * 8),
+        (["algo.name=pqn", "replay.batch_size=96"], (32 + 96) * 33 + 32 * 8),
+        # A batch of windows, or what is asked for ahead and a window, and an append of 512 rows, in
+        # each shard.
+        (["algo.name=vtrace", "actor.envs_per_actor=1"], 32 * 21 + 512),
+        (["algo.name=vtrace", "server.shards=2", "net.frame_stack=4"], 2 * (32 * 24 + 512)),
         (["algo.name=vtrace", "replay.prefetch=2"], 3 * 32 * 20 + 512 + 21),
     ],
 )

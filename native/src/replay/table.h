@@ -183,10 +183,12 @@ class Table {
 
   uint32_t shard() const { return static_cast<uint32_t>(key_base_ >> kKeyShardShift); }
 
+  // What moves to the head instead of leaving: what streams have begun, items that can be drawn.
+  enum class Moves : uint8_t { begun, both, live };
   // How a queue's append to come finds room: its new rows, and those that move for them.
   struct Way {
     uint64_t rows = 0, moved = 0;
-    bool with_live = false;
+    Moves moves = Moves::begun;
   };
 
   // Leaves from that slot on, up to the head, and their mass.
@@ -204,7 +206,7 @@ class Table {
   // table_room.cc
   bool find_room(uint64_t rows);
   uint64_t begun_from(const Stream& stream) const;
-  std::optional<uint64_t> clear_tail(uint64_t rows, bool with_live, bool really);
+  std::optional<uint64_t> clear_tail(uint64_t rows, Moves moves, bool really);
   void move_begun(Stream& stream, RowPlace first, uint64_t count);
   void move_rows(RowPlace from, uint64_t count, uint8_t flags, uint64_t anchor);
   void move_item(uint32_t from, uint32_t to);

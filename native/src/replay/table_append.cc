@@ -23,7 +23,7 @@ Status Table::append(const Append& append, AppendResult& result) {
     return status;
   }
   if (const Way way = std::exchange(way_, {}); way.rows > 0) {
-    clear_tail(way.rows, way.with_live, true);
+    clear_tail(way.rows, way.moves, true);
   }
   size_t first_row = 0;
   for (const AppendSegment& segment : append.segments) {

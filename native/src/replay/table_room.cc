@@ -8,14 +8,15 @@
 // begun one window at most: half of the ring is always free of that.
 //
 // An append waits while rows would leave of an item that can be drawn: the reader is behind. But
-// where such items take no more than half of the rows, the reader may be waiting for more of them.
-// Then they move to the head as well, and keep their turn. So a queue goes on that holds two
-// windows for each item that its reader asks for ahead; and also one for each of these items, one
-// for each stream, and an append.
+// where such items make less than a batch, or take no more than half of the rows, the reader may be
+// waiting for more of them. Then they move to the head as well, and keep their turn. So a queue
+// goes on that holds a window for each item of a batch, one for each stream, and an append.
 //
-// An append moves no more rows than the ring has in reserve, 1,024 or more, and else goes by the
-// live items alone: it waits for those, and what was begun retires. The reserve is free for that:
-// a queue's replies are whole when they are drawn.
+// What moves is twice in the ring until its old place is free: an append moves no more rows than
+// the ring has in reserve. That is enough for a batch, and for what streams have begun in up to
+// 65,536 rows. Beyond that, or where a table holds less than a batch and all that was begun, the
+// batch stays, and what was begun retires. The reserve is free for that: a queue's replies are
+// whole when they are drawn.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -30,12 +31,14 @@ namespace drlnet {
 bool Table::find_room(uint64_t rows) {
   way_ = {};
   if (ring_.oldest_after(rows) == ring_.oldest()) return true;
-  const bool few = 2 * live_items() * reach_.rows() <= ring_.capacity();
-  for (const bool with_live : {false, true}) {
-    if (with_live && !few) break;
-    const std::optional<uint64_t> moved = clear_tail(rows, with_live, false);
+  const bool short_of_batch = draws_left_ < spec_.limiter.batch;
+  const bool few = short_of_batch || 2 * live_items() * reach_.rows() <= ring_.capacity();
+  for (const Moves moves : {Moves::begun, Moves::both, Moves::live}) {
+    if (moves != Moves::begun && !few) break;
+    if (moves == Moves::live && !short_of_batch) break;
+    const std::optional<uint64_t> moved = clear_tail(rows, moves, false);
     if (!moved) continue;
-    way_ = {rows, *moved, with_live};
+    way_ = {rows, *moved, moves};
     return true;
   }
   return live_items() == 0;
@@ -55,9 +58,8 @@ uint64_t Table::begun_from(const Stream& stream) const {
 }
 
 // How many rows must move to the head for `rows` more to fit; std::nullopt: they do not. With
-// `really` they move, and the oldest rows are evicted. with_live: items that can be drawn move,
-// too, not only what streams have begun. O(rows that leave or move).
-std::optional<uint64_t> Table::clear_tail(uint64_t rows, bool with_live, bool really) {
+// `really` they move, and the oldest rows are evicted. O(rows that leave or move).
+std::optional<uint64_t> Table::clear_tail(uint64_t rows, Moves moves, bool really) {
   const uint64_t head = ring_.head(), oldest = ring_.oldest();
   const uint64_t most = std::min(ring_.size() - ring_.capacity(), ring_.capacity());
   uint64_t moved = 0;
@@ -71,7 +73,8 @@ std::optional<uint64_t> Table::clear_tail(uint64_t rows, bool with_live, bool re
     const Row& row = ring_.row(place.slot);
     Stream& stream = streams_.at(row.ordinal);
     const bool own = stream.first_number <= number && (row.flags & kApart) == 0;
-    if (own && stream.scan != scan_count_ && row.step >= begun_from(stream)) {
+    if (own && moves != Moves::live && stream.scan != scan_count_ &&
+        row.step >= begun_from(stream)) {
       stream.scan = scan_count_;
       const uint64_t count = stream.next_step - row.step;
       moved += count;
@@ -82,7 +85,7 @@ std::optional<uint64_t> Table::clear_tail(uint64_t rows, bool with_live, bool re
       const Row& item = ring_.row(anchor.slot);
       if (reach_.stops && back > 0 && (item.flags & kFirst) != 0) break;
       if (item.state == ItemState::live && rows_before(reach_, item) == back) {
-        if (!with_live) return std::nullopt;
+        if (moves == Moves::begun) return std::nullopt;
         const uint64_t count = back + 1 + item.length;
         moved += count;
         if (really) move_rows(place, count, kApart, back);

@@ -21,12 +21,15 @@ struct RowColumn {
 };
 
 // Slots of a table's ring: its capacity, and a reserve behind it for what was drawn while its rows
-// were held. Replies under way take no more the larger a table is.
+// were held. Replies under way take no more the larger a table is. A queue's reserve is for rows
+// that move: those of a batch, and what streams have begun, which is half of the ring at most.
 inline uint64_t ring_slots(const TableSpec& spec) {
   constexpr uint64_t kReserveMin = 1024, kReserveMax = 32'768;
   const uint64_t window = spec.item.window();
-  return spec.capacity +
-         std::max(std::clamp(spec.capacity / 16, kReserveMin, kReserveMax), 2 * window);
+  const bool queue = spec.limiter.max_times_sampled > 0;
+  const uint64_t share = std::clamp(spec.capacity / (queue ? 2 : 16), kReserveMin, kReserveMax);
+  const uint64_t batch = queue ? spec.limiter.batch * window : 0;
+  return spec.capacity + std::max(share, 2 * window) + batch;
 }
 
 }  // namespace drlnet

@@ -87,7 +87,9 @@ void check_queue(const TableSpec& spec, uint32_t shards) {
   }
   const uint64_t draws = uint64_t{limiter.batch} * (uint64_t{limiter.prefetch} + 1);
   const uint64_t items = std::max((draws + most - 1) / most, limiter.min_size);
-  const uint64_t least = items * spec.item.period + limiter.append_burst + spec.item.window();
+  const uint64_t window = spec.item.window();
+  const uint64_t held = std::max(items * spec.item.period + window, limiter.batch * window);
+  const uint64_t least = held + limiter.append_burst;
   if (spec.capacity / shards < least) {
     refuse("table '" + spec.name + "': these settings can deadlock: a queue of " +
                std::to_string(spec.capacity / shards) + " rows" +

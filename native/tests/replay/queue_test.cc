@@ -72,15 +72,19 @@ struct Queue {
 // Streams of different speeds, some of which pause for long, and a reader that wants whole batches.
 class Crowd {
  public:
-  explicit Crowd(uint64_t seed)
-      : random_(seed), spec_(spec_of(random_)), table_(spec_, 0, 1), batch_(spec_.limiter.batch) {
-    for (uint32_t i = 0; i < kStreams; ++i) streams_.push_back({table_.streams().lease(1, 0)});
+  Crowd(uint64_t seed, uint32_t streams, uint32_t longest)
+      : random_(seed),
+        spec_(spec_of(random_, streams, longest)),
+        table_(spec_, 0, 1),
+        batch_(spec_.limiter.batch) {
+    for (uint32_t i = 0; i < streams; ++i) streams_.push_back({table_.streams().lease(1, 0)});
     for (Writer& stream : streams_) stream.speed = 1 + random_.below(20);
   }
 
   void play(int turns) {
     for (int turn = 0; turn < turns; ++turn) {
-      if (random_.below(30) == 0) streams_[random_.below(kStreams)].speed = random_.below(20);
+      if (random_.below(30) == 0)
+        streams_[random_.below(streams_.size())].speed = random_.below(20);
       if (random_.below(3) == 0 && table_.may_sample(batch_) == Wait::none) draw(batch_);
       uint32_t refused = 0;
       for (Writer& stream : streams_) {
@@ -117,7 +121,6 @@ class Crowd {
   }
 
  private:
-  static constexpr uint32_t kStreams = 6;
   static constexpr uint64_t kMostRows = 12;
 
   struct Writer {
@@ -144,22 +147,22 @@ class Crowd {
     }
   };
 
-  static TableSpec spec_of(Random& random) {
+  static TableSpec spec_of(Random& random, uint32_t streams, uint32_t longest) {
     TableSpec spec = queue_spec();
     spec.columns.push_back({"image", DataType::u8, {100}});
     const auto back = static_cast<int32_t>(random.below(3));
-    const auto horizon = static_cast<int32_t>(random.below(5));
+    const auto horizon = static_cast<int32_t>(random.below(longest + 1));
     spec.item.views = {{"x", 0, -back, horizon, Pad::repeat, Align::anchor},
                        {"image", 1, 0, 0, Pad::repeat, Align::anchor}};
     spec.item.boundary = random.below(2) == 0 ? Boundary::cross : Boundary::stop;
-    spec.item.period = 1 + static_cast<uint32_t>(random.below(5));
+    spec.item.period = 1 + static_cast<uint32_t>(random.below(longest + 1));
     if (random.below(2) == 0) spec.sampler.name = sampler_kinds()[random.below(7)].name;
     spec.limiter.max_times_sampled = 1 + static_cast<uint32_t>(random.below(2));
     spec.limiter.batch = 1 + static_cast<uint32_t>(random.below(8));
     const uint64_t window = spec.item.window();
     spec.capacity = std::max(2 * spec.limiter.batch * window,
-                             (spec.limiter.batch + kStreams) * window + kMostRows) +
-                    kStreams * window + random.below(20);
+                             (spec.limiter.batch + streams) * window + kMostRows) +
+                    streams * window + random.below(20);
     return spec;
   }
 
@@ -276,12 +279,59 @@ TEST_CASE("nothing is lost where streams differ in speed, and writers and the re
   uint64_t moved = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     INFO("seed ", seed);
-    Crowd crowd(seed);
+    Crowd crowd(seed, 6, 4);
     crowd.play(400);
     crowd.finish();
     moved += crowd.metric("t.rows_moved");
   }
   CHECK(moved > 5000);
+}
+
+TEST_CASE("a vector of streams and its reader go on in a ring of two unrolls each") {
+  constexpr uint32_t kSteps = 20, kStreams = 64, kFlush = 4, kUnrolls = 30;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    INFO("seed ", seed);
+    Random random(seed);
+    const uint32_t batch = 1 + static_cast<uint32_t>(random.below(kStreams));
+    const uint32_t part = 1 + static_cast<uint32_t>(random.below(kStreams));  // of an append
+    TableSpec spec = queue_spec();
+    spec.item.views[0].hi = spec.item.period = kSteps;
+    const uint64_t window = spec.item.window();
+    spec.capacity = std::max(2 * kStreams * window, (kStreams + batch) * window + part * kFlush);
+    spec.limiter.batch = batch;
+    Table table(spec, 0, 1);
+    std::vector<Lease> leases;
+    for (uint32_t i = 0; i < kStreams; ++i) leases.push_back(table.streams().lease(1, 0));
+    const uint64_t hurry = random.below(4);
+    uint64_t drawn_items = 0;
+    const auto draw = [&](uint32_t count) {
+      if (table.may_sample(count) != Wait::none) return false;
+      DrawnBatch drawn;
+      table.draw(count, drawn);
+      drawn_items += count;
+      return true;
+    };
+    for (uint64_t step = 0; step < kUnrolls * kSteps; step += kFlush) {
+      for (uint32_t first = 0; first < kStreams; first += part) {
+        Request request(spec);
+        for (uint32_t i = first; i < std::min(first + part, kStreams); ++i) {
+          request.segment(leases[i], step);
+          for (uint32_t row = 0; row < kFlush; ++row) {
+            request.row(step + row == 0 ? kFirst : 0, std::vector<std::byte>(4));
+          }
+          if (step % kSteps == 0) request.item(leases[i], step, 1);
+        }
+        auto columns = request.columns();
+        const Append append{request.segments_, request.flags_, columns, request.items_};
+        while (!table.may_insert(append)) REQUIRE(draw(batch));  // or both would wait
+        AppendResult result;
+        REQUIRE(table.append(append, result) == Status::ok);
+        if (random.below(4) < hurry) draw(batch);
+      }
+    }
+    while (table.live_items() > 0) REQUIRE(draw(1));
+    CHECK(drawn_items == kStreams * (kUnrolls - 1));  // the last ones miss their last row
+  }
 }
 
 TEST_CASE("an actor that is gone holds no other up, and may come back") {
