@@ -9,7 +9,12 @@ from drlnet.adders.n_step import (
     transition_item,
     transition_row,
 )
-from drlnet.adders.observations import observation_columns, observation_views, observed
+from drlnet.adders.observations import (
+    observation_columns,
+    observation_views,
+    observed,
+    row_columns,
+)
 from drlnet.adders.stacks import Stacks, stack_rows, stack_view, stacks_view, window_stacks
 from drlnet.adders.traces import lambda_targets
 from drlnet.adders.unrolls import UnrollSettings, unroll_frames, unroll_item, unroll_items
@@ -25,6 +30,7 @@ __all__ = [
     "observation_columns",
     "observation_views",
     "observed",
+    "row_columns",
     "stack_rows",
     "stack_view",
     "stacks_view",

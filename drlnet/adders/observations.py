@@ -72,6 +72,19 @@ def observation_columns(spaces: EnvSpaces) -> dict[str, Column]:
     return {"obs": Column(spaces.obs_dtype, spaces.obs_shape)}
 
 
+def row_columns(spaces: EnvSpaces) -> dict[str, Column]:
+    """The columns of all that comes with an observation, as in envs.Rows."""
+    bools = ("terminated", "truncated", "first", "last", "mask")
+    columns = {
+        "reward": Column("float32"),
+        **dict.fromkeys(bools, Column("bool")),
+        **observation_columns(spaces),
+    }
+    if spaces.action_mask:
+        columns["action_mask"] = Column("bool", (spaces.num_actions,))
+    return columns
+
+
 def observation_views(spaces: EnvSpaces | None, name: str, view: View) -> dict[str, View]:
     """The view, of column "obs", for every column of an observation: `name`, or `name`.KEY.
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from drlnet.adders import Items
+import numpy as np
+
+from drlnet.adders import Items, row_columns
 from drlnet.algos.contract import (
     QUEUE_DEFAULTS,
     TABLE,
@@ -22,11 +25,15 @@ from drlnet.algos.contract import (
 from drlnet.algos.learners import NetLearner, TargetNetLearner
 from drlnet.algos.players import GreedyQ, NetPlayer
 from drlnet.config import AlgoSettings, Config, PolicySettings, plugins, setting, setting_from
+from drlnet.errors import ConfigError
 from drlnet.lazy import torch
 from drlnet.nets import make_net
 
 if TYPE_CHECKING:
     from drlnet.envs import EnvSpaces
+
+_REQUEST_BYTES = 262_144  # kMaxRequestBytes of native/src/wire/frame.h
+_QUESTION_HEADER_BYTES = 9  # patience, and what the question is
 
 NAMES = {
     "dqn": "drlnet.algos.dqn:Dqn",  # the default first
@@ -60,6 +67,8 @@ def require_fit(config: Config, *, learns: bool = True) -> EnvSpaces:
         config.algo.require_installed()
     spaces = find_spaces(config.env)
     make_algorithm(config, spaces)
+    if config.policy.where != "actor":
+        _require_question(config, spaces)
     if ":" in config.net.name:  # a user's own, with which torch has been imported
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # a process that has started others cannot be forked
@@ -68,6 +77,21 @@ def require_fit(config: Config, *, learns: bool = True) -> EnvSpaces:
         finally:
             torch.set_num_threads(threads)
     return spaces
+
+
+def _require_question(config: Config, spaces: EnvSpaces) -> None:
+    """Refuses more environments in an actor than one question to the inference role can hold."""
+    columns, envs = row_columns(spaces).values(), config.actor.envs_per_actor
+    row_bytes = sum(np.dtype(one.dtype).itemsize * math.prod(one.shape) for one in columns)
+    most = (_REQUEST_BYTES - _QUESTION_HEADER_BYTES) // row_bytes
+    if envs > most:
+        raise ConfigError(
+            f"actor.envs_per_actor = {envs} with policy.where = {config.policy.where}: an actor "
+            f"asks with {envs} rows of {row_bytes:,} bytes, and a request holds {_REQUEST_BYTES:,}",
+            f"lower actor.envs_per_actor to {most}, and raise actor.num_actors"
+            if most
+            else "set policy.where to actor",
+        )
 
 
 __all__ = [

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drlnet.adders.observations import flat, observation_columns
-from drlnet.client import Client, Column
+from drlnet.adders.observations import flat, row_columns
+from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import EnvSpaces, Rows
 from drlnet.errors import ConfigError
@@ -69,14 +69,7 @@ class RowForm:
 
     def __init__(self, spaces: EnvSpaces):
         self._leaves = spaces.leaves
-        self._columns = {
-            "reward": Column("float32"),
-            **{name: Column("bool") for name in ("terminated", "truncated", "first", "last")},
-            "mask": Column("bool"),
-            **observation_columns(spaces),
-        }
-        if spaces.action_mask:
-            self._columns["action_mask"] = Column("bool", (spaces.num_actions,))
+        self._columns = row_columns(spaces)
         self._num_actions = spaces.num_actions
 
     def describe(self) -> list[Any]:

@@ -106,6 +106,13 @@ CASES = {
         errors.ConfigError, "'misfits:Plain' does not derive from", "derive its class",
         sets={"net.name": "misfits:Plain"},
     ),
+    "rows that fill more than a question": Case(
+        errors.ConfigError, "asks with 10486 rows of 25 bytes, and a request holds 262,144",
+        "lower actor.envs_per_actor to 10485", sets={
+            "policy.where": "central", "actor.envs_per_actor": 10_486,
+            "replay.capacity": 1_000_000, "replay.error_buffer": 1e6,
+        },
+    ),
     "a burn-in that leaves nothing": Case(
         errors.ConfigError, "leaves nothing to learn of", "set algo.burn_in below algo.length",
         algo="r2d2", sets={"algo.burn_in": 80},
