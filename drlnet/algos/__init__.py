@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from drlnet.adders import Items, row_columns
 from drlnet.algos.contract import (
@@ -81,8 +78,8 @@ def require_fit(config: Config, *, learns: bool = True) -> EnvSpaces:
 
 def _require_question(config: Config, spaces: EnvSpaces) -> None:
     """Refuses more environments in an actor than one question to the inference role can hold."""
-    columns, envs = row_columns(spaces).values(), config.actor.envs_per_actor
-    row_bytes = sum(np.dtype(one.dtype).itemsize * math.prod(one.shape) for one in columns)
+    envs = config.actor.envs_per_actor
+    row_bytes = sum(column.row_bytes for column in row_columns(spaces).values())
     most = (_REQUEST_BYTES - _QUESTION_HEADER_BYTES) // row_bytes
     if envs > most:
         raise ConfigError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ _STAGING_BYTES = 8 << 20  # of each column, twice
 
 def apart(columns: Mapping[str, Column]) -> list[bool]:
     """Which columns lie on the device."""
-    return [_row_bytes(column) >= _LEAST_BYTES for column in columns.values()]
+    return [column.row_bytes >= _LEAST_BYTES for column in columns.values()]
 
 
 def numbered(columns: Mapping[str, Column]) -> dict[str, Column]:
@@ -58,7 +57,7 @@ class DeviceRows:
         }
         self._device = device
         self._cuda = self._device.type == "cuda"
-        row_bytes = [_row_bytes(column) for column in self._columns.values()]
+        row_bytes = [column.row_bytes for column in self._columns.values()]
         if self._cuda:
             _require_memory(self._device, places, sum(row_bytes))
         # In words where they are: a gather moves as many at a time.
@@ -131,10 +130,6 @@ def moved(array: NDArray[Any] | torch.Tensor, device: torch.device) -> torch.Ten
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
-
-
-def _row_bytes(column: Column) -> int:
-    return int(np.dtype(column.dtype).itemsize) * math.prod(column.shape)
 
 
 def _torch_dtype(name: str) -> torch.dtype:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+import numpy as np
 
 from drlnet.client.arguments import converting, number, text, whole, wrong
 from drlnet.errors import ConfigError
@@ -19,6 +22,11 @@ class Column:
 
     dtype: str
     shape: tuple[int, ...] = ()
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return int(np.dtype(self.dtype).itemsize) * math.prod(self.shape)
 
 
 @dataclass(frozen=True)

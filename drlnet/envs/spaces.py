@@ -161,16 +161,12 @@ def _require_storable(env_id: str, spaces: EnvSpaces) -> None:
         native_spec("replay", columns, item, 2, Sampler(), Limiter(), seed=0)
     except ConfigError as error:
         shapes = ", ".join(
-            f"{one.dtype}{list(one.shape)}, {_bytes_of(one):,} bytes" for one in columns.values()
+            f"{one.dtype}{list(one.shape)}, {one.row_bytes:,} bytes" for one in columns.values()
         )
         raise ConfigError(
             f"environment {env_id} has observations ({shapes}) that no table holds: {error.cause}",
             _smaller(env_id),
         ) from error
-
-
-def _bytes_of(column: Column) -> int:
-    return np.dtype(column.dtype).itemsize * math.prod(column.shape)
 
 
 def _smaller(env_id: str) -> str:

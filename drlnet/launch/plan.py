@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -227,14 +226,8 @@ def _plan(
 
 def with_tables(plan: Plan, tables: Mapping[str, Any]) -> Plan:
     """The plan with the memory of the server's tables: name -> algos.TableSettings."""
-    import numpy as np
-
     rows = sum(
-        table.capacity
-        * sum(
-            np.dtype(column.dtype).itemsize * prod(column.shape)
-            for column in table.columns.values()
-        )
+        table.capacity * sum(column.row_bytes for column in table.columns.values())
         for table in tables.values()
     )
     serving = ("server", "shard")  # a core for each shard
