@@ -84,13 +84,16 @@ def test_training_goes_on_when_a_host_goes(tmp_path: Path, hosts: tuple[Side, Si
         address = json.loads(shard.wait_for("ready"))["addresses"][0]
         learner = start(here, *learn, "--max-learner-steps", "100000")
         learner.wait_for("waiting for actors")
-        actors = [start(side, "actor", *at) for side in hosts]
         stats = ("stats", "--server", home, "--json")
-        for _ in waiting_for(learner):
-            told = json.loads(run_drlnet(tmp_path, there, *stats))
-            # Both shards hold what their capacity lets them, and all streams are shared out.
-            if told.get("table.replay.streams_leased") == 8 and told["table.replay.items_drawn"]:
-                break
+        actors = []
+        for side in hosts:
+            # One after the other, and so each has two streams at each shard.
+            actors.append(start(side, "actor", *at))
+            for _ in waiting_for(learner):
+                told = json.loads(run_drlnet(tmp_path, there, *stats))
+                leased = told.get("table.replay.streams_leased")
+                if leased == 4 * len(actors) and told["table.replay.items_drawn"]:
+                    break
         assert told["table.replay.capacity"] == 5000
         learned_since(learner, run, time.time())
 

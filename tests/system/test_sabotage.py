@@ -150,6 +150,16 @@ def _throttled(pid: int, share: float) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
+def test_a_window_that_is_too_small(tmp_path: Path) -> None:
+    # The first of these tests: the run that the others share takes cores as long as it lives.
+    # 40 kB a row: an append is 256 KiB, many times what the server's buffer takes.
+    with _running(tmp_path, "{size=10000}", "udp://127.0.0.1:0,buffer=32768") as running:
+        running.wait_until(lambda reading: reading.get("table.replay.rows", 0) > 0, START_S)
+        # It is too small from the first: what starts takes the cores, which is named before it.
+        reading = running.wait_for("small_window", START_S)
+    assert "window is too small" in reading["bottleneck"]["line"]
+
+
 def test_starved_actors(run: Run, step_s: Path) -> None:
     run.wait_for("learner_slow", START_S)  # with an environment that takes no time
     _set(step_s, "0.02")
@@ -201,11 +211,3 @@ def test_a_limiter_that_is_full(run: Run, step_s: Path) -> None:
     finally:
         os.kill(run.learner.popen.pid, signal.SIGCONT)
     assert "learner has been silent" in reading["bottleneck"]["line"]
-
-
-def test_a_window_that_is_too_small(tmp_path: Path) -> None:
-    # 40 kB a row: an append is 256 KiB, many times what the server's buffer takes.
-    with _running(tmp_path, "{size=10000}", "udp://127.0.0.1:0,buffer=32768") as running:
-        running.wait_until(lambda reading: reading.get("table.replay.rows", 0) > 0, START_S)
-        reading = running.wait_for("small_window", WITHIN_S)
-    assert "window is too small" in reading["bottleneck"]["line"]
