@@ -158,16 +158,20 @@ class Client:
         return self._session.ask(contents("question", question), number("patience", patience))
 
     def answer(
-        self, answers: list[tuple[int, int, bytes]], *, begins: bool = False
+        self,
+        answers: list[tuple[int, int, bytes]],
+        *,
+        begins: bool = False,
+        at_once: bool = False,
     ) -> tuple[list[int], list[tuple[int, int, bytes]]]:
         """Gives answers, and takes the questions that wait: (gone, questions).
 
         answers: (client, request, answer) of questions that it was given; questions: the same of
         new ones, none after a second or two without; gone: clients that have asked, and whose
         sessions have ended. begins: this client answers from now on; the one that did gets
-        ConfigError.
+        ConfigError. at_once: it waits for no question.
         """
-        return self._session.answer(answers, begins)
+        return self._session.answer(answers, begins, at_once)
 
     def ping(self, payload_bytes: int = 0) -> float:
         """The round trip of a payload of that size, in microseconds."""

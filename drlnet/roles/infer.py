@@ -4,10 +4,13 @@ Source: Espeholt et al., "SEED RL: Scalable and Efficient Deep-RL with Accelerat
 Inference", ICLR 2020, arXiv 1910.06591. Actors step environments and send observations; params,
 exploration and recurrent state stay here.
 
-What waits when the role is free is one batch: it waits for no full batch and for no fixed time, so
-a stopped actor holds up none of the others. One agent has a stream for each environment that the
+What waits when an agent is free is one batch: it waits for no full batch and for no fixed time, so
+a stopped actor holds up none of the others. The agent has a stream for each environment that the
 settings plan, actor.num_actors x actor.envs_per_actor; rows of those that have not asked are
 masked. Every algorithm that heeds Rows.mask therefore works here as it stands.
+
+At a device of its own, half of the actors have one agent, and the other half another one: while one
+batch is computed, the role stores the one before it, answers, and begins the next.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ from drlnet.errors import ConfigError
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import process_figures
 from drlnet.nets.device import usable_device
-from drlnet.roles.central import Arrays, Asks, RowForm, Says, message
+from drlnet.roles.central import Asks, RowForm, Says, message
+from drlnet.roles.group import Answer, Group, executor
 from drlnet.roles.newest_params import NewestParams
 from drlnet.roles.reach import UNANSWERED, parting, reach
 from drlnet.roles.recorder import Held, Recorder
@@ -39,8 +43,8 @@ from drlnet.roles.seeds import role_sequence
 from drlnet.roles.stop import Stop
 
 _SILENT_S = 5.0  # an actor that has asked nothing for so long gives way to one without a place
-# For a thread beside a learner's: where one of its calls comes back from native code, it would else
-# wait until the learner has had Python's interpreter for 5 ms.
+# Where a call of one thread comes back from native code, it would else wait until another one, the
+# learner's or that of a batch, has had Python's interpreter for 5 ms.
 _SWITCH_S = 0.0005
 _JOIN_S = 10.0  # how long one without a place waits for that
 _END_S = 5.0  # for a tick that is under way beside a learner that ends; it has a second or two
@@ -56,6 +60,7 @@ def infer(config: Config, server: str, stop: Stop, note: Callable[[str], None]) 
     """
     device = usable_device(config.actor.device, "actor.device")
     torch.set_num_threads(config.actor.torch_threads)
+    sys.setswitchinterval(_SWITCH_S)
     with reach(
         server, "infer", config.server.poll, stop, note, kept=config.run.keep_replay
     ) as client:
@@ -65,11 +70,11 @@ def infer(config: Config, server: str, stop: Stop, note: Callable[[str], None]) 
                 role.wait(stop)
                 while not stop.is_set():
                     role.tick()
-                role.recorder.flush()
+                role.flush()
         except KeyboardInterrupt:
             pass  # what the limiter still holds back is not worth waiting for
         with parting(client):
-            role.recorder.release()
+            role.release()
 
 
 @contextmanager
@@ -100,9 +105,9 @@ def inferring(
             role.wait(stop)
             while not over.is_set():
                 role.tick()
-            role.recorder.release()
+            role.release()
         except _Over:
-            role.recorder.release()
+            role.release()
         except BaseException as error:  # told in the main thread
             ending = over.is_set() or stop.is_set()
             if ending and isinstance(error, UNANSWERED):
@@ -150,7 +155,7 @@ class _Join:
 
 
 class Inference:
-    """The agent of all actors, and what it was asked. Not thread-safe."""
+    """The agents of all actors, and what they were asked. Not thread-safe."""
 
     def __init__(
         self,
@@ -158,26 +163,37 @@ class Inference:
         client: Client,
         device: torch.device,
         held: Callable[[float], None] | None = None,
+        in_flight: int | None = None,
     ):
+        """in_flight: batches that are computed at the same time; by default as the device has it.
+
+        held: as the recorder's.
+        """
         self._config, self._client, self._device = config, client, device
         spaces = find_spaces(config.env)
         algorithm = make_algorithm(config, spaces)
         self._form, self._each = RowForm(spaces), config.actor.envs_per_actor
         self._stages = Stages("questions", "policy", "append", "fetch")
         self._newest = NewestParams(client, algorithm)
-        self.recorder = Recorder(config, client, algorithm, self._stages, held)
         self._places: list[_Place | None] = [None] * config.actor.num_actors
+        count = min(in_flight or (1 if device.type == "cpu" else 2), len(self._places))
+        self._group_size = -(-len(self._places) // count)
+        self._groups = [
+            Group(
+                config,
+                Recorder(config, client, algorithm, self._stages, held),
+                self._form,
+                min(self._group_size, len(self._places) - first),
+            )
+            for first in range(0, len(self._places), self._group_size)
+        ]
+        self._executor = executor(config, len(self._groups))
         self._joins: list[_Join] = []
-        self._answers: list[tuple[int, int, bytes]] = []
-        self._playing = np.zeros(self._streams, np.bool_)  # streams within an episode
+        self._answers: list[Answer] = []
         self._begins = True
-        self._ticks = self._questions = 0
+        self._begun = self._questions = 0
         self._batches: dict[int, int] = {}  # by the actors in it, rounded up to a power of two
         self._rates = Rates()
-
-    @property
-    def _streams(self) -> int:
-        return len(self._places) * self._each
 
     def wait(self, stop: Stop) -> None:
         """Waits for the first params, or stop, and makes the agent."""
@@ -185,35 +201,61 @@ class Inference:
         seeds = role_sequence(
             self._config.run.seed, "infer", env_steps_before=self._newest.env_steps_before
         )
-        self.recorder.make_agent(
-            Streams(
-                ordinals=np.arange(self._streams),
-                first=0,
-                total=self._streams,
-                rng=np.random.default_rng(seeds),
-                env_steps=self._newest.env_steps,
-            ),
-            self._newest.params,
-        )
-        if self._device.type != "cpu":
-            to = getattr(self.recorder.agent, "to", None)
-            if to is None:
-                raise ConfigError(
-                    f"actor.device = {str(self._device)!r}: algo.name = "
-                    f"{self._config.algo.name!r} acts on processor cores",
-                    "leave actor.device out",
-                )
-            to(self._device)
+        first = 0
+        for group, own in zip(self._groups, seeds.spawn(len(self._groups)), strict=True):
+            group.make_agent(
+                Streams(
+                    ordinals=first + np.arange(group.count),
+                    first=first,
+                    total=len(self._places) * self._each,
+                    rng=np.random.default_rng(own),
+                    env_steps=self._newest.env_steps,
+                ),
+                self._newest,
+            )
+            first += group.count
+            if self._device.type != "cpu":
+                to = getattr(group.recorder.agent, "to", None)
+                if to is None:
+                    raise ConfigError(
+                        f"actor.device = {str(self._device)!r}: algo.name = "
+                        f"{self._config.algo.name!r} acts on processor cores",
+                        "leave actor.device out",
+                    )
+                to(self._device)
         self._stages.ended("fetch")
 
     def tick(self) -> None:
         """Answers what was asked, and takes what is asked next; for a second or two at most."""
-        gone, questions = self._client.answer(self._answers, begins=self._begins)
+        self._exchange()
+        computed = next((group for group in self._groups if group.computes), None)
+        if computed is not None:
+            computed.wait()
+            self._stages.ended("policy")
+            self._exchange()  # the next batch is all that waits by now
+        begun = next((group for group in self._groups if group.asked and not group.computes), None)
+        if begun is not None:
+            self._begin(begun)
+        elif computed is None:
+            self._refresh()
+        if len(self._groups) == 1:
+            computed = begun
+        elif computed is begun:
+            computed = None
+        # While the device computes the next one.
+        if computed is not None and computed.computes:
+            self._answers += computed.finish()
+        if self._rates.due(self._config.learner.report_interval_s):
+            self._report()
+
+    def _exchange(self) -> None:
+        """Answers, and takes what is asked; with nothing to compute, it waits for that."""
+        busy = any(group.computes or group.asked for group in self._groups)
+        gone, questions = self._client.answer(self._answers, begins=self._begins, at_once=busy)
         self._begins, self._answers = False, []
         self._stages.ended("questions")
         for client in gone:
             self._forget(client)
-        arrays, asked = self._form.empty(self._streams), dict[int, tuple[int, int]]()
         self._questions += len(questions)
         for client, request, body in questions:
             if body[0] == Asks.JOIN:
@@ -222,30 +264,22 @@ class Inference:
                 self._answers.append((client, request, message(Says.UNKNOWN)))
             else:
                 self._places[place] = _Place(client, time.monotonic())
-                self._form.unpack(body[1:], arrays, self._own(place))
-                asked[place] = client, request
+                group, place = self._group(place)
+                group.take(place, (client, request), body[1:])
         self._give_places()
-        if asked:
-            self._act(arrays, asked)
-        self._ticks += 1
-        if not asked or self._ticks % self._config.actor.fetch_period_steps == 0:
-            self._refresh()
-        if self._rates.due(self._config.learner.report_interval_s):
-            self._report()
 
-    def _act(self, arrays: Arrays, asked: dict[int, tuple[int, int]]) -> None:
-        rows = self._form.rows(arrays)
-        assert rows.mask is not None, "the form has one"
-        action = self.recorder.record(rows, asked).astype(np.int32)
-        self._playing = np.where(rows.mask, ~rows.last, self._playing)
-        for place, (client, request) in asked.items():
-            said = message(Says.ACTIONS, action[self._own(place)].tobytes())
-            self._answers.append((client, request, said))
-        size = 1 << (len(asked) - 1).bit_length()
+    def _begin(self, group: Group) -> None:
+        size = 1 << (group.asked - 1).bit_length()
         self._batches[size] = self._batches.get(size, 0) + 1
+        self._begun += 1
+        if self._begun % self._config.actor.fetch_period_steps == 0:
+            self._refresh()
+        group.begin(self._executor, self._newest)
 
-    def _own(self, place: int) -> slice:
-        return slice(place * self._each, (place + 1) * self._each)
+    def _group(self, place: int) -> tuple[Group, int]:
+        """The group of that place, and which one it is there."""
+        index, place = divmod(place, self._group_size)
+        return self._groups[index], place
 
     def _place(self, client: int) -> int | None:
         """Where that client is, if it is."""
@@ -271,7 +305,8 @@ class Inference:
         for join in waiting:
             place = self._free_place(now)
             if place is not None:
-                lease = self.recorder.join(place).leases[0]
+                group, own = self._group(place)
+                lease = group.recorder.join(own).leases[0]
                 self._places[place] = _Place(join.client, now)
                 told = {
                     **{"ordinal": lease.ordinal, "epoch": lease.epoch},
@@ -291,9 +326,9 @@ class Inference:
 
     def _free_place(self, now: float) -> int | None:
         """A place without an actor: at need the one whose actor has been silent for longest."""
-        for place, one in enumerate(self._places):
-            if one is None:
-                return place
+        free = [place for place, one in enumerate(self._places) if one is None]
+        if free:  # one of each group in turns
+            return min(free, key=lambda place: (place % self._group_size, place))
         heard = [one.heard_s for one in self._places if one is not None]
         place = int(np.argmin(heard))
         if now - heard[place] < _SILENT_S:
@@ -309,25 +344,31 @@ class Inference:
             self._vacate(place)
 
     def _vacate(self, place: int) -> None:
-        self.recorder.leave(place)
+        group, own = self._group(place)
+        if group.computes:
+            self._answers += group.finish()
+        group.vacate(own)
         self._places[place] = None
-        # The agent's streams go on with another actor: their episodes end here, unrecorded.
-        arrays, own, agent = self._form.empty(self._streams), self._own(place), self.recorder.agent
-        arrays["mask"][own] = arrays["last"][own] = arrays["truncated"][own] = self._playing[own]
-        self._playing[own] = False
-        if agent is not None and arrays["mask"].any():
-            _, columns = agent.act(self._form.rows(arrays))
-            agent.items({name: np.where(arrays["mask"], 0, -1) for name in columns})
 
     def _refresh(self) -> None:
         self._stages.ended("other")
-        agent = self.recorder.agent
-        if self._newest.fetch() and agent is not None:
-            agent.load(self._newest.params)
+        self._newest.fetch()
         self._stages.ended("fetch")
 
+    def flush(self) -> None:
+        """Waits until the server holds all that was stored."""
+        for group in self._groups:
+            group.recorder.flush()
+
+    def release(self) -> None:
+        """Gives all streams back; what was not flushed is dropped, and what is computed."""
+        self._executor.shutdown()
+        for group in self._groups:
+            group.recorder.release()
+
     def _report(self) -> None:
-        agent = self.recorder.agent
+        agents = [agent for group in self._groups if (agent := group.recorder.agent) is not None]
+        figures = [agent.figures() for agent in agents]
         per_s = self._rates.read(questions=self._questions)
         self._client.report(
             {
@@ -337,7 +378,8 @@ class Inference:
                 "params_version": self._newest.version,
                 "policy_lag": self._newest.lag,
                 **{f"batches.{size}": count for size, count in self._batches.items()},
-                **(agent.figures() if agent is not None else {}),
+                # The lesser of two: epsilon_min is that of the greediest of all environments.
+                **{name: min(one[name] for one in figures) for name in figures[0]},
                 **self._stages.read(),
                 **process_figures(),
             }

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from drlnet.adders import Items
 from drlnet.algos import Agent, Algorithm
+from drlnet.algos.contract import Columns
 from drlnet.client import Client, Writer
 from drlnet.config import Config
 from drlnet.envs import Rows, Streams
@@ -79,12 +80,18 @@ class Recorder:
         del self.writers[place]
 
     def record(self, rows: Rows, places: Collection[int]) -> npt.NDArray[np.int64]:
-        """Acts on rows and appends those of these places, with the items that they complete."""
+        """Acts on rows, and stores those of these places."""
+        assert self.agent is not None, "make_agent() makes it"
+        action, appended = self.agent.act(rows)
+        self.store(rows, appended, places)
+        return action
+
+    def store(self, rows: Rows, appended: Mapping[str, Columns], places: Collection[int]) -> None:
+        """Appends what the agent's newest act() said of rows, with the items that they complete."""
         agent, stages, each = self.agent, self._stages, self._config.actor.envs_per_actor
         assert agent is not None, "make_agent() makes it"
-        action, appended = agent.act(rows)
         stages.ended("policy")
-        steps = {name: np.full(len(action), -1) for name in appended}
+        steps = {name: np.full(len(rows.last), -1) for name in appended}
         masks = getattr(agent, "masks", {})
         for place in places:
             own = slice(place * each, (place + 1) * each)
@@ -108,7 +115,6 @@ class Recorder:
             if len(items.steps):
                 self._add(name, items, places)
                 stages.ended("append")
-        return action
 
     def flush(self) -> None:
         """Waits until the server holds all that was appended."""

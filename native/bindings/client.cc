@@ -166,7 +166,8 @@ nb::bytes ask(HeldClient& held, const nb::bytes& question, double patience_s) {
 }
 
 // ([gone], [(client, request, question)])
-nb::tuple answer(HeldClient& held, const std::vector<AskedTuple>& answers, bool begins) {
+nb::tuple answer(HeldClient& held, const std::vector<AskedTuple>& answers, bool begins,
+                 bool at_once) {
   const auto client = held.use();
   std::vector<std::pair<Asked, std::span<const std::byte>>> given;
   for (const auto& [to, request, bytes] : answers) {
@@ -176,7 +177,8 @@ nb::tuple answer(HeldClient& held, const std::vector<AskedTuple>& answers, bool 
   AskedQuestions asked;
   {
     const Unlocked unlocked;
-    asked = client->first().answer(given, begins);
+    asked = client->first().answer(
+        given, (begins ? kAnswersFromNow : 0) | (at_once ? kQuestionsAtOnce : 0));
   }
   nb::list questions;
   for (const auto& [from, bytes] : asked.questions) {

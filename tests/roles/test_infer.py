@@ -18,7 +18,7 @@ from drlnet import Client, native
 from drlnet.algos import make_algorithm
 from drlnet.algos.players import NetPlayer
 from drlnet.config import Config, EnvConfig, load
-from drlnet.envs import find_spaces, make_envs, ticks
+from drlnet.envs import Rows, find_spaces, make_envs, ticks
 from drlnet.errors import ConfigError, ReplayTimeout
 from drlnet.launch.signals import Stop
 from drlnet.nets.params import pack
@@ -64,12 +64,12 @@ def stack() -> Iterator[ExitStack]:
 class Role:
     """An inference role on a thread of its own."""
 
-    def __init__(self, made: Config, address: str) -> None:
+    def __init__(self, made: Config, address: str, in_flight: int | None = None) -> None:
         self.client = Client(address, name="infer")
         if self.client.fetch() is None:
             algorithm = make_algorithm(made, find_spaces(made.env))
             self.client.publish(pack(algorithm.learner("cpu", 0).params(), algorithm.architecture))
-        self.role = Inference(made, self.client, torch.device("cpu"))
+        self.role = Inference(made, self.client, torch.device("cpu"), None, in_flight)
         self.role.wait(Stop())
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -82,7 +82,7 @@ class Role:
     def end(self) -> None:
         self._over.set()
         self._thread.join()
-        self.role.recorder.flush()
+        self.role.flush()
 
     def __enter__(self) -> Role:
         return self
@@ -90,7 +90,7 @@ class Role:
     def __exit__(self, *_: object) -> None:
         if not self._over.is_set():
             self.end()
-        self.role.recorder.release()
+        self.role.release()
         self.client.close()
 
 
@@ -112,9 +112,12 @@ def until(role: Role, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]
     raise AssertionError(reading)
 
 
-def test_what_actors_see_is_stored_with_its_items(address: str, stack: ExitStack) -> None:
+@pytest.mark.parametrize("in_flight", [1, 2])
+def test_what_actors_see_is_stored_with_its_items(
+    address: str, stack: ExitStack, in_flight: int
+) -> None:
     made = config()
-    role = stack.enter_context(Role(made, address))
+    role = stack.enter_context(Role(made, address, in_flight))
     actors = [playing(made, address, stack, index)[0] for index in range(2)]
     rows = 2 * PER_ACTOR
     for n in range(60):
@@ -129,7 +132,67 @@ def test_what_actors_see_is_stored_with_its_items(address: str, stack: ExitStack
     assert reading["table.replay.items_refused"] == 0
     # Each step that took an action has an item, but for those whose future has not come.
     assert env_steps - 2 * PER_ACTOR * 2 <= reading["table.replay.items_created"] <= env_steps
-    assert reading["table.replay.items_created"] == role.role.recorder.items_added
+    added = sum(group.recorder.items_added for group in role.role._groups)
+    assert reading["table.replay.items_created"] == added
+
+
+def test_a_batch_is_stored_while_the_next_one_is_computed(
+    address: str, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = config(actors=3)
+    role = stack.enter_context(Role(made, address, in_flight=2))
+    actors = [playing(made, address, stack, index)[0] for index in range(3)]
+    for actor in actors:
+        actor.tick()
+    first, second = (group.recorder for group in role.role._groups)
+    assert first.agent is not None and second.agent is not None
+    act, store, act_next = first.agent.act, first.store, second.agent.act
+    stored, in_time = threading.Event(), list[bool]()
+
+    def act_once_the_next_waits(rows: Rows) -> Any:
+        until(role, lambda reading: reading["inference.waiting"] > 0)
+        return act(rows)
+
+    def act_once_the_first_is_stored(rows: Rows) -> Any:
+        in_time.append(stored.wait(20.0))
+        return act_next(rows)
+
+    def store_and_tell(*args: Any) -> None:
+        store(*args)
+        stored.set()
+
+    monkeypatch.setattr(first.agent, "act", act_once_the_next_waits)
+    monkeypatch.setattr(second.agent, "act", act_once_the_first_is_stored)
+    monkeypatch.setattr(first, "store", store_and_tell)
+    # Those of the first places, one of each group.
+    threads = [threading.Thread(target=actor.tick) for actor in actors[:2]]
+    asked = role.client.stats()["inference.questions"]
+    threads[0].start()
+    until(role, lambda reading: reading["inference.questions"] == asked + 1)
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert in_time == [True]
+    monkeypatch.undo()
+    for actor in actors:
+        actor.tick()
+
+
+def test_an_actor_goes_while_its_batch_is_computed(address: str, stack: ExitStack) -> None:
+    made = config(actors=4)
+    role = stack.enter_context(Role(made, address, in_flight=2))
+    staying = [playing(made, address, stack, index)[0] for index in range(2)]
+    for _ in range(3):
+        with ExitStack() as gone:
+            going = [playing(made, address, gone, index)[0] for index in (2, 3)]
+            for _ in range(5):
+                for actor in going + staying:
+                    actor.tick()
+        until(role, lambda reading: reading["table.replay.streams_leased"] == 2 * PER_ACTOR)
+    role.end()
+    reading = dict(role.client.stats())
+    assert reading["table.replay.rows"] == (2 * 16 + 6 * 6) * PER_ACTOR
+    assert reading["table.replay.items_refused"] == 0
 
 
 def test_a_row_holds_the_action_that_was_played(address: str, stack: ExitStack) -> None:

@@ -123,9 +123,10 @@ class Client {
   // one: then it throws Error(timeout).
   std::vector<std::byte> ask(std::span<const std::byte> question, uint64_t patience_ns);
   // Gives answers to questions that it was given, and takes those that wait by then; none after a
-  // second or two. begins: this client answers from now on; the one that did gets Error(config).
+  // second or two. flags: kAnswersFromNow (the client that did gets Error(config)),
+  // kQuestionsAtOnce.
   AskedQuestions answer(std::span<const std::pair<Asked, std::span<const std::byte>>> answers,
-                        bool begins);
+                        uint32_t flags = 0);
   Metrics stats();
   // Puts these beside the session's own figures (own_metrics()) into the server's statistics.
   void report(const Metrics& metrics);

@@ -35,13 +35,13 @@ std::vector<std::byte> Client::ask(std::span<const std::byte> question, uint64_t
 }
 
 AskedQuestions Client::answer(std::span<const std::pair<Asked, std::span<const std::byte>>> answers,
-                              bool begins) {
+                              uint32_t flags) {
   AskedQuestions asked;
   call_held(
       Operation::answer,
       [&](auto& body) {
         ByteWriter writer(body);
-        writer.put(AnswerHeader{static_cast<uint32_t>(answers.size()), begins});
+        writer.put(AnswerHeader{static_cast<uint32_t>(answers.size()), flags});
         for (const auto& [to, bytes] : answers) {
           writer.put(Asked{to.client, to.request, static_cast<uint32_t>(bytes.size()), 0});
           writer.raw(bytes);

@@ -9,7 +9,7 @@ uint16_t Server::answer(Peer& peer, Slot& slot, std::span<const std::byte> body)
   const bool first_run = slot.state != Slot::State::waiting;
   // It answered an earlier life of this server, too.
   const bool goes_on = recovered_ && questions_.client() == 0;
-  if (first_run && (header.begins != 0 || goes_on)) questions_.begin(peer);
+  if (first_run && ((header.flags & kAnswersFromNow) != 0 || goes_on)) questions_.begin(peer);
   if (!questions_.answers(peer)) {
     return refuse(slot, Status::config,
                   questions_.client() != 0 ? "another client answers this server's questions now"
@@ -25,7 +25,7 @@ uint16_t Server::answer(Peer& peer, Slot& slot, std::span<const std::byte> body)
   }
   if (!reader.ok()) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   if (first_run) sessions_.retry();
-  if (questions_.take(slot.bytes)) return 0;
+  if (questions_.take(slot.bytes, (header.flags & kQuestionsAtOnce) != 0)) return 0;
   questions_.wait(peer);
   return static_cast<uint16_t>(Wait::questions);
 }

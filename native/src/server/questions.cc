@@ -52,10 +52,10 @@ void Questions::answer(const Asked& asked, std::span<const std::byte> bytes, uin
   ready_.push_back(question->connection);
 }
 
-bool Questions::take(Bytes& reply) {
+bool Questions::take(Bytes& reply, bool at_once) {
   waits_ = false;
   const bool time_up = std::exchange(time_up_, false);
-  if (line_.empty() && gone_.empty() && !time_up) return false;
+  if (line_.empty() && gone_.empty() && !time_up && !at_once) return false;
   ByteWriter writer(reply);
   writer.put(QuestionsHeader{0, static_cast<uint32_t>(gone_.size())});
   writer.raw(std::as_bytes(std::span(gone_)));

@@ -45,8 +45,9 @@ class Questions {
   uint64_t client() const { return client_; }  // that answers; 0: none
   // Takes an answer; one that is not waited for any more is dropped.
   void answer(const Asked& asked, std::span<const std::byte> bytes, uint64_t now_ns);
-  // Writes what waits. False, having written nothing: nothing does, and no time is up.
-  bool take(Bytes& reply);
+  // Writes what waits. False, having written nothing: nothing does, no time is up, and the reply is
+  // not wanted at once.
+  bool take(Bytes& reply, bool at_once);
   // The answering client's request waits.
   void wait(const Peer& peer);
 

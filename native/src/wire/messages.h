@@ -144,8 +144,10 @@ struct AskHeader {
 // followed by its question, at a multiple of 8
 struct AnswerHeader {
   uint32_t count;
-  uint32_t begins;  // 1: this client answers from now on
+  uint32_t flags;
 };
+constexpr uint32_t kAnswersFromNow = 1;   // this client does
+constexpr uint32_t kQuestionsAtOnce = 2;  // the reply waits for none
 struct QuestionsHeader {
   uint32_t count, gone;
 };

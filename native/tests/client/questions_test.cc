@@ -24,10 +24,10 @@ std::string text_of(std::span<const std::byte> bytes) {
 void echo(Client& client, size_t count) {
   std::vector<std::vector<std::byte>> texts;
   Answers answers;
-  bool begins = true;
+  uint32_t flags = kAnswersFromNow;
   for (size_t done = 0; done < count;) {
-    const AskedQuestions asked = client.answer(answers, begins);
-    begins = false;
+    const AskedQuestions asked = client.answer(answers, flags);
+    flags = 0;
     done += answers.size();
     answers.clear();
     texts.clear();
@@ -41,10 +41,10 @@ void echo(Client& client, size_t count) {
 }
 
 // The next questions, waited for.
-AskedQuestions next(Client& client, bool begins = false) {
-  AskedQuestions asked = client.answer({}, begins);
+AskedQuestions next(Client& client, uint32_t flags) {
+  AskedQuestions asked = client.answer({}, flags);
   run_until([&] { return !asked.questions.empty() || !asked.gone.empty(); },
-            [&] { asked = client.answer({}, false); });
+            [&] { asked = client.answer({}); });
   return asked;
 }
 
@@ -101,7 +101,7 @@ TEST_CASE(
   Client silent(options_of(server)), client(options_of(server));
   Error error(Status::ok, "", "");
   std::thread asking([&] { error = error_of([&] { client.ask(bytes_of("?"), 1'000'000); }); });
-  CHECK(next(silent, true).questions.size() == 1);
+  CHECK(next(silent, kAnswersFromNow).questions.size() == 1);
   asking.join();
   CHECK(error.status() == Status::timeout);
   CHECK(error.cause() == "the inference role at this server has fallen silent");
@@ -112,16 +112,32 @@ TEST_CASE("the client that answers next is given what the one before has not ans
   Client first(options_of(server)), second(options_of(server)), client(options_of(server));
   std::vector<std::byte> answer;
   std::thread asking([&] { answer = client.ask(bytes_of("q"), kPatienceNs); });
-  const AskedQuestions taken = next(first, true);
+  const AskedQuestions taken = next(first, kAnswersFromNow);
   REQUIRE(taken.questions.size() == 1);
   echo(second, 1);
   asking.join();
   CHECK(text_of(answer) == "q!");
   const auto text = bytes_of("late");
   const Answers late{{taken.questions[0].first, text}};
-  const Error error = error_of([&] { first.answer(late, false); });
+  const Error error = error_of([&] { first.answer(late); });
   CHECK(error.status() == Status::config);
   CHECK(error.remedy().find("one `drlnet infer`") != std::string::npos);
+}
+
+TEST_CASE("a reply that is wanted at once waits for no question") {
+  RunningServer server;
+  Client answering(options_of(server)), client(options_of(server));
+  CHECK(answering.answer({}, kAnswersFromNow | kQuestionsAtOnce).questions.empty());
+  std::thread asking([&] { client.ask(bytes_of("q"), kPatienceNs); });
+  AskedQuestions asked;
+  run_until([&] { return !asked.questions.empty(); },
+            [&] { asked = answering.answer({}, kQuestionsAtOnce); });
+  // The first is with the client that answers: nothing waits.
+  CHECK(answering.answer({}, kQuestionsAtOnce).questions.empty());
+  const auto text = bytes_of("a");
+  answering.answer(Answers{{asked.questions[0].first, text}}, kQuestionsAtOnce);
+  asking.join();
+  CHECK(metric(answering, "inference.batches") == 1);
 }
 
 TEST_CASE("the client that answers is told which clients have gone") {
@@ -129,15 +145,15 @@ TEST_CASE("the client that answers is told which clients have gone") {
   Client answering(options_of(server));
   auto client = std::make_unique<Client>(options_of(server));
   std::thread asking([&] { client->ask(bytes_of("q"), kPatienceNs); });
-  const AskedQuestions asked = next(answering, true);
+  const AskedQuestions asked = next(answering, kAnswersFromNow);
   REQUIRE(asked.questions.size() == 1);
   const auto text = bytes_of("a");
   std::thread goes([&] {
     asking.join();
     client.reset();
   });
-  AskedQuestions told = answering.answer(Answers{{asked.questions[0].first, text}}, false);
-  run_until([&] { return !told.gone.empty(); }, [&] { told = answering.answer({}, false); });
+  AskedQuestions told = answering.answer(Answers{{asked.questions[0].first, text}});
+  run_until([&] { return !told.gone.empty(); }, [&] { told = answering.answer({}); });
   goes.join();
   CHECK(told.gone == std::vector{asked.questions[0].first.client});
   CHECK(metric(answering, "inference.clients") == 0);
