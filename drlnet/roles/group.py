@@ -79,6 +79,11 @@ class Group:
         """Whether a batch has begun, and has not been finished."""
         return self._batch is not None
 
+    @property
+    def has_acted(self) -> bool:
+        """Whether finish() has a batch, and nothing to wait for."""
+        return self._batch is not None and self._batch.acted.done()
+
     def begin(self, executor: Executor, newest: NewestParams) -> None:
         """Has the agent act on the next batch, with the newest params."""
         agent = self.recorder.agent

@@ -165,9 +165,10 @@ class Inference:
         held: Callable[[float], None] | None = None,
         in_flight: int | None = None,
     ):
-        """in_flight: batches that are computed at the same time; by default as the device has it.
+        """held: as the recorder's.
 
-        held: as the recorder's.
+        in_flight: with 2, one batch is stored while the next is computed; by default as suits the
+        device.
         """
         self._config, self._client, self._device = config, client, device
         spaces = find_spaces(config.env)
@@ -238,13 +239,9 @@ class Inference:
             self._begin(begun)
         elif computed is None:
             self._refresh()
-        if len(self._groups) == 1:
-            computed = begun
-        elif computed is begun:
-            computed = None
-        # While the device computes the next one.
-        if computed is not None and computed.computes:
-            self._answers += computed.finish()
+        for group in self._groups:  # while the device computes the next one
+            if group.has_acted:
+                self._answers += group.finish()
         if self._rates.due(self._config.learner.report_interval_s):
             self._report()
 
