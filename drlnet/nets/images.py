@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from drlnet.nets.fit import channels_first
-from drlnet.nets.settings import ConvSettings, ImpalaSettings
+from drlnet.nets.settings import ImageSettings
 
 _TRIALS, _TRIAL_IMAGES = 5, 128
 _FIRST_TRIALS, _FIRST_IMAGES, _FAR = 2, 8, 4.0  # a form that is that many times slower goes
@@ -26,13 +26,14 @@ class ImageNet(nn.Module):
 
     obs_shape: [H, W], [C, H, W] or [H, W, C] (the channels' axis is the shortest of the two ends),
     or a stack of them [k, ...], whose images become channels. Observations of uint8 are scaled to
-    [0, 1]. Where settings.precision is "auto", a processor computes in the number and memory format
-    in which a learner's step measures fastest, and a GPU in bfloat16.
+    [0, 1]; settings.input_norm brings each to mean 0 and deviation 1. Where settings.precision is
+    "auto", a processor computes in the number and memory format in which a learner's step measures
+    fastest, and a GPU in bfloat16.
     """
 
     def __init__(
         self,
-        settings: ConvSettings | ImpalaSettings,
+        settings: ImageSettings,
         obs_shape: Sequence[int],
         make: Callable[[tuple[int, int, int]], nn.Sequential],
     ):
@@ -43,6 +44,7 @@ class ImageNet(nn.Module):
         with torch.no_grad():
             self.features = self.layers(torch.zeros(1, *image)).shape[1]
         self._auto = settings.precision == "auto"
+        self._input_norm = settings.input_norm
         self._form = _Form(settings.precision == "bfloat16", channels_last=True)
         if self._auto:
             self._form = _fastest(self.layers, image)
@@ -52,6 +54,9 @@ class ImageNet(nn.Module):
         """obs: [n, *obs_shape] -> [n, features]."""
         images = obs.permute(self._permutation) if self._permutation else obs
         images = images.reshape(len(obs), -1, *images.shape[-2:])
+        if self._input_norm:
+            # A background that is not black would outweigh all that moves in the first gradients.
+            images = nn.functional.layer_norm(images.float(), images.shape[1:])
         cuda = self._auto and images.device.type == "cuda"
         return _pass(self.layers, images, _Form(True, True) if cuda else self._form)
 

@@ -46,17 +46,24 @@ class MlpSettings(NetSettings):
 
 
 @dataclass(frozen=True)
-class ConvSettings(NetSettings):
+class ImageSettings(NetSettings):
+    """What every network over images has."""
+
+    norm: Norm = setting("none", "layer normalisation; of a convolution's output over the image")
+    input_norm: bool = setting(False, "normalise each observation: mean 0, deviation 1")
+    precision: Literal["auto", "float32", "bfloat16"] = setting(
+        "auto", "auto: the faster one, measured at the first pass; float32 where run.serial"
+    )
+
+
+@dataclass(frozen=True)
+class ConvSettings(ImageSettings):
     """Convolutions over images, then dense layers. The defaults are Nature DQN's (Mnih, 2015)."""
 
     channels: tuple[int, ...] = setting((32, 64, 64), "channels of each convolution", low=1)
     kernels: tuple[int, ...] = setting((8, 4, 3), "its kernel's size in pixels", low=1)
     strides: tuple[int, ...] = setting((4, 2, 1), "its stride in pixels", low=1)
     hidden_sizes: tuple[int, ...] = setting((512,), "units of each dense layer behind them", low=1)
-    norm: Norm = setting("none", "layer normalisation before each activation")
-    precision: Literal["auto", "float32", "bfloat16"] = setting(
-        "auto", "auto: the faster one, measured at the first pass; float32 where run.serial"
-    )
 
 
 @dataclass(frozen=True)
@@ -87,11 +94,11 @@ class CompactSettings(ConvSettings):
     kernels: tuple[int, ...] = setting((3, 3, 3), "its kernel's size in pixels", low=1)
     strides: tuple[int, ...] = setting((2, 2, 2), "its stride in pixels", low=1)
     hidden_sizes: tuple[int, ...] = setting((256,), "units of each dense layer behind them", low=1)
-    norm: Norm = setting("layer", "layer normalisation before each activation")
+    norm: Norm = setting("layer", "layer normalisation; of a convolution's output over the image")
 
 
 @dataclass(frozen=True)
-class ImpalaSettings(NetSettings):
+class ImpalaSettings(ImageSettings):
     """IMPALA's residual network (Espeholt et al., 2018)."""
 
     channels: tuple[int, ...] = setting((16, 32, 32), "channels of each residual group", low=1)
@@ -100,8 +107,4 @@ class ImpalaSettings(NetSettings):
     spectral_norm: bool = setting(False, "divide the residual blocks' weights by spectral norms")
     pool: int = setting(
         0, "pixels a side that adaptive maximum pooling leaves of the image; 0: all", low=0
-    )
-    norm: Norm = setting("none", "layer normalisation behind each convolution and dense layer")
-    precision: Literal["auto", "float32", "bfloat16"] = setting(
-        "auto", "auto: the faster one, measured at the first pass; float32 where run.serial"
     )
