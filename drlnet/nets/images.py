@@ -54,11 +54,9 @@ class ImageNet(nn.Module):
         """obs: [n, *obs_shape] -> [n, features]."""
         images = obs.permute(self._permutation) if self._permutation else obs
         images = images.reshape(len(obs), -1, *images.shape[-2:])
-        if self._input_norm:
-            # A background that is not black would outweigh all that moves in the first gradients.
-            images = nn.functional.layer_norm(images.float(), images.shape[1:])
         cuda = self._auto and images.device.type == "cuda"
-        return _pass(self.layers, images, _Form(True, True) if cuda else self._form)
+        form = _Form(True, True) if cuda else self._form
+        return _pass(self.layers, images, form, self._input_norm)
 
 
 class _Form(NamedTuple):
@@ -79,13 +77,22 @@ class _Form(NamedTuple):
 _known: dict[str, _Form] = {}  # measured once in a process
 
 
-def _pass(layers: nn.Module, images: torch.Tensor, form: _Form) -> torch.Tensor:
+def _pass(
+    layers: nn.Module, images: torch.Tensor, form: _Form, input_norm: bool = False
+) -> torch.Tensor:
     dtype = torch.bfloat16 if form.bfloat16 else torch.float32
-    pixels = images.to(dtype)
-    if images.dtype == torch.uint8:
+    # Bytes are exact in bfloat16; what is to be normalised and comes as floats stays so till then.
+    pixels = images.to(torch.float32 if input_norm and images.is_floating_point() else dtype)
+    if images.dtype == torch.uint8 and not input_norm:
         pixels = pixels * (1.0 / 255.0)
     # Last, and not as they are converted: torch is three times as fast at one after the other.
     pixels = pixels.contiguous(memory_format=form.memory)
+    if input_norm:
+        # A background that is not black would outweigh all that moves in the first gradients.
+        # In the order in which they lie, or they would be copied there and back.
+        flat = pixels.permute(0, 2, 3, 1) if form.channels_last else pixels
+        flat = nn.functional.layer_norm(flat, flat.shape[1:])
+        pixels = (flat.permute(0, 3, 1, 2) if form.channels_last else flat).to(dtype)
     with torch.autocast(images.device.type, torch.bfloat16, enabled=form.bfloat16):
         features: torch.Tensor = layers(pixels)
     return features.float()

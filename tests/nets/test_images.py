@@ -43,16 +43,21 @@ def test_every_network_makes_features_and_learns(name: str, norm: str) -> None:
 
 @pytest.mark.parametrize("name", ["compact", "impala"])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
-def test_a_normalised_observation_has_mean_0_and_deviation_1(name: str, dtype: torch.dtype) -> None:
-    net = make(name, FITTING[name], input_norm=True, precision="float32")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_normalised_observation_has_mean_0_and_deviation_1(
+    name: str, dtype: torch.dtype, precision: str
+) -> None:
+    net = make(name, FITTING[name], input_norm=True, precision=precision)
     seen: list[torch.Tensor] = []
     net.layers.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
     obs = torch.randint(80, 240, (3, *FITTING[name])).to(dtype)
     obs[2] = 87  # all the same: there is nothing to bring to a deviation of 1
     net(obs)
-    flat = seen[0].flatten(1)
-    assert flat.mean(1).abs().max() < 1e-4
+    assert seen[0].dtype == getattr(torch, precision)
+    flat = seen[0].float().flatten(1)
+    assert flat.mean(1).abs().max() < 1e-3
     torch.testing.assert_close(flat.std(1), torch.tensor([1.0, 1.0, 0.0]), atol=1e-3, rtol=0)
+    assert obs[0].flatten()[flat[0].argmax()] == obs[0].max()  # each pixel stays in its place
 
 
 @pytest.mark.parametrize(
