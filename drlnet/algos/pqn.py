@@ -16,21 +16,11 @@ action and is not a step: no minibatch holds it.
 The paper leaves open what happens when actors do not wait for the learner. Here they play with
 params that are one or two unrolls old, as the ring has room for no more; v is theirs, so returns
 need no second pass of the network. Its networks normalise: net.norm = "layer".
-
-Two settings go beyond it; both make the noise of params smaller where few steps tell much:
-
-- prioritized: the epochs behind the first draw their N steps by p_i = (e_i + mean e) / sum, with e
-  = |Q - G| as last computed, and weigh the losses by 1 / (N p_i), at most 2. The gradient stays the
-  mean over the batch in expectation (importance sampling, Katharopoulos and Fleuret, arXiv
-  1803.00942).
-- polyak: actors play, and compute v by, a moving average of the params, which each learner step
-  takes this share of the way to the newest ones.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +44,6 @@ from drlnet.algos.contract import (
     Algorithm,
     Columns,
     Learned,
-    Params,
     TableSettings,
     needs_queue,
 )
@@ -65,7 +54,7 @@ from drlnet.client.specs import Column, View
 from drlnet.config import setting
 from drlnet.errors import ConfigError
 from drlnet.lazy import torch
-from drlnet.nets import OptimizerName, OptimizerSettings, frozen, make_net
+from drlnet.nets import OptimizerName, OptimizerSettings, make_net
 from drlnet.policies import EpsilonGreedy, EpsilonGreedySettings
 
 if TYPE_CHECKING:
@@ -83,10 +72,6 @@ class PqnSettings(UnrollSettings, OptimizerSettings):
     gamma: float = setting(0.99, "discount per step", low=0, high=1)
     epochs: int = setting(2, "passes over a batch of unrolls", low=1)
     minibatch_size: int = setting(128, "steps in a gradient step", low=1)
-    prioritized: bool = setting(False, "later epochs draw steps by their errors, weighted for it")
-    polyak: float = setting(
-        1.0, "share of a step's params in the average that plays; 1: none", above=0, high=1
-    )
     reward_clip: float | None = setting(
         None, "rewards are clipped to this size, for learning only", above=0
     )
@@ -203,8 +188,6 @@ class PqnLearner(NetLearner[PqnSettings]):
         super().__init__(algo, algo.q_net, device, seed)
         self._stack, self._rng = algo.config.net.frame_stack, np.random.default_rng(seed)
         self.updates = 0
-        averaged = self.settings.polyak < 1
-        self._average = frozen(copy.deepcopy(self.online)) if averaged else None
 
     def step(self, batches: Mapping[str, Batch]) -> Learned:
         """All epochs over a batch of unrolls."""
@@ -221,24 +204,20 @@ class PqnLearner(NetLearner[PqnSettings]):
         taken = torch.from_numpy(views["action"].reshape(-1).astype(np.int64)).to(self.device)
         targets = torch.from_numpy(returns.reshape(-1)).to(self.device)
         acted = np.flatnonzero(~last[:, stack - 1 : -1])  # LAST rows take no action
-        errors = torch.zeros_like(targets)
         losses = []
-        for epoch in range(settings.epochs):
-            drawn = epoch > 0 and settings.prioritized
-            for chosen, weights in self._minibatches(acted, errors if drawn else None):
+        for _ in range(settings.epochs):
+            order = torch.from_numpy(self._rng.permutation(acted)).to(self.device)
+            # Nearly equal in size, and nothing is left over.
+            for chosen in order.chunk(max(1, len(order) // settings.minibatch_size)):
                 seen = obs.index_select(0, frames[chosen].flatten())
                 if stack > 1:
                     seen = seen.view(-1, stack, *seen.shape[1:])
                 q = self.online(seen).gather(1, taken[chosen, None]).squeeze(1)
-                error = q - targets[chosen]
-                loss = 0.5 * (weights * error.square()).mean()
+                loss = 0.5 * (q - targets[chosen]).square().mean()
                 self.descend(loss, batch)
-                if settings.prioritized:
-                    errors[chosen] = error.detach().abs()
                 losses.append(loss.detach())
                 self.updates += 1
         self.steps += 1
-        self._follow()
         return Learned(
             {
                 "loss": torch.stack(losses).mean(),
@@ -248,48 +227,10 @@ class PqnLearner(NetLearner[PqnSettings]):
             }
         )
 
-    def _minibatches(
-        self, acted: npt.NDArray[np.int64], errors: torch.Tensor | None
-    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """An epoch's steps and their weights, by minibatches: all, or as many drawn by error."""
-        if errors is None:
-            order, weights = self._rng.permutation(acted), np.ones(len(acted), np.float32)
-        else:
-            known = errors.cpu().numpy()[acted].astype(np.float64)
-            share = known + max(known.mean(), np.finfo(np.float32).tiny)
-            picked = self._rng.choice(len(acted), len(acted), p=share / share.sum())
-            order, weights = acted[picked], (share.mean() / share[picked]).astype(np.float32)
-        count = max(1, len(acted) // self.settings.minibatch_size)
-        # Nearly equal in size, and nothing is left over.
-        for chosen, weight in zip(
-            np.array_split(order, count), np.array_split(weights, count), strict=True
-        ):
-            yield (
-                torch.from_numpy(chosen).to(self.device),
-                torch.from_numpy(weight).to(self.device),
-            )
-
-    def _follow(self) -> None:
-        """Takes the average its share of the way to the newest params."""
-        if self._average is None:
-            return
-        newest = self.online.state_dict()
-        with torch.no_grad():
-            for name, one in self._average.state_dict().items():
-                if one.is_floating_point():
-                    one.lerp_(newest[name], self.settings.polyak)
-                else:
-                    one.copy_(newest[name])
-
-    def params(self) -> Params:
-        """The average that plays, where there is one."""
-        return super().params() if self._average is None else self._average.state_dict()
-
     def state_dict(self) -> dict[str, Any]:
-        """The networks, the optimizer, the counters, and where the generator stands."""
+        """The network, the optimizer, the counters, and where the generator stands."""
         return {
             **super().state_dict(),
-            **({"average": self.params()} if self._average is not None else {}),
             "updates": self.updates,
             "rng": self._rng.bit_generator.state,
         }
@@ -297,6 +238,4 @@ class PqnLearner(NetLearner[PqnSettings]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state_dict of the same settings."""
         super().load_state_dict(state)
-        if self._average is not None:
-            self._average.load_state_dict(state.get("average", state["online"]))
         self.updates, self._rng.bit_generator.state = int(state["updates"]), state["rng"]
