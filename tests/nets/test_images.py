@@ -55,7 +55,7 @@ def test_a_normalised_observation_has_mean_0_and_deviation_1(
     net(obs)
     assert seen[0].dtype == getattr(torch, precision)
     flat = seen[0].float().flatten(1)
-    assert flat.mean(1).abs().max() < 1e-3
+    assert flat.mean(1).abs().max() < (1e-4 if precision == "float32" else 1e-3)
     torch.testing.assert_close(flat.std(1), torch.tensor([1.0, 1.0, 0.0]), atol=1e-3, rtol=0)
     assert obs[0].flatten()[flat[0].argmax()] == obs[0].max()  # each pixel stays in its place
 
