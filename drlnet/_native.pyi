@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 build_commit: str | None  # of the checkout that it was built from
+max_request_bytes: int
 most_items: int  # of a batch
 Lease = tuple[int, int, int, int]  # ordinal, epoch, token, next_step
 

@@ -24,12 +24,12 @@ from drlnet.algos.players import GreedyQ, NetPlayer
 from drlnet.config import AlgoSettings, Config, PolicySettings, plugins, setting, setting_from
 from drlnet.errors import ConfigError
 from drlnet.lazy import torch
+from drlnet.native import max_request_bytes
 from drlnet.nets import make_net
 
 if TYPE_CHECKING:
     from drlnet.envs import EnvSpaces
 
-_REQUEST_BYTES = 262_144  # kMaxRequestBytes of native/src/wire/frame.h
 _QUESTION_HEADER_BYTES = 9  # patience, and what the question is
 
 NAMES = {
@@ -80,11 +80,12 @@ def _require_question(config: Config, spaces: EnvSpaces) -> None:
     """Refuses more environments in an actor than one question to the inference role can hold."""
     envs = config.actor.envs_per_actor
     row_bytes = sum(column.row_bytes for column in row_columns(spaces).values())
-    most = (_REQUEST_BYTES - _QUESTION_HEADER_BYTES) // row_bytes
+    most = (max_request_bytes - _QUESTION_HEADER_BYTES) // row_bytes
     if envs > most:
         raise ConfigError(
             f"actor.envs_per_actor = {envs} with policy.where = {config.policy.where}: an actor "
-            f"asks with {envs} rows of {row_bytes:,} bytes, and a request holds {_REQUEST_BYTES:,}",
+            f"asks with {envs} rows of {row_bytes:,} bytes, "
+            f"and a request holds {max_request_bytes:,}",
             f"lower actor.envs_per_actor to {most}, and raise actor.num_actors"
             if most
             else "set policy.where to actor",

@@ -3,6 +3,7 @@
 
 #include "batches.h"
 #include "server/server.h"
+#include "wire/frame.h"
 
 namespace drlnet {
 namespace {
@@ -271,6 +272,7 @@ nb::class_<HeldClient> bind_calls(nb::module_& module) {
 }  // namespace
 
 void bind_client(nb::module_& module) {
+  module.attr("max_request_bytes") = kMaxRequestBytes;
   module.attr("most_items") = kMaxBatch;  // of a batch
   bind_writer(module);
   bind_calls(module)
