@@ -93,14 +93,19 @@ size_t appends(StreamWriter& writer, std::span<const std::byte> row, const Loop&
 size_t paced_appends(StreamWriter& writer, std::span<const std::byte> row, Schedule& schedule,
                      std::span<uint64_t> since_due_ns, const Loop& loop) {
   DRLNET_ASSERT(since_due_ns.size() == loop.latencies_ns.size());
-  if (schedule.due_ns == 0) schedule.due_ns = now_ns();
-  size_t next = 0;
-  const auto append = [&] {
+  const uint64_t begun = now_ns(), end = begun + loop.budget_ns;
+  if (schedule.due_ns == 0) schedule.due_ns = begun;
+  size_t count = 0;
+  for (; count < since_due_ns.size(); ++count, schedule.due_ns += schedule.interval_ns) {
+    sleep_until(schedule.due_ns);
+    const uint64_t before = now_ns();
+    if (before >= end) break;
     append_one(writer, row);
-    since_due_ns[next++] = now_ns() - schedule.due_ns;
-    schedule.due_ns += schedule.interval_ns;
-  };
-  return run(loop, [&] { sleep_until(schedule.due_ns); }, append);
+    const uint64_t after = now_ns();  // one reading for both: they differ by the wait alone
+    loop.latencies_ns[count] = after - before;
+    since_due_ns[count] = after - schedule.due_ns;
+  }
+  return count;
 }
 
 size_t samples(Client& client, uint32_t table, uint32_t batch, std::span<std::byte> destination,
