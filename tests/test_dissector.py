@@ -209,7 +209,7 @@ def test_tshark_reads_a_session(tmp_path: Path) -> None:
         file, "drlnet.kind", "drlnet.operation", "drlnet.name", "drlnet.table", "drlnet.batch",
         "drlnet.item_count", "drlnet.count", "drlnet.body_version", "drlnet.cause", "drlnet.status",
         "drlnet.response_time", "drlnet.rows_stored", "_ws.malformed", "_ws.expert.message",
-        "_ws.col.Info", "drlnet.checksum",
+        "_ws.col.Info", "drlnet.checksum", "drlnet.request",
     )  # fmt: skip
     assert len(shown) == len(pcap.datagrams)
     borne = [int.from_bytes(datagram[16:20], "little") for datagram in pcap.datagrams]
@@ -236,8 +236,10 @@ def test_tshark_reads_a_session(tmp_path: Path) -> None:
     assert any(row["drlnet.rows_stored"] and int(row["drlnet.rows_stored"][0]) for row in shown)
     refused = [row for row in shown if row["drlnet.cause"]]
     assert {int(row["drlnet.status"][0]) for row in refused} == {
-        names("STATUSES").index("table_mismatch")  # twice, where the client asked again
+        names("STATUSES").index("table_mismatch")
     }
+    # One request was refused: twice, where the client asked again.
+    assert len({row["drlnet.request"][0] for row in refused}) == 1
     assert "table_mismatch" in refused[0]["_ws.col.Info"][0]
     times = [float(time) for row in shown for time in row["drlnet.response_time"]]
     assert all(0 <= time < 60 for time in times)
