@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -273,7 +274,9 @@ class Hosts(Waiting):
 
     def _of_role(self, role: Far, said: dict[str, Any]) -> list[Event]:
         if "words" in said:
-            with (self._log_folder / f"{role.name}.log").open("a", encoding="utf-8") as log:
+            path = self._log_folder / f"{role.name}.log"
+            # A full disk here ends no run: the host that has the role knows its last words.
+            with suppress(OSError), path.open("a", encoding="utf-8") as log:
                 log.write(said["words"] + "\n")
         elif "said" in said:
             role.last_object = said["said"]

@@ -176,7 +176,7 @@ class Process:
     def tell(self, line: str) -> None:
         """A line for its standard input."""
         assert self._popen.stdin is not None
-        data = f"{line}\n".encode()
+        data = b"" if self._popen.stdin.closed else f"{line}\n".encode()
         with suppress(BrokenPipeError):  # it has ended, which says more
             while data:
                 data = data[os.write(self._popen.stdin.fileno(), data) :]

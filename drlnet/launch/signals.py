@@ -37,6 +37,11 @@ class Stop:
         self._saved_wakeup_fd = -1
         self._read_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
+    def __del__(self) -> None:
+        # Not as it is left: another thread may still set it.
+        os.close(self._read_fd)
+        os.close(self._write_fd)
+
     def __enter__(self) -> Stop:
         self._saved = [(number, signal.getsignal(number)) for number in _STOP_SIGNALS]
         for number in _STOP_SIGNALS:

@@ -239,6 +239,9 @@ class Supervisor(Waiting):
         events: list[Event] = []
         for pipe in tuple(process.streams):  # its last words come before its end
             events += self._drain(process, pipe)
+        if not process.streams:  # else a child of its own has them yet
+            process.close()  # a group may outlive thousands
+            self.processes.remove(process)
         return [*events, Ended(process, process.returncode)]
 
     def _drain(self, process: Process, pipe: str) -> list[Event]:

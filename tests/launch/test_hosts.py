@@ -69,6 +69,10 @@ def test_what_a_role_says_and_how_it_ends_come_from_its_host(tmp_path: Path) -> 
         ended = until(group, lambda event: isinstance(event, Ended))
         assert isinstance(ended, Ended) and (ended.process, ended.returncode) == (actor, 0)
         assert "drlnet " in (tmp_path / "actor-0.log").read_text()
+        (tmp_path / "actor-2.log").symlink_to("/dev/full")  # a disk here that is
+        unlogged = group.start("actor-2", ["version", "--json"])
+        until(group, lambda event: isinstance(event, Ended) and event.process is unlogged)
+        assert unlogged.returncode == 0
         wrong = group.start("actor-1", ["serve", "--listen", "nonsense", "--json"])
         until(group, lambda event: isinstance(event, Ended) and event.process is wrong)
         assert "nonsense" in wrong.failure().cause and wrong.failure().remedy

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,15 @@ def test_a_signal_that_another_thread_is_given_ends_the_wait() -> None:
         assert stop.signal == signal.SIGTERM
         assert stop.wait(0.0) and stop.heard()
         assert select.select([stop.fileno()], [], [], 0)[0]
+
+
+def test_one_that_is_over_keeps_no_descriptor() -> None:
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for _ in range(10):
+        with Stop() as stop:
+            stop.set()
+    del stop
+    assert len([*Path("/proc/self/fd").iterdir()]) <= before
 
 
 def test_another_signal_neither_ends_the_wait_nor_leaves_a_word() -> None:

@@ -48,6 +48,22 @@ def test_a_role_is_told_lines_and_one_that_has_ended_is_not(group: Supervisor) -
     assert (ended.process, ended.returncode) == (mute, 0)
 
 
+def test_roles_that_have_ended_keep_no_descriptor(group: Supervisor) -> None:
+    def ended() -> Process:
+        process = group.start("mute", script(""), told=True)
+        while not any(isinstance(event, Ended) for event in group.wait(DEADLINE_S)):
+            pass
+        return process
+
+    ended()
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for _ in range(5):
+        process = ended()
+    assert len([*Path("/proc/self/fd").iterdir()]) == before and not group.processes
+    process.tell("too late")
+    assert group.end([process]) == [] and process.returncode == 0
+
+
 _FORKS = """
 import os, signal
 read, write = os.pipe()
