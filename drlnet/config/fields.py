@@ -94,6 +94,8 @@ def _converted(value: Any, kind: Any) -> Any:
         same = any(value == choice and type(value) is type(choice) for choice in parts)
         return value if same else _WRONG
     if origin in (typing.Union, types.UnionType):
+        if value == "none" and type(None) in parts:
+            return None  # as a file says it
         candidates = (_converted(value, part) for part in parts)
         return next((found for found in candidates if found is not _WRONG), _WRONG)
     if origin is tuple:

@@ -46,7 +46,8 @@ def parse_value(text: str) -> Any:
 
 
 def dump(config: Any) -> str:
-    """A config tree as TOML, whole; what is None is left out, for TOML has no such value."""
+    """A config tree as TOML, whole; None, which TOML lacks, is left out or, where a setting has
+    another default, the text "none"."""
     lines = ['base = "none"', ""]
     for section in dataclasses.fields(config):
         lines.append(f"[{section.name}]")
@@ -55,6 +56,8 @@ def dump(config: Any) -> str:
             value = getattr(part, field.name)
             if value is not None:
                 lines.append(f"{field.name} = {literal(value)}")
+            elif field.default is not None:
+                lines.append(f'{field.name} = "none"')
         lines.append("")
     return "\n".join(lines)
 

@@ -49,8 +49,10 @@ def test_dump_loads_back_equal(tmp_path: Path) -> None:
             "run.goal=-90",
             "server.listen=['udp://[::1]:0']",
             "run.folder=tab\there",
+            "algo.max_grad_norm=none",
         ],
     )
+    assert config.algo.max_grad_norm is None  # type: ignore[attr-defined]
     file = tmp_path / "config.toml"
     file.write_text(dump(config))
     assert load_file(file) == config
