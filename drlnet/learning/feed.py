@@ -36,8 +36,10 @@ import numpy.typing as npt
 
 from drlnet.algos import Algorithm, Held, Priorities, TableSettings
 from drlnet.client import Batch, Mirror, Table
+from drlnet.errors import ReplayTimeout
 from drlnet.lazy import torch
 
+_WAIT_S = 60.0  # for a batch, while no step comes
 _LOOK_QUESTIONS = 100  # between looks at what tables hold
 
 Last = slice | npt.NDArray[np.bool_]
@@ -66,6 +68,8 @@ class Feed:
         """
         self._learner, self._choose = learner, getattr(learner, "choose", None)
         self._held, self._splits_rows = _Holdings(stats), algorithm.splits_rows
+        self._stats = stats
+        self._grown: dict[str, Any] = {}  # env_steps of tables that a draw has waited for in vain
         self._env_steps: dict[str, int] = {}  # at the newest draw from each table
         self._chosen: Collection[str] | None = None  # for the next batches
         learner = algorithm.config.learner
@@ -75,7 +79,7 @@ class Feed:
         }
         self._serial = algorithm.config.run.serial
         # A serial run is its own server: a process that was suspended goes on where it was.
-        timeout = None if self._serial else 60.0
+        self._timeout = None if self._serial else _WAIT_S
         self.tables = tables
         self._mirrors: dict[str, Mirror] = {}
         if algorithm.config.replay.rows != "server":
@@ -84,10 +88,8 @@ class Feed:
                 name: table.mirror(rank=rank, world=parts, device=on)
                 for name, table in tables.items()
             }
-        self._streams = {
-            name: _stream(self._mirrors.get(name, tables[name]), one, timeout)
-            for name, one in settings.items()
-        }
+        self._settings = settings
+        self._streams = {name: self._stream(name) for name in settings}
         self._echoes: dict[str, Echo] = {
             name: ExampleEcho(learner.echo, learner.echo_buffer, one.batch_size, seed)
             if learner.echo > 1 and learner.echo_buffer > 1
@@ -104,12 +106,31 @@ class Feed:
         return any(self._echoes[name].due for name in self._next())
 
     def draw(self) -> None:
-        """Draws once from each table where that is due. Raises as Table.sample() does."""
+        """Draws once from each table where that is due.
+
+        Raises as Table.sample() does; ReplayTimeout once a minute has brought neither a batch nor
+        a step: before its min_size a table may fill for long.
+        """
         for name in self._next():
             if self._echoes[name].due:
-                batch = next(self._streams[name])
+                batch = self._drawn(name)
                 self._env_steps[name] = batch.env_steps
                 self._echoes[name].add(batch)
+
+    def _drawn(self, name: str) -> Batch:
+        while True:
+            try:
+                return next(self._streams[name])
+            except ReplayTimeout:
+                env_steps = self._stats().get(f"table.{name}.env_steps", 0)
+                if env_steps == self._grown.get(name, 0):
+                    raise
+                self._grown[name] = env_steps
+                self._streams[name] = self._stream(name)
+
+    def _stream(self, name: str) -> Generator[Batch, None, None]:
+        table = self._mirrors.get(name, self.tables[name])
+        return _stream(table, self._settings[name], self._timeout)
 
     def take(self) -> Mapping[str, Batch]:
         """The next batch of each table. Not while a draw is due."""

@@ -78,8 +78,9 @@ class Rank:
         tables = open_tables(client, algorithm)
         echo_seed = role_seed(config.run.seed, "echo")
         self.feed = Feed(
-            algorithm, tables, echo_seed, rank=ranks.rank, parts=ranks.count, device=device
-        )
+            algorithm, tables, echo_seed, stats=client.stats,
+            rank=ranks.rank, parts=ranks.count, device=device,
+        )  # fmt: skip
         ranks.attach(self._learner, algorithm)
         self._figures: Mapping[str, float | torch.Tensor] = {}
         self._stages.ended("other")

@@ -15,6 +15,7 @@ from drlnet.algos import TABLE, make_algorithm
 from drlnet.client import Batch, Client, importance_weights
 from drlnet.config import load
 from drlnet.envs import EnvSpaces
+from drlnet.errors import ReplayTimeout
 from drlnet.learning.feed import Feed
 from drlnet.roles.tables import open_tables
 
@@ -217,3 +218,33 @@ def test_a_mirror_feeds_as_the_server_does() -> None:
 
 def test_without_a_mirror_there_are_no_figures() -> None:
     assert serve().feed.figures() == {}
+
+
+def test_a_table_may_fill_for_longer_than_a_batch_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("drlnet.learning.feed._WAIT_S", 0.05)
+    sets = [f"replay.batch_size={SIZE}", "replay.min_size=20"]
+    algorithm = make_algorithm(load("Unregistered-v0", sets=sets), SPACES)
+    server = native.Server(["udp://127.0.0.1:0"], "block")
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        with Client(server.addresses[0]) as client:
+            tables = open_tables(client, algorithm)
+            with pytest.raises(ReplayTimeout):
+                Feed(algorithm, tables, SEED, stats=client.stats).draw()
+            looks: list[int] = []
+
+            def stats() -> dict[str, Any]:
+                looks.append(len(looks))
+                made.add(10 * looks[-1], 10 * len(looks))
+                return client.stats()
+
+            feed = Feed(algorithm, tables, SEED, stats=stats)
+            made = Server(feed, tables[TABLE].writer(1))
+            feed.draw()
+            assert len(looks) >= 2 and len(feed.take()[TABLE]) == SIZE
+    finally:
+        server.stop()
+        thread.join()
