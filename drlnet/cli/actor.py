@@ -12,7 +12,8 @@ from drlnet.cli.output import Output
 from drlnet.cli.stopping import until_stopped
 
 IndexOption = Annotated[
-    int, typer.Option("--index", hidden=True, help="this actor's number among its siblings")
+    int | None,
+    typer.Option("--index", hidden=True, help="one actor: its number among actor.num_actors"),
 ]
 
 
@@ -31,7 +32,7 @@ def actor(
     server: options.ServerOption = None,
     eal: options.EalOption = None,
     key: options.KeyOption = None,
-    index: IndexOption = 0,
+    index: IndexOption = None,
     config: options.ConfigOption = None,
     set_: options.SetOption = None,
     json: options.JsonOption = False,
@@ -65,7 +66,7 @@ def actor(
         from drlnet.algos import require_fit
 
         require_fit(settings, learns=False)
-        if settings.actor.num_actors > 1:
+        if index is None and settings.actor.num_actors > 1:
             from drlnet.launch.actors import supervise_actors
 
             supervise_actors(settings, address, stop, output.note)

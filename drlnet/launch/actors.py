@@ -80,8 +80,8 @@ class Actors:
         return process in self._index
 
     def _start(self, index: int) -> None:
-        # Its number tells it from its siblings.
-        args = [*self._args, "--num-actors", "1", "--index", str(index)]
+        # Its number tells it from its siblings; the settings tell how many there are.
+        args = [*self._args, "--index", str(index)]
         self._index[self._group.start(f"actor-{index}", args)] = index
 
 

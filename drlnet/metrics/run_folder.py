@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,7 +19,7 @@ from drlnet.config import Config, dump, load_file
 from drlnet.errors import RunFolderError
 from drlnet.metrics.host import host_facts
 from drlnet.metrics.live import live_file, read_live
-from drlnet.metrics.whole import whole_file, write_whole
+from drlnet.metrics.whole import write_whole
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # a file system that has none
 
@@ -103,16 +102,11 @@ class RunFolder:
     def reopen(config: Config, *, again: bool = False) -> RunFolder:
         """The folder that `config.run.folder` names, for a learner that goes on from its state.
 
-        again: in the run that goes on, its learner alone was started again. What was best so far
-        stays the best until a better one is found. Raises RunFolderError.
+        again: in the run that goes on, its learner alone was started again. Raises RunFolderError.
         """
         folder = RunFolder.unfinished(Path(str(config.run.folder)), again=again)
         try:
-            # The largest first, and what is taken away last: on a full disk all stays as it was.
-            best_is_newer = again and folder.best_path.is_file()
-            if folder.checkpoint_path.is_file() and not best_is_newer:
-                with folder.checkpoint_path.open("rb") as old, whole_file(folder.best_path) as new:
-                    shutil.copyfileobj(old, new)
+            # What is taken away comes last: on a full disk all stays as it was.
             write_whole(folder.config_path, dump(config).encode())
             if not again:  # else it is as old as it was
                 facts = json.dumps(_facts(config), indent=2) + "\n"

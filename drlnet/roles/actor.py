@@ -26,9 +26,12 @@ _CRASHES_MAX = 3  # within _CRASH_WINDOW_S: beyond, the environment is at fault 
 _CRASH_WINDOW_S = 60.0
 
 
-def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str], None]) -> None:
+def act(
+    config: Config, server: str, index: int | None, stop: Stop, note: Callable[[str], None]
+) -> None:
     """One actor process: plays until stop is set or actor.max_env_steps are done.
 
+    index: its number among its siblings, where it has one.
     note: told that the server is waited for, and once that no learner draws.
     Errors: ReplayTimeout when no params are published, or nothing is drawn for actor.max_wait_s,
     or no inference role answers;
@@ -37,7 +40,7 @@ def act(config: Config, server: str, index: int, stop: Stop, note: Callable[[str
     """
     torch.set_num_threads(config.actor.torch_threads)
     with reach(
-        server, f"actor-{index}", config.server.poll, stop, note, kept=config.run.keep_replay
+        server, f"actor-{index or 0}", config.server.poll, stop, note, kept=config.run.keep_replay
     ) as client:
         actor = Actor(config, client, index, held=Held(config, server, note))
         try:
@@ -60,7 +63,7 @@ class Actor:
         self,
         config: Config,
         client: Client,
-        index: int,
+        index: int | None,
         held: Callable[[float], None] | None = None,
     ):
         self._config, self._client = config, client

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -98,3 +101,29 @@ class _Published:
         rate = self._steps / max(1e-9, time.monotonic() - self._since_s)
         missing_s = (self._next_steps - self._steps) / rate if rate else 0.0
         return min(max(missing_s / 2, _SHORTEST_WAIT_S), _LONGEST_WAIT_S)
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What the newest evaluation found."""
+
+    mean: float = math.nan
+    best_mean: float = math.nan
+    learner_steps: int = 0  # that made the params
+    goal_reached: bool = False
+
+
+def heard(client: Client, first_version: int) -> Evaluated | None:
+    """What an evaluator reports of this learner's params, which begin with first_version."""
+    reading: Mapping[str, Any] = client.stats()
+    for key, value in reading.items():
+        if key.endswith(".goal_reached") and key.startswith("client.evaluator"):
+            said = key.removesuffix("goal_reached")
+            if reading.get(f"{said}params_version", 0) >= first_version:
+                return Evaluated(
+                    float(reading[f"{said}eval_return"]),
+                    float(reading[f"{said}eval_return_best"]),
+                    int(reading[f"{said}eval_learner_steps"]),
+                    bool(value),
+                )
+    return None

@@ -30,7 +30,7 @@ class Best:
     @property
     def key(self) -> tuple[bool, float]:
         """Params that were evaluated twice are known better than those that looked good once."""
-        return (self.confirmed, self.mean)
+        return (self.confirmed, -math.inf if math.isnan(self.mean) else self.mean)
 
     def episodes(self, config: EvalConfig) -> int:
         """How many the mean is of."""
@@ -89,13 +89,17 @@ def write_best(path: Path, best: Best, architecture: str, facts: Mapping[str, st
 
 
 def read_best(run: RunFolder, architecture: str) -> Best | None:
-    """What the evaluator kept last, or the checkpoint that a run goes on from; None: nothing."""
-    if not run.best_path.is_file():
-        return None
-    blob = run.best_path.read_bytes()
+    """The better of what the evaluator kept and the checkpoint that a run goes on from; None:
+    nothing."""
+    paths = [path for path in (run.best_path, run.checkpoint_path) if path.is_file()]
+    return max((_read(path, architecture) for path in paths), key=lambda one: one.key, default=None)
+
+
+def _read(path: Path, architecture: str) -> Best:
+    blob = path.read_bytes()
     facts = {"mean": "nan", "confirmed": "0", **read_metadata(blob)}
     return Best(
-        params=unpack(blob, architecture, str(run.best_path)),
+        params=unpack(blob, architecture, str(path)),
         learner_steps=int(facts["learner_steps"]),
         mean=float(facts["mean"]),
         confirmed=facts["confirmed"] == "1",

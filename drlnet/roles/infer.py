@@ -200,7 +200,7 @@ class Inference:
         """Waits for the first params, or stop, and makes the agent."""
         self._newest.wait(stop)
         seeds = role_sequence(
-            self._config.run.seed, "infer", env_steps_before=self._newest.env_steps_before
+            self._config.run.seed, "infer", env_steps_before=self._newest.env_steps
         )
         first = 0
         for group, own in zip(self._groups, seeds.spawn(len(self._groups)), strict=True):

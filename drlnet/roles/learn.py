@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -14,7 +14,7 @@ from drlnet.algos import Params, make_algorithm
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import find_spaces
-from drlnet.errors import AnotherPublisher, BadPriority, DrlnetError, RunFolderError
+from drlnet.errors import AnotherPublisher, BadPriority, RunFolderError
 from drlnet.learning.feed import Feed
 from drlnet.learning.ranks import Place, Ranks, meeting
 from drlnet.metrics import RunFolder, RunRecords
@@ -23,6 +23,7 @@ from drlnet.metrics.usage import gpu_figures, process_figures
 from drlnet.nets.memory import keep_freed_memory
 from drlnet.nets.params import load_state, pack, pack_state, save
 from drlnet.roles.divergence import diverged
+from drlnet.roles.evaluator import Evaluated, heard
 from drlnet.roles.gate import Best, Gate, read_best, write_best
 from drlnet.roles.infer import inferring
 from drlnet.roles.reach import UNANSWERED, parting, reach
@@ -84,8 +85,8 @@ def learn(
             try:
                 _learn(learning, stop)
                 return learning.close()
-            except DrlnetError:
-                learning.keep()
+            except Exception as error:  # its algorithm may be a user's
+                learning.keep(sound=not isinstance(error, BadPriority))
                 raise
 
 
@@ -133,6 +134,7 @@ class Learning:
             parts=self._ranks.count, device=device,
         )  # fmt: skip
         self._env_steps_before = 0  # of the run that this one goes on from
+        self._env_steps = 0
         if config.run.resume:
             self._restore()
         self._ranks.attach(self._learner, self.algorithm)
@@ -141,10 +143,10 @@ class Learning:
         self._gate = Gate(config, stop, best) if config.run.serial else None
         self._saved_s = self._started
         self._unsaved: RunFolderError | None = None
-        self._evaluated = _Evaluated()
+        self._evaluated = Evaluated()
         self._listened_s = self._started
         self._stopped: Reason | None = None
-        self._evaluated_steps, self._env_steps = 0, self._env_steps_before
+        self._evaluated_steps = 0
         self._figures: Mapping[str, float | torch.Tensor] = {}
         self._params_version = self._first_version = 0
         self._records = RunRecords(run, config)
@@ -208,7 +210,8 @@ class Learning:
         begun = time.monotonic()
         best = self._best()
         if self._stopped == "budget" and self._evaluated_steps != self._learner.steps:
-            best = self._last_look(best, None if limit is None else limit / 2)
+            looked = self._last_look(best, None if limit is None else limit / 2)
+            best = max(looked, self._best(), key=lambda one: one.key)  # the evaluator went on, too
         try:
             if self._learner.steps or self._stopped != "interrupted":
                 self._save(best)
@@ -232,11 +235,13 @@ class Learning:
             failure=self._unsaved or self._records.failure,
         )
 
-    def keep(self) -> None:
-        """Saves what was learned when the server is lost."""
-        if self._learner.steps:
+    def keep(self, *, sound: bool = True) -> None:
+        """Saves what was learned until an error. sound: else the newest params are not worth it."""
+        if sound and self._learner.steps:
             self._save_state()
             self._save(self._best())
+        elif best := self._found():
+            self._save(best)
         self._records.close()
 
     def _save(self, best: Best) -> None:
@@ -266,15 +271,17 @@ class Learning:
         # A server that has counted the run's steps until now goes on to count them.
         counted = told.get("run_dir") == str(self._run.path)
         before = told["env_steps_before"] if counted else facts["env_steps"]
-        self._env_steps_before = int(before)
+        self._env_steps_before, self._env_steps = int(before), int(facts["env_steps"])
 
     def _best(self) -> Best:
         """The params that the gate found best, or the newest ones before it has evaluated any."""
+        newest = Best(self._learner.params(), self._learner.steps, math.nan, False)
+        return self._found() or newest
+
+    def _found(self) -> Best | None:
         if self._gate is not None:
-            found = self._gate.best
-        else:
-            found = read_best(self._run, self.algorithm.architecture)
-        return found or Best(self._learner.params(), self._learner.steps, math.nan, False)
+            return self._gate.best
+        return read_best(self._run, self.algorithm.architecture)
 
     def _last_look(self, best: Best, max_seconds: float | None) -> Best:
         """The newest params may be the best."""
@@ -287,7 +294,7 @@ class Learning:
             return best  # it is kept without that look
         self._stages.ended("evaluate")
         best_mean = gate.best.mean if gate.best else math.nan
-        self._evaluated = _Evaluated(gate.last_mean, best_mean, self._learner.steps)
+        self._evaluated = Evaluated(gate.last_mean, best_mean, self._learner.steps)
         return gate.best or best
 
     def _evaluate(self) -> None:
@@ -296,7 +303,7 @@ class Learning:
         if self._gate is None:
             if time.monotonic() - self._listened_s >= _LISTEN_S:
                 self._listened_s = time.monotonic()
-                self._evaluated = _heard(self._client, self._first_version) or self._evaluated
+                self._evaluated = heard(self._client, self._first_version) or self._evaluated
                 self._evaluated_steps = self._evaluated.learner_steps
         elif steps % self._config.eval.period == 0:
             self._evaluated_steps = steps
@@ -305,7 +312,7 @@ class Learning:
             except KeyboardInterrupt:
                 reached = False  # what was learned is kept without that look
             best = self._gate.best
-            self._evaluated = _Evaluated(
+            self._evaluated = Evaluated(
                 self._gate.last_mean, best.mean if best else math.nan, steps, reached
             )
             self._stages.ended("evaluate")
@@ -323,7 +330,12 @@ class Learning:
                     raise
 
     def _publish(self) -> None:
-        own = {"run": self._run.path.name, "env_steps_before": str(self._env_steps_before)}
+        actor = self._config.actor
+        own = {
+            "run": self._run.path.name,
+            "env_steps_before": str(self._env_steps_before),
+            "streams": str(actor.num_actors * actor.envs_per_actor),
+        }
         facts = {**self._facts(self._learner.steps), **own}
         self._params_version = self._client.publish(
             pack(self._learner.params(), self.algorithm.architecture, facts)
@@ -370,29 +382,3 @@ class Learning:
         self._client.report(values)
         self._tell_progress()
         self._records.add(values, self._client.stats(), last=last)
-
-
-@dataclass(frozen=True)
-class _Evaluated:
-    """What the newest evaluation found."""
-
-    mean: float = math.nan
-    best_mean: float = math.nan
-    learner_steps: int = 0  # that made the params
-    goal_reached: bool = False
-
-
-def _heard(client: Client, first_version: int) -> _Evaluated | None:
-    """What an evaluator reports of this learner's params, which begin with first_version."""
-    reading: Mapping[str, Any] = client.stats()
-    for key, value in reading.items():
-        if key.endswith(".goal_reached") and key.startswith("client.evaluator"):
-            said = key.removesuffix("goal_reached")
-            if reading.get(f"{said}params_version", 0) >= first_version:
-                return _Evaluated(
-                    float(reading[f"{said}eval_return"]),
-                    float(reading[f"{said}eval_return_best"]),
-                    int(reading[f"{said}eval_learner_steps"]),
-                    bool(value),
-                )
-    return None

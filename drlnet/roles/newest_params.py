@@ -35,6 +35,7 @@ class NewestParams:
         self.lag = 0  # versions, at the last look and before it took newer ones
         self.env_steps = 0  # of all actors when the newest were published
         self.env_steps_before = 0  # of the run, before this server counted
+        self.streams = 0  # of all actors, as the learner's settings plan them
 
     def fetch(self) -> bool:
         """Looks for newer ones; False where the role goes on as before, or there are none."""
@@ -45,6 +46,7 @@ class NewestParams:
             facts = read_metadata(newer[1])
             self.env_steps = int(facts.get("env_steps", 0))
             self.env_steps_before = int(facts.get("env_steps_before", 0))
+            self.streams = int(facts.get("streams", 0))
         newest = fetched[-1][0] if fetched else 0
         self.lag = newest - (self.version or newest)  # without params there is no lag
         while len(fetched) > 1 and fetched[1][0] <= newest - self._params_lag:

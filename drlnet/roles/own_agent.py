@@ -25,7 +25,7 @@ class OwnAgent:
         self,
         config: Config,
         client: Client,
-        index: int,
+        index: int | None,
         spaces: EnvSpaces,
         stages: Stages,
         held: Callable[[float], None] | None,
@@ -53,10 +53,14 @@ class OwnAgent:
         explore: np.random.SeedSequence
         envs: np.random.SeedSequence
         explore, envs = seeds.spawn(2)
+        # A process that joins a run may know of itself alone, a learner of none started by hand.
+        total = max(self._newest.streams, actor.num_actors * actor.envs_per_actor)
+        place = self._index
+        first = int(writer.ordinals[0]) % total if place is None else place * actor.envs_per_actor
         streams = Streams(
             ordinals=writer.ordinals,
-            first=self._index * actor.envs_per_actor,
-            total=actor.num_actors * actor.envs_per_actor,
+            first=first,
+            total=total,
             rng=np.random.default_rng(explore),
             env_steps=self._newest.env_steps,
         )

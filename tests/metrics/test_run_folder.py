@@ -84,11 +84,10 @@ def test_a_full_disk_leaves_a_run_that_would_go_on_as_it_was(tmp_path: Path) -> 
     config = config_in(tmp_path / "run")
     folder = RunFolder.create(config)
     folder.learner_path.touch()
-    folder.checkpoint_path.write_bytes(bytes(200_000))
     folder.write_result('{"stopped": "budget"}')
     before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
         with pytest.raises(RunFolderError, match="too large") as caught:
             RunFolder.reopen(replace(config, run=replace(config.run, resume=True)))

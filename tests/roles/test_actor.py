@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from toy import TOY
 
 from drlnet.algos import make_algorithm
 from drlnet.config import Config, load
-from drlnet.envs import Pace, find_spaces
+from drlnet.envs import Pace, Streams, find_spaces
 from drlnet.errors import BadPriority, CheckpointMismatch, ReplayTimeout, UserCodeError
 from drlnet.launch.signals import Stop
 from drlnet.nets.params import pack
@@ -98,6 +99,31 @@ def test_a_run_that_goes_on_explores_anew() -> None:
         return [int(row.columns["action"]) for row in replay(client).rows]
 
     assert actions() == actions(env_steps_before="0") != actions(env_steps_before="400")
+
+
+@pytest.mark.parametrize(
+    ("index", "planned", "first", "total"),
+    [(2, "0", 6, 12), (2, "24", 6, 24), (None, "24", 9, 24), (None, "6", 9, 12)],
+)
+def test_an_actor_explores_as_one_of_all(
+    monkeypatch: pytest.MonkeyPatch, index: int | None, planned: str, first: int, total: int
+) -> None:
+    """Of those that its own settings name, or more where the learner's do."""
+    made = config()
+    made = replace(made, actor=replace(made.actor, num_actors=4))
+    client = OracleClient()
+    publish(client, made, streams=planned)
+    before = Actor(made, client, 0)  # type: ignore[arg-type]
+    before.wait(Stop())
+    for _ in range(3):  # nine streams are leased before
+        before.start()
+    actor = Actor(made, client, index)  # type: ignore[arg-type]
+    assert isinstance(actor.agent, OwnAgent)
+    told: list[Streams] = []
+    monkeypatch.setattr(actor.agent.recorder, "make_agent", lambda one, _: told.append(one))
+    actor.agent.wait(Stop())
+    actor.agent.start()
+    assert (told[0].first, told[0].total) == (first, total)
 
 
 def test_no_learner() -> None:

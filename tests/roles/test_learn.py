@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -170,6 +171,54 @@ def test_gate_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert kept == [0, 0, 2, 2]
     assert looked.best is not None
     assert (looked.best.mean, looked.best.learner_steps) == (350.0, 2)
+
+
+def test_what_was_best_outlives_a_second_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the checkpoint and what the evaluator has kept since, a run goes on from the better."""
+    fixed_returns(monkeypatch, {"gate": [50.0]})
+    begun, _ = learning(config(tmp_path / "r", "run.max_learner_steps=5"))
+    steps(begun, 5)
+    begun.close()
+    run, architecture = RunFolder(tmp_path / "r"), begun.algorithm.architecture
+    for mean, best in ((20.0, 50.0), (400.0, 400.0)):
+        kept = gate.Best(begun._learner.params(), 7, mean, False)
+        gate.write_best(run.best_path, kept, architecture, {})
+        RunFolder.reopen(config(tmp_path / "r", "run.resume=true"))
+        found = gate.read_best(run, architecture)
+        assert found is not None and found.mean == best
+
+
+def test_any_look_is_better_than_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed_returns(monkeypatch, {"gate": [3.0]})
+    unknown = gate.Best(nn.Linear(1, 1).state_dict(), 1, math.nan, False)
+    looking = gate.Gate(config(tmp_path / "r"), Stop(), unknown)
+    looking.evaluate(nn.Linear(1, 1).state_dict(), 2)
+    assert looking.best is not None and looking.best.mean == 3.0
+
+
+def test_params_that_diverged_do_not_take_the_place_of_good_ones(tmp_path: Path) -> None:
+    begun, _ = learning(config(tmp_path / "r", "learner.save_period_s=1e-9"))
+    steps(begun, 4)
+    run = RunFolder(tmp_path / "r")
+    good = run.learner_path.read_bytes()
+    begun.keep(sound=False)
+    assert run.learner_path.read_bytes() == good and not run.checkpoint_path.exists()
+    begun.keep()
+    assert run.checkpoint_path.is_file()
+
+
+def test_a_learner_that_goes_on_at_its_server_knows_the_steps_at_once(tmp_path: Path) -> None:
+    first, client = learning(config(tmp_path, "run.max_learner_steps=10"))
+    steps(first, 10)
+    first.close()
+    on = config(tmp_path, "run.max_learner_steps=20", "run.resume=true")
+    second = Learning(on, client, RunFolder.reopen(on), Stop())  # type: ignore[arg-type]
+    assert second._env_steps == first._env_steps == 40 and second._env_steps_before == 0
+    assert client.params is not None
+    facts = read_metadata(client.params[1])
+    assert (facts["env_steps"], facts["streams"]) == ("40", "32")
 
 
 class LosingClient(OracleClient):
