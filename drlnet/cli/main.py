@@ -35,6 +35,7 @@ from drlnet.cli import (
 )
 from drlnet.cli.options import JsonOption
 from drlnet.cli.output import Output, drop, report_and_exit
+from drlnet.errors import Told
 
 app = typer.Typer(
     name="drlnet",
@@ -136,6 +137,10 @@ def main() -> None:
         # exit with the code of an internal error.
         if isinstance(ending.__context__, BrokenPipeError):
             sys.exit(128 + signal.SIGPIPE)
+        cause = getattr(ending.__context__, "format_message", None)  # of a wrong command line
+        if as_json and cause is not None:
+            told = Told("UsageError", cause(), "see --help", int(ending.code or 0), "")
+            print(json_module.dumps({"error": told.said()}))
         try:
             sys.stdout.flush()  # here and not at the interpreter's end, which makes it code 120
         except BrokenPipeError:

@@ -11,7 +11,7 @@ import typer
 
 from drlnet.cli import options
 from drlnet.cli.flags import settings_flags
-from drlnet.cli.output import Output
+from drlnet.cli.output import Output, typed
 from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
@@ -104,7 +104,10 @@ def sweep(
         made.run(stop, left, jobs, lambda run: output.note(_line(made, run)))
         _show(made, output)
         if stop.is_set():
-            output.note("interrupted: the table has the runs that ended; run it again to go on")
+            output.note(
+                "interrupted: the table has the runs that ended; the same command goes on "
+                f"with --out {typed(made.folder)}"
+            )
         output.result(json_module.dumps(made.to_dict(interrupted=stop.is_set())))
     if made.failures:
         raise typer.Exit(RoleFailed.exit_code)

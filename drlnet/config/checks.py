@@ -90,6 +90,8 @@ def check(config: Config) -> None:
     """Raises ConfigError (Deadlock) for settings that contradict each other."""
     if not config.env.id.isprintable():  # a server may have told it
         raise ConfigError(f"env.id = {config.env.id!r}", "name an environment in printable text")
+    _check_batch_size(config)
+    _check_limits(config)
     _check_replay(config)
     _check_min_size(config)
     _check_echo(config)
@@ -119,6 +121,28 @@ def _check_replay(config: Config) -> None:
             f"items of {config.algo.horizon} steps: rows are overwritten before they make an item",
             f"set replay.capacity to {least_rows} or more",
         )
+
+
+def _check_batch_size(config: Config) -> None:
+    from drlnet import native
+
+    most = native.most_items * config.learner.processes
+    if config.replay.batch_size > most:
+        each = " for each of learner.processes" if config.learner.processes > 1 else ""
+        raise ConfigError(
+            f"replay.batch_size = {config.replay.batch_size}: a request draws "
+            f"{native.most_items} items at most{each}",
+            f"lower it to {most}",
+        )
+
+
+def _check_limits(config: Config) -> None:
+    for name, limit in config.server.limits.items():
+        if not 0 <= limit < 2**63:
+            raise ConfigError(
+                f"server.limits.{name} = {limit}: expected 0 to {2**63 - 1}",
+                f"correct server.limits.{name}",
+            )
 
 
 def _check_min_size(config: Config) -> None:

@@ -66,6 +66,10 @@ def convert(key: str, value: Any, kind: Any) -> Any:
 
     An integer is taken for a float and a list for a tuple; nothing else is guessed.
     """
+    if typing.get_origin(kind) is dict and isinstance(value, Mapping):
+        of = typing.get_args(kind)[1]  # what samplers take is theirs to check
+        return {name: convert(f"{key}.{name}", item, of) if of is int else item
+                for name, item in value.items()}  # fmt: skip
     converted = _converted(value, kind)
     if converted is _WRONG:
         raise ConfigError(

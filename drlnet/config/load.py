@@ -72,8 +72,10 @@ def layers(
         "flag": {key: value for key, value in (flags or {}).items() if value is not None},
         "--set": dict(sets if isinstance(sets, Mapping) else map(parse_set, sets)),
     }
-    if not env_id:
+    if env_id is None:
         return found
+    if not env_id:
+        raise ConfigError("ENV is empty", "name an environment, as CartPole-v1")
     found["flag"]["env.id"] = env_id
     given = merged(found)
     chosen = {
@@ -194,7 +196,11 @@ def flattened(tree: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     sections = [field.name for field in dataclasses.fields(Config)]
     for section, values in tree.items():
-        if section not in sections or not isinstance(values, Mapping):
+        if section in sections and not isinstance(values, Mapping):
+            raise ConfigError(
+                f"{section} = {values!r}: expected a table", f"write [{section}] above its settings"
+            )
+        if section not in sections:
             raise unknown_key(section, sorted(sections) + known_keys())
         flat.update({f"{section}.{name}": value for name, value in values.items()})
     if flat.pop("run.tensorboard", None) is False:  # of runs before there were sinks

@@ -29,9 +29,11 @@ def read(path: Path) -> dict[str, Any]:
     """A TOML file as nested dicts."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+    except OSError as error:
+        reason = error.strerror or str(error)
         raise ConfigError(f"cannot read config {path}: {reason}", "check the path") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not text: {error}", "save it as UTF-8") from error
     return parse(text, str(path))
 
 

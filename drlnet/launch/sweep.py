@@ -61,6 +61,10 @@ def grid(sets: Sequence[str]) -> tuple[list[tuple[str, ...]], list[str]]:
                 f"--set {text}: expected KEY=VALUE or KEY=VALUE,VALUE,...",
                 "write for example --set algo.n_step=1,3,5",
             )
+        if key.strip() == "run.seed":
+            raise ConfigError(
+                f"--set {text}: a sweep counts the seeds itself", "use --seed, --seeds"
+            )
         if len(values) == 1:
             common.append(text)
         else:
@@ -190,9 +194,9 @@ class Sweep:
 
     def command(self, run: Planned) -> list[str]:
         """The arguments of that run's `drlnet`."""
-        sets = [*run.setting, f"run.folder={json.dumps(str(run.path))}"]
-        own = [word for text in sets for word in ("--set", text)]
-        return ["run", *self.arguments, *own, "--seed", str(run.seed), "--json"]
+        own = [f"run.folder={json.dumps(str(run.path))}", f"run.seed={run.seed}"]
+        words = [word for text in (*run.setting, *own) for word in ("--set", text)]
+        return ["run", *self.arguments, *words, "--json"]
 
     def _keep(self, run: Planned, process: Watched) -> None:
         result = process.last_object

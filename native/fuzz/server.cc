@@ -5,6 +5,7 @@
 #include "client/client.h"
 #include "fuzz.h"
 #include "raw_session.h"
+#include "server/shards.h"
 
 namespace drlnet::fuzz {
 namespace {
@@ -127,7 +128,9 @@ uint32_t open_session(Server& server, Transport& transport, const Endpoint& to) 
 std::vector<Bytes> seeds() { return {whole_session(), fragmented()}; }
 
 void run(std::span<const std::byte> input) {
-  Server server({.listen = {"memory:"}, .memory_bytes = 16 << 20});
+  // With a place for a shard from elsewhere, so that its directory is reached, too.
+  const auto servers = make_shards({.listen = {"memory:"}, .memory_bytes = 16 << 20}, 1, 1);
+  Server& server = *servers[0];
   const Connected hostile = connect(server.addresses()[0]);
   const uint32_t connection = open_session(server, *hostile.transport, hostile.server);
   std::vector<Lease> leases;

@@ -112,6 +112,10 @@ def test_unknown_key_suggests(text: str, suggestion: str) -> None:
         ("server.transport=dpdk:locl", "this machine only"),
         ("server.transport=dpdk:af_xdp:eth0,ip=10.7.0.2/24", "this machine only"),
         ("server.transport=udp://0.0.0.0:0", "this machine only"),
+        ("replay.batch_size=65537", "a request draws 65536 items at most"),
+        ("server.limits.tables=1.5", "expected an integer"),
+        ("server.limits.tables=-1", "expected 0 to"),
+        ("server.limits.table_bytes=1e30", "expected 0 to"),
         ("replay", "key=value"),
     ],
 )
@@ -338,10 +342,24 @@ def test_unreadable_files_are_config_errors(tmp_path: Path) -> None:
     broken.write_text("[replay\n")
     with pytest.raises(ConfigError, match="not TOML"):
         load(ID, file=broken)
+    broken.write_text("replay = 3\n")
+    with pytest.raises(ConfigError, match="replay = 3: expected a table"):
+        load(ID, file=broken)
+    broken.write_bytes(b"# \xff\n")
+    with pytest.raises(ConfigError, match="is not text"):
+        load(ID, file=broken)
     broken.write_text("[reply]\ncapacity = 1\n")
     with pytest.raises(UnknownKey) as caught:
         load(ID, file=broken)
     assert "replay" in caught.value.remedy
+
+
+def test_an_empty_environment_is_none_that_is_left_out() -> None:
+    with pytest.raises(ConfigError, match="ENV is empty"):
+        load("")
+    assert load("CartPole-v1", sets=["server.limits={table_bytes=1e12}"]).server.limits == {
+        "table_bytes": 10**12
+    }
 
 
 def test_every_setting_has_help() -> None:

@@ -41,6 +41,9 @@ def test_keys_with_several_values_span_a_grid() -> None:
     for wrong in ("a.x", "a.x=1,", "=3"):
         with pytest.raises(ConfigError, match="expected KEY=VALUE"):
             grid([wrong])
+    for seeds in ("run.seed=7", "run.seed=1,2"):
+        with pytest.raises(ConfigError, match="counts the seeds itself"):
+            grid([seeds])
 
 
 def test_the_interquartile_mean_leaves_a_quarter_out_on_each_side() -> None:
@@ -67,7 +70,8 @@ def test_a_run_without_its_end_is_made_again(tmp_path: Path, incomplete: str) ->
 
 def test_seeds_count_up_from_the_first(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path, ["Env"], [()], 2, first_seed=7)
-    assert [sweep.command(run)[-2] for run in sweep.plan] == ["7", "8"]
+    own = [sweep.command(run)[-3:-1] for run in sweep.plan]  # over all that comes before
+    assert own == [["--set", "run.seed=7"], ["--set", "run.seed=8"]]
     assert [run.path.name for run in sweep.plan] == ["seed=7", "seed=8"]
 
 

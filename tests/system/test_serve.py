@@ -105,3 +105,5 @@ def test_help(tmp_path: Path, args: list[str]) -> None:
 def test_wrong_usage_exits_with_2(tmp_path: Path) -> None:
     for args in (["run"], ["serve", "--nope"], ["nope"], ["actor", "X", "--num-actors", "many"]):
         assert finished(tmp_path, *args).popen.returncode == 2
+        said = finished(tmp_path, *args, "--json").last_json()["error"]
+        assert (said["type"], said["exit_code"]) == ("UsageError", 2) and said["cause"]

@@ -52,7 +52,9 @@ Shards::Member& Shards::member(uint32_t first) {
 }
 
 uint32_t Shards::give_places(uint32_t places, uint64_t now) {
-  for (uint32_t first = own_; first + places <= count(); ++first) {
+  const uint32_t elsewhere = count() - own_;
+  // Compared so that no sum is beyond 32 bits: any client may ask.
+  for (uint32_t first = own_; places <= elsewhere && first <= count() - places; ++first) {
     const bool taken = std::ranges::any_of(members_, [&](const Member& one) {
       return first < one.first + one.places && one.first < first + places;
     });
@@ -62,8 +64,8 @@ uint32_t Shards::give_places(uint32_t places, uint64_t now) {
   }
   throw Error(Status::config,
               "no place for " + std::to_string(places) + " more shards: the server has " +
-                  std::to_string(own_) + " of its own and waits for " +
-                  std::to_string(count() - own_) + " from elsewhere, lost ones counted",
+                  std::to_string(own_) + " of its own and waits for " + std::to_string(elsewhere) +
+                  " from elsewhere, lost ones counted",
               "start it with as many as come: --set server.elsewhere=N");
 }
 

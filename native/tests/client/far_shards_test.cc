@@ -77,6 +77,8 @@ TEST_CASE("shards elsewhere have places, and none where there is none") {
   CHECK(client.shards() == 2);
   CHECK_THROWS_WITH_AS(client.directory({.places = 2}),
                        doctest::Contains("no place for 2 more shards"), Error);
+  CHECK_THROWS_WITH_AS(client.directory({.places = 0xFFFFFFFF}),
+                       doctest::Contains("no place for 4294967295 more shards"), Error);
   ClientOptions hurried{home.address(), "comes early", 200'000'000, Poll::block};
   CHECK_THROWS_WITH_AS(ShardedClient{hurried}, doctest::Contains("has not come"), Error);
   const Elsewhere shard(home.address());
