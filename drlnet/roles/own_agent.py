@@ -55,11 +55,11 @@ class OwnAgent:
         explore, envs = seeds.spawn(2)
         # A process that joins a run may know of itself alone, a learner of none started by hand.
         total = max(self._newest.streams, actor.num_actors * actor.envs_per_actor)
-        place = self._index
-        first = int(writer.ordinals[0]) % total if place is None else place * actor.envs_per_actor
+        index = self._index
+        place = int(writer.ordinals[0]) if index is None else index * actor.envs_per_actor
         streams = Streams(
             ordinals=writer.ordinals,
-            first=first,
+            first=place % total,
             total=total,
             rng=np.random.default_rng(explore),
             env_steps=self._newest.env_steps,

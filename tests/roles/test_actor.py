@@ -103,7 +103,7 @@ def test_a_run_that_goes_on_explores_anew() -> None:
 
 @pytest.mark.parametrize(
     ("index", "planned", "first", "total"),
-    [(2, "0", 6, 12), (2, "24", 6, 24), (None, "24", 9, 24), (None, "6", 9, 12)],
+    [(2, "0", 6, 12), (9, "24", 3, 24), (None, "24", 9, 24), (None, "6", 9, 12)],
 )
 def test_an_actor_explores_as_one_of_all(
     monkeypatch: pytest.MonkeyPatch, index: int | None, planned: str, first: int, total: int
