@@ -39,7 +39,7 @@ from drlnet.client import Batch, Mirror, Table
 from drlnet.errors import ReplayTimeout
 from drlnet.lazy import torch
 
-_WAIT_S = 60.0  # for a batch, while no step comes
+_WAIT_S = 60.0  # for a batch, while no item comes
 _LOOK_QUESTIONS = 100  # between looks at what tables hold
 
 Last = slice | npt.NDArray[np.bool_]
@@ -69,7 +69,7 @@ class Feed:
         self._learner, self._choose = learner, getattr(learner, "choose", None)
         self._held, self._splits_rows = _Holdings(stats), algorithm.splits_rows
         self._stats = stats
-        self._grown: dict[str, Any] = {}  # env_steps of tables that a draw has waited for in vain
+        self._grown: dict[str, Any] = {}  # items of tables that a draw has waited for in vain
         self._env_steps: dict[str, int] = {}  # at the newest draw from each table
         self._chosen: Collection[str] | None = None  # for the next batches
         learner = algorithm.config.learner
@@ -109,7 +109,7 @@ class Feed:
         """Draws once from each table where that is due.
 
         Raises as Table.sample() does; ReplayTimeout once a minute has brought neither a batch nor
-        a step: before its min_size a table may fill for long.
+        an item: before its min_size a table may fill for long.
         """
         for name in self._next():
             if self._echoes[name].due:
@@ -122,10 +122,10 @@ class Feed:
             try:
                 return next(self._streams[name])
             except ReplayTimeout:
-                env_steps = self._stats().get(f"table.{name}.env_steps", 0)
-                if env_steps == self._grown.get(name, 0):
+                items = self._stats().get(f"table.{name}.items_created", 0)
+                if items == self._grown.get(name, 0):
                     raise
-                self._grown[name] = env_steps
+                self._grown[name] = items
                 self._streams[name] = self._stream(name)
 
     def _stream(self, name: str) -> Generator[Batch, None, None]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,34 +188,41 @@ def test_each_step_gets_a_batch_of_its_own(buffer: int) -> None:
         batch.spent = 0.5
 
 
-def test_a_mirror_feeds_as_the_server_does() -> None:
-    """Batches are those of the table, priorities reach it, and it says how it fares."""
-    own = [f"replay.batch_size={SIZE}", "replay.min_size=20", "replay.rows=learner"]
-    algorithm = make_algorithm(load("Unregistered-v0", sets=own), SPACES)
+@contextmanager
+def served() -> Iterator[Client]:
+    """A client of a server in a thread of its own."""
     server = native.Server(["udp://127.0.0.1:0"], "block")
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         with Client(server.addresses[0]) as client:
-            tables = open_tables(client, algorithm)
-            feed = Feed(algorithm, tables, SEED)
-            made = Server(feed, tables[TABLE].writer(1))
-            made.add(0, 60)
-            for _ in range(5):
-                feed.draw()
-                batch = feed.take()[TABLE]
-                read = tables[TABLE].read_items(batch.keys)
-                for name, view in read.views.items():
-                    np.testing.assert_array_equal(batch.views[name], view)
-                feed.update(TABLE, np.ones(SIZE, np.float32))
-            figures = feed.figures()
-            assert figures["mirror.rows"] == 60
-            assert figures["mirror.drawn"] >= 5 * SIZE
-            assert client.stats()["table.replay.applied_updates"] == 5 * SIZE
-            del feed, made
+            yield client
     finally:
         server.stop()
         thread.join()
+
+
+def test_a_mirror_feeds_as_the_server_does() -> None:
+    """Batches are those of the table, priorities reach it, and it says how it fares."""
+    own = [f"replay.batch_size={SIZE}", "replay.min_size=20", "replay.rows=learner"]
+    algorithm = make_algorithm(load("Unregistered-v0", sets=own), SPACES)
+    with served() as client:
+        tables = open_tables(client, algorithm)
+        feed = Feed(algorithm, tables, SEED)
+        made = Server(feed, tables[TABLE].writer(1))
+        made.add(0, 60)
+        for _ in range(5):
+            feed.draw()
+            batch = feed.take()[TABLE]
+            read = tables[TABLE].read_items(batch.keys)
+            for name, view in read.views.items():
+                np.testing.assert_array_equal(batch.views[name], view)
+            feed.update(TABLE, np.ones(SIZE, np.float32))
+        figures = feed.figures()
+        assert figures["mirror.rows"] == 60
+        assert figures["mirror.drawn"] >= 5 * SIZE
+        assert client.stats()["table.replay.applied_updates"] == 5 * SIZE
+        del feed, made
 
 
 def test_without_a_mirror_there_are_no_figures() -> None:
@@ -226,25 +235,18 @@ def test_a_table_may_fill_for_longer_than_a_batch_is_waited_for(
     monkeypatch.setattr("drlnet.learning.feed._WAIT_S", 0.05)
     sets = [f"replay.batch_size={SIZE}", "replay.min_size=20"]
     algorithm = make_algorithm(load("Unregistered-v0", sets=sets), SPACES)
-    server = native.Server(["udp://127.0.0.1:0"], "block")
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        with Client(server.addresses[0]) as client:
-            tables = open_tables(client, algorithm)
-            with pytest.raises(ReplayTimeout):
-                Feed(algorithm, tables, SEED, stats=client.stats).draw()
-            looks: list[int] = []
+    with served() as client:
+        tables = open_tables(client, algorithm)
+        with pytest.raises(ReplayTimeout):
+            Feed(algorithm, tables, SEED, stats=client.stats).draw()
+        looks: list[int] = []
 
-            def stats() -> dict[str, Any]:
-                looks.append(len(looks))
-                made.add(10 * looks[-1], 10 * len(looks))
-                return client.stats()
+        def stats() -> dict[str, Any]:
+            looks.append(len(looks))
+            made.add(10 * looks[-1], 10 * len(looks))
+            return client.stats()
 
-            feed = Feed(algorithm, tables, SEED, stats=stats)
-            made = Server(feed, tables[TABLE].writer(1))
-            feed.draw()
-            assert len(looks) >= 2 and len(feed.take()[TABLE]) == SIZE
-    finally:
-        server.stop()
-        thread.join()
+        feed = Feed(algorithm, tables, SEED, stats=stats)
+        made = Server(feed, tables[TABLE].writer(1))
+        feed.draw()
+        assert len(looks) >= 2 and len(feed.take()[TABLE]) == SIZE

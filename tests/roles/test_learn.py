@@ -256,6 +256,25 @@ def test_what_was_learned_outlives_the_server(
     assert kept["learner_steps"] == "1"
 
 
+@pytest.mark.parametrize(("error", "kept"), [(BadPriority("nan"), False), (ValueError(), True)])
+def test_a_state_that_diverged_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, kept: bool
+) -> None:
+    made, client = config(tmp_path / "r", serial=False), LosingClient()
+    algorithm = make_algorithm(made, find_spaces(made.env))
+    fill(open_tables(client, algorithm)[TABLE])  # type: ignore[arg-type]
+
+    def fails(begun: Learning, _stop: Stop) -> None:
+        steps(begun, 3)
+        raise error
+
+    monkeypatch.setattr(learn, "reach", lambda *_, **__: client)
+    monkeypatch.setattr(learn, "_learn", fails)
+    with pytest.raises(type(error)), Stop() as stop:
+        learn.learn(made, client.address, RunFolder.create(made), stop, print)
+    assert RunFolder(tmp_path / "r").learner_path.is_file() is kept
+
+
 def test_reports_and_records(tmp_path: Path) -> None:
     begun, client = learning(config(tmp_path / "r", "learner.report_interval_s=1e-9"))
     steps(begun, 3)
