@@ -255,7 +255,7 @@ class Learning:
         Where it cannot be written, the run goes on, and its result says so.
         """
         state = {"learner": self._learner.state_dict(), "torch_rng": torch.get_rng_state()}
-        facts = self._facts(self._learner.steps)
+        facts = {**self._facts(self._learner.steps), "run_dir": str(self._run.path)}
         self._saved_s = time.monotonic()
         try:
             save(self._run.learner_path, pack_state(state, self.algorithm.architecture, facts))
@@ -268,8 +268,9 @@ class Learning:
         self._learner.load_state_dict(state["learner"])
         torch.set_rng_state(state["torch_rng"])
         told = progress(self._client)
-        # A server that has counted the run's steps until now goes on to count them.
-        counted = told.get("run_dir") == str(self._run.path)
+        # A server that has counted the run's steps until now goes on to count them, wherever
+        # the run's folder is by now.
+        counted = told.get("run_dir", "") in (facts.get("run_dir"), str(self._run.path))
         before = told["env_steps_before"] if counted else facts["env_steps"]
         self._env_steps_before, self._env_steps = int(before), int(facts["env_steps"])
 

@@ -209,11 +209,13 @@ def test_params_that_diverged_do_not_take_the_place_of_good_ones(tmp_path: Path)
     assert run.checkpoint_path.is_file()
 
 
-def test_a_learner_that_goes_on_at_its_server_knows_the_steps_at_once(tmp_path: Path) -> None:
-    first, client = learning(config(tmp_path, "run.max_learner_steps=10"))
+@pytest.mark.parametrize("place", ["r", "moved"])
+def test_a_learner_that_goes_on_knows_its_steps_at_once(tmp_path: Path, place: str) -> None:
+    first, client = learning(config(tmp_path / "r", "run.max_learner_steps=10"))
     steps(first, 10)
     first.close()
-    on = config(tmp_path, "run.max_learner_steps=20", "run.resume=true")
+    (tmp_path / "r").rename(tmp_path / place)
+    on = config(tmp_path / place, "run.max_learner_steps=20", "run.resume=true")
     second = Learning(on, client, RunFolder.reopen(on), Stop())  # type: ignore[arg-type]
     assert second._env_steps == first._env_steps == 40 and second._env_steps_before == 0
     assert client.params is not None

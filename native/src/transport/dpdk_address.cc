@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -107,6 +108,13 @@ LocalAddress parse_local(const std::string& rest, const LocalKind& kind) {
   return {kind.driver, name, shown};
 }
 
+[[noreturn]] void throw_unknown(const std::string& rest) {
+  throw Error(Status::transport,
+              "dpdk:" + rest + ": no DPDK link is called \"" + std::string(kind_of(rest)) + "\"",
+              "Use dpdk:local, dpdk:memif, dpdk:virtio-user, dpdk:af_packet:IFACE,ip=..., "
+              "dpdk:af_xdp:IFACE,ip=... or dpdk:pci:ADDRESS,ip=...");
+}
+
 NicAddress parse_nic(const std::string& rest, const NicKind& kind) {
   NicAddress address;
   address.shown = "dpdk:" + rest;
@@ -136,10 +144,7 @@ Address parse_address(const std::string& rest) {
   if (local != kLocalKinds.end()) return parse_local(rest, *local);
   const auto nic = std::ranges::find(kNicKinds, kind, &NicKind::name);
   if (nic != kNicKinds.end()) return parse_nic(rest, *nic);
-  throw Error(Status::transport,
-              "dpdk:" + rest + ": no DPDK link is called \"" + std::string(kind) + "\"",
-              "Use dpdk:local, dpdk:memif, dpdk:virtio-user, dpdk:af_packet:IFACE,ip=..., "
-              "dpdk:af_xdp:IFACE,ip=... or dpdk:pci:ADDRESS,ip=...");
+  throw_unknown(rest);
 }
 
 std::string shard_of_nic(const std::string& rest, const NicAddress& first, uint32_t shard) {
@@ -169,8 +174,11 @@ std::string nic_to(const std::string& rest, const NicAddress& nic, const std::st
   return result + std::to_string(port);
 }
 
-bool is_local(std::string_view rest) {
-  return std::ranges::find(kLocalKinds, kind_of(rest), &LocalKind::name) != kLocalKinds.end();
+bool is_local(const std::string& rest) {
+  const std::string_view kind = kind_of(rest);
+  if (std::ranges::find(kLocalKinds, kind, &LocalKind::name) != kLocalKinds.end()) return true;
+  if (std::ranges::find(kNicKinds, kind, &NicKind::name) == kNicKinds.end()) throw_unknown(rest);
+  return false;
 }
 
 }  // namespace drlnet::dpdk

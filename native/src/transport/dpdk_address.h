@@ -9,7 +9,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 
 #include "transport/link/address.h"
@@ -57,7 +56,8 @@ std::string shard_of_nic(const std::string& rest, const NicAddress& first, uint3
 std::string nic_to(const std::string& rest, const NicAddress& nic, const std::string& host,
                    uint32_t port);
 
-// Only processes of this machine can meet at such an address. Looks at its first word alone.
-bool is_local(std::string_view rest);
+// Only processes of this machine can meet at such an address. Looks at its first word alone, and
+// throws Error(transport) for one that names no link.
+bool is_local(const std::string& rest);
 
 }  // namespace drlnet::dpdk

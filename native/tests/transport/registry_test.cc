@@ -68,6 +68,9 @@ TEST_CASE("unknown transports are refused with the nearest name") {
   expect_listen_error("", "names no transport");
   expect_listen_error("localhost", "names no transport");
   expect_listen_error("dpdk:nowhere", "no DPDK link is called \"nowhere\"");
+  const Error asked = error_of([] { is_loopback("dpdk:nowhere,ip=10.0.0.1/8"); });
+  CHECK(asked.cause().find("no DPDK link is called \"nowhere,ip=10.0.0.1/8\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("malformed and impossible addresses are refused") {
