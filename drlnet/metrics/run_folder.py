@@ -102,7 +102,8 @@ class RunFolder:
     def reopen(config: Config, *, again: bool = False) -> RunFolder:
         """The folder that `config.run.folder` names, for a learner that goes on from its state.
 
-        again: in the run that goes on, its learner alone was started again. Raises RunFolderError.
+        Half a line that a full disk has left at the end of its readings is taken away. again: in
+        the run that goes on, its learner alone was started again. Raises RunFolderError.
         """
         folder = RunFolder.unfinished(Path(str(config.run.folder)), again=again)
         try:
@@ -114,6 +115,8 @@ class RunFolder:
             if folder.result_path.is_file():
                 folder._former_result = folder.result_path.read_bytes()
                 folder.result_path.unlink()
+            if folder.metrics_path.is_file():
+                _end_at_whole_line(folder.metrics_path)
         except OSError as error:
             raise _unwritable(folder.path, error, "make room or check rights") from error
         return folder
@@ -320,6 +323,14 @@ def _facts(config: Config) -> dict[str, Any]:
         "started": datetime.now().astimezone().isoformat(timespec="milliseconds"),
         "host": host_facts(),
     }
+
+
+def _end_at_whole_line(path: Path) -> None:
+    """Takes away half a line at the end, which the next one would be appended to."""
+    with path.open("rb+") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
+        file.seek(start)
+        file.truncate(start + file.read().rfind(b"\n") + 1)
 
 
 def _reserve(base: Path) -> Path:

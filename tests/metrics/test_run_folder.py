@@ -126,6 +126,22 @@ def test_a_metrics_file_cut_short_ends_at_its_last_whole_line(tmp_path: Path) ->
     assert [reading["loss"] for reading in folder.readings()] == [1]
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_run_that_goes_on_appends_to_whole_lines(tmp_path: Path, again: bool) -> None:
+    config = config_in(tmp_path / "run")
+    for whole in ([], [{"loss": 1}, {"loss": 2}]):
+        begun = RunFolder.create(config)
+        begun.learner_path.touch()
+        for values in whole:
+            begun.record(values)
+        with begun.metrics_path.open("a") as file:
+            file.write('{"time": 3, "lo')
+        folder = RunFolder.reopen(config, again=again)
+        folder.record({"loss": 4})
+        assert [one["loss"] for one in folder.readings()][:-1] == [one["loss"] for one in whole]
+        folder.metrics_path.write_bytes(b"")
+
+
 def test_open_wants_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"config\.toml is missing"):
         RunFolder.open(tmp_path)
