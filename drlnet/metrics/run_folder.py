@@ -110,8 +110,10 @@ class RunFolder:
             # What is taken away comes last: on a full disk all stays as it was.
             write_whole(folder.config_path, dump(config).encode())
             if not again:  # else it is as old as it was
-                facts = json.dumps(_facts(config), indent=2) + "\n"
-                write_whole(folder.facts_path, facts.encode())
+                facts = _facts(config)
+                with suppress(RunFolderError):  # else this start is the first one known
+                    facts["earlier_starts_s"] = folder.starts_s()
+                write_whole(folder.facts_path, (json.dumps(facts, indent=2) + "\n").encode())
             if folder.result_path.is_file():
                 folder._former_result = folder.result_path.read_bytes()
                 folder.result_path.unlink()
@@ -206,25 +208,30 @@ class RunFolder:
         return load_file(self.config_path)
 
     def age_s(self) -> float:
-        """Seconds since the command that made this folder began."""
+        """Seconds since the command whose run this is began, or went on with it."""
         return time.time() - self.started_s
 
     @property
     def started_s(self) -> float:
-        """When the command that made this folder began, in seconds since the epoch.
+        """When the command whose run this is began, or went on with it, in seconds since the epoch.
 
         Raises RunFolderError where the folder does not say.
         """
         if self._began_s is None:
-            try:
-                facts = json.loads(self.facts_path.read_text(encoding="utf-8"))
-                self._began_s = datetime.fromisoformat(facts["started"]).timestamp()
-            except (OSError, ValueError, KeyError) as error:
-                raise RunFolderError(
-                    f"{self.facts_path} does not say when the run began",
-                    "name a folder that `drlnet run` or `drlnet learn` printed",
-                ) from error
+            self._began_s = self.starts_s()[-1]
         return self._began_s
+
+    def starts_s(self) -> list[float]:
+        """When the run began and, of one that went on, each time that it did, as started_s."""
+        try:
+            facts = json.loads(self.facts_path.read_text(encoding="utf-8"))
+            last_s = datetime.fromisoformat(facts["started"]).timestamp()
+            return [*map(float, facts.get("earlier_starts_s", ())), last_s]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunFolderError(
+                f"{self.facts_path} does not say when the run began",
+                "name a folder that `drlnet run` or `drlnet learn` printed",
+            ) from error
 
     def record(self, values: Mapping[str, Any], time_s: float | None = None) -> None:
         """Appends one reading to metrics.jsonl, with `time`, seconds since the epoch: now."""

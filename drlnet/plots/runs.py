@@ -28,7 +28,8 @@ _MOST_NAMED = 3  # settings in a label
 
 @dataclass(frozen=True)
 class Run:
-    """One run's folder, read. Readings are in the order of time, each with `time`, s since 1970."""
+    """One run's folder, read. Readings are in the order of time, each with `time`, s since 1970,
+    less the pauses before each time that the run went on."""
 
     path: Path
     config: Config
@@ -62,7 +63,7 @@ def read_run(path: Path) -> Run:
     return Run(
         path,
         config,
-        _started(folder, readings[0]["time"]),
+        _without_pauses(folder, readings),
         [reading for reading in readings if reading.get("role") == "learner"],
         [reading for reading in readings if reading.get("role") == "server"],
         _latency(folder),
@@ -123,11 +124,22 @@ def _words(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _started(folder: RunFolder, first_reading_s: float) -> float:
+def _without_pauses(folder: RunFolder, readings: Sequence[dict[str, Any]]) -> float:
+    """When the run began. Puts the readings after a pause where they were without it."""
     try:
-        return folder.started_s
+        starts_s = folder.starts_s()
     except RunFolderError:  # then time counts from the first reading
-        return first_reading_s
+        starts_s = [readings[0]["time"]]
+    if readings[0]["time"] < starts_s[0]:  # it went on when folders told of the last start alone
+        starts_s.insert(0, readings[0]["time"])
+    pauses_s, last_s, ahead = 0.0, starts_s[0], starts_s[1:]
+    for reading in readings:
+        while ahead and reading["time"] >= ahead[0]:
+            pauses_s += ahead[0] - last_s
+            last_s = ahead.pop(0)
+        last_s = max(last_s, reading["time"])
+        reading["time"] -= pauses_s
+    return starts_s[0]
 
 
 def _latency(folder: RunFolder) -> Mapping[str, Any]:

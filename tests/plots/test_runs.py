@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -51,8 +52,6 @@ def made(path: Path, *sets: str, seed: int = 0, env: str = "CartPole-v1", looks:
 
 
 def read_started(folder: RunFolder) -> float:
-    from datetime import datetime
-
     facts = json.loads(folder.facts_path.read_text())
     return datetime.fromisoformat(facts["started"]).timestamp()
 
@@ -145,6 +144,33 @@ def test_throughput_is_what_counters_grew_by(tmp_path: Path) -> None:
     last["transport.udp.bytes_sent"] += 900
     at_end = replace(run, server=[*run.server, last])
     assert list(_rate(at_end, patterns)[1]) == pytest.approx([6000] * 3)
+
+
+@pytest.mark.parametrize("told", ["all starts", "the last one"])
+def test_seconds_go_on_after_a_pause(tmp_path: Path, told: str) -> None:
+    from drlnet.plots.learning import _curve
+    from drlnet.plots.throughput import _rate
+
+    path = made(tmp_path / "a")
+    folder = RunFolder(path)
+    folder.learner_path.touch()
+    facts = json.loads(folder.facts_path.read_text())
+    last_s = next(reversed(list(folder.readings())))["time"]
+    for start_s in (last_s + 1000, last_s + 5000):  # it goes on twice, first in vain
+        RunFolder.reopen(folder.read_config())
+        at = datetime.fromtimestamp(start_s).astimezone().isoformat(timespec="milliseconds")
+        facts = {**json.loads(folder.facts_path.read_text()), "started": at}
+        if told == "the last one":
+            del facts["earlier_starts_s"]
+        folder.facts_path.write_text(json.dumps(facts))
+    values = {"env_steps": 500, "eval_return": 90.0, "eval_learner_steps": 50}
+    folder.record({"role": "learner", **values}, start_s + 2)
+    folder.record({"role": "server", "table.replay.env_steps": 40}, start_s + 2)
+    run = read_run(path)
+    early = 1.0 if told == "the last one" else 0.0  # time counts from the first reading
+    seconds = [1, 2, 3, 4, 4.5 + 2]
+    assert _curve(run, "seconds")[0].tolist() == pytest.approx([s - early for s in seconds])
+    assert _rate(run, ("table.<table>.env_steps",))[0][-1] == pytest.approx(6.5 - early)
 
 
 def test_throughput_of_seeds_is_a_median_and_a_band(tmp_path: Path) -> None:
