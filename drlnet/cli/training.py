@@ -256,7 +256,8 @@ def keep_result(folder: RunFolder, result: RunResult, failure: DrlnetError | Non
 def failure_kept(
     config: Config, folder: RunFolder, outlived: Callable[[], dict[str, Any]] = dict
 ) -> Iterator[None]:
-    """Keeps an error of the block as the result of the run, and passes it on.
+    """Keeps an error of the block as the result of the run, and passes it on. A run that went on,
+    and took no learner step, is left as it was.
 
     outlived: what the run went on after until then, as fields of the result.
 
@@ -266,20 +267,26 @@ def failure_kept(
     try:
         yield
     except Exception as error:
-        from drlnet.roles.evaluate import Evaluation
-
         # A disk that is full takes no result; the run's own error is the one to report.
         with suppress(RunFolderError, OSError):
-            known, nothing = folder.read_result(), Evaluation([], 0, 0)
-            result = (
-                RunResult.of(known)
-                if known
-                else result_of(config, folder, nothing, folder.last_reading("learner"), "failed")
-            )
-            cause = tell(error).cause
-            result = replace(result, stopped="failed", failure=cause, **outlived())
-            folder.write_result(result.to_json())
+            if not folder.put_back():  # nothing was learned since that result
+                _keep_failure(config, folder, tell(error).cause, outlived())
         raise
+
+
+def _keep_failure(
+    config: Config, folder: RunFolder, cause: str, outlived: Mapping[str, Any]
+) -> None:
+    from drlnet.roles.evaluate import Evaluation
+
+    known, nothing = folder.read_result(), Evaluation([], 0, 0)
+    result = (
+        RunResult.of(known)
+        if known
+        else result_of(config, folder, nothing, folder.last_reading("learner"), "failed")
+    )
+    result = replace(result, stopped="failed", failure=cause, **outlived)
+    folder.write_result(result.to_json())
 
 
 def note_failures(failures: Sequence[str], output: Output) -> None:

@@ -47,7 +47,8 @@ class RunFolder:
         # Whether create() made them; the command that planned the run, or the user, may have.
         self._wrote_config = self._made_folder = False
         self._began_s: float | None = None
-        self._former_result = b""  # of a run that goes on
+        self._former: dict[Path, bytes] = {}  # files of a run that goes on, as they were
+        self._former_steps: object = None
 
     def rank_log_path(self, rank: int) -> Path:
         """The log of one of the learner's other processes."""
@@ -106,7 +107,9 @@ class RunFolder:
         the run that goes on, its learner alone was started again. Raises RunFolderError.
         """
         folder = RunFolder.unfinished(Path(str(config.run.folder)), again=again)
+        kept = (folder.config_path, folder.facts_path, folder.result_path)
         try:
+            folder._former = {path: path.read_bytes() for path in kept if path.is_file()}
             # What is taken away comes last: on a full disk all stays as it was.
             write_whole(folder.config_path, dump(config).encode())
             if not again:  # else it is as old as it was
@@ -114,20 +117,33 @@ class RunFolder:
                 with suppress(RunFolderError):  # else this start is the first one known
                     facts["earlier_starts_s"] = folder.starts_s()
                 write_whole(folder.facts_path, (json.dumps(facts, indent=2) + "\n").encode())
-            if folder.result_path.is_file():
-                folder._former_result = folder.result_path.read_bytes()
-                folder.result_path.unlink()
+            folder.result_path.unlink(missing_ok=True)
             if folder.metrics_path.is_file():
                 _end_at_whole_line(folder.metrics_path)
+                folder._former_steps = folder._learner_steps()
         except OSError as error:
             raise _unwritable(folder.path, error, "make room or check rights") from error
         return folder
 
+    def put_back(self) -> bool:
+        """Has all as it was before the run went on, where that took no learner step. Says whether
+        the result of before is there again."""
+        with suppress(OSError):  # what has ended the run is what to tell
+            if self._former and self._learner_steps() == self._former_steps:
+                for path, content in self._former.items():
+                    write_whole(path, content)
+                return self.result_path in self._former
+        return False
+
     def put_back_result(self) -> None:
-        """Has the result that a run had before it went on, where it ended without another."""
-        if self._former_result and not self.result_path.is_file():
-            with suppress(OSError):  # what has ended the run is what to tell
-                write_whole(self.result_path, self._former_result)
+        """Does as put_back(); after a step for the result alone, where there is none by now."""
+        former = None if self.put_back() else self._former.get(self.result_path)
+        if former is not None and not self.result_path.is_file():
+            with suppress(OSError):
+                write_whole(self.result_path, former)
+
+    def _learner_steps(self) -> object:
+        return self.last_reading("learner").get("learner_steps")
 
     def discard_unused(self) -> None:
         """Takes back what create() has made, unless something of a run has come into it since."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from drlnet.cli.output import Output
 from drlnet.cli.run import run_processes
 from drlnet.cli.training import announce, keep_result, learn_view, note_no_end, result_of
 from drlnet.config import load
-from drlnet.errors import RunFolderError
+from drlnet.errors import RoleFailed, RunFolderError
 from drlnet.launch.local import LocalRun
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
@@ -77,3 +78,28 @@ def test_a_run_that_goes_on_has_its_result_until_there_is_another(
     with Stop() as stop:
         run_processes(config, folder, stop, Output(as_json=False))
     assert folder.read_result() == {"stopped": "budget"}
+
+
+@pytest.mark.parametrize("steps", [7, 8])
+def test_a_run_that_goes_on_in_vain_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    flags = {"run.folder": str(tmp_path / "run"), "run.resume": True}
+    begun = RunFolder.create(load("CartPole-v1", flags=flags))
+    begun.learner_path.touch()
+    begun.record({"role": "learner", "learner_steps": 7})
+    begun.write_result('{"stopped": "budget"}')
+    kept = (begun.config_path, begun.facts_path, begun.result_path)
+    before = [path.read_bytes() for path in kept]
+    mistaken = load("CartPole-v1", flags={**flags, "server.metrics": "127.0.0.1:1"})
+    folder = RunFolder.reopen(mistaken)
+
+    def fail(_: LocalRun) -> dict[str, Any]:
+        folder.record({"role": "learner", "learner_steps": steps})
+        raise RoleFailed("the server failed", "correct it")
+
+    monkeypatch.setattr(LocalRun, "run", fail)
+    with Stop() as stop, pytest.raises(RoleFailed):
+        run_processes(mistaken, folder, stop, Output(as_json=False))
+    assert ([path.read_bytes() for path in kept] == before) is (steps == 7)
+    assert folder.read_result()["stopped"] == ("budget" if steps == 7 else "failed")
