@@ -22,6 +22,7 @@ RunsArgument = Annotated[
     typer.Argument(
         metavar="RUN",
         autocompletion=completion.runs,
+        readable=False,  # one that is not is skipped
         help="folders of runs, as `drlnet run` printed them [dim](default: the newest)[/dim]",
     ),
 ]

@@ -46,7 +46,18 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """Raises RunFolderError (ConfigError) where there is no run, or nothing to show yet."""
+    """Raises RunFolderError (ConfigError) where there is no run that can be read, or nothing to
+    show yet."""
+    try:
+        return _read_run(path)
+    except OSError as error:
+        raise RunFolderError(
+            f"cannot read the run's folder {path}: {error.strerror}",
+            "check rights, or leave this run out",
+        ) from error
+
+
+def _read_run(path: Path) -> Run:
     folder = RunFolder(path)
     if not folder.config_path.is_file() or not folder.metrics_path.is_file():
         raise RunFolderError(

@@ -9,7 +9,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from typer.testing import CliRunner
 
+from drlnet.cli.main import app
 from drlnet.config import load
 from drlnet.errors import RunFolderError
 from drlnet.metrics import RunFolder
@@ -229,3 +231,28 @@ def test_broken_folders(tmp_path: Path) -> None:
     (path / "latency.json").write_text('{"server')
     with pytest.raises(RunFolderError, match=r"latency\.json is cut short"):
         read_run(path)
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "latency.json"])
+def test_a_file_that_cannot_be_read_is_a_folder_that_cannot(tmp_path: Path, name: str) -> None:
+    """Nor by root: nothing lies at the beginning of a process's memory."""
+    path = made(tmp_path / "a")
+    (path / name).unlink()
+    (path / name).symlink_to("/proc/self/mem")
+    with pytest.raises(RunFolderError, match="cannot read the run's folder"):
+        read_run(path)
+
+
+def test_a_folder_that_may_not_be_read_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = made(tmp_path / "good"), made(tmp_path / "bad")
+    (bad / "metrics.jsonl").unlink()
+    (bad / "metrics.jsonl").symlink_to("/proc/self/mem")
+    monkeypatch.setattr("os.access", lambda path, _: Path(path) != bad)
+    args = ["plot", str(bad), str(good), "--what", "throughput", "--out", str(tmp_path / "a.svg")]
+    result = CliRunner().invoke(app, [*args, "--json"])
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.output.splitlines()[-1])
+    assert [one["run_dir"] for one in said["skipped"]] == [str(bad)]
+    assert said["runs"] == [str(good)]
