@@ -74,7 +74,7 @@ def atari_settings() -> str:
     common = {field.name for field in dataclasses.fields(EnvConfig)}
     own = (field for field in dataclasses.fields(AtariSettings) if field.name not in common)
     rows = (
-        f"| `env.{field.name}` | `{literal(field.default)}` | {field.metadata['help']} |"
+        f"| `env.{field.name}` | `{literal(field.default, '')}` | {field.metadata['help']} |"
         for field in own
     )
     return table("| setting | default | what it does |", rows)

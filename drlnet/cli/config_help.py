@@ -48,7 +48,7 @@ def print_config_help(context: typer.Context) -> None:
             table.add_section()
         origin = _origin(found, key) if value == plain[key] else "derived"
         table.add_row(
-            key, "none" if value is None else literal(value), origin, field.metadata["help"]
+            key, "none" if value is None else literal(value, key), origin, field.metadata["help"]
         )
     console.print(table, markup=False)
     if env_id is None and "env" in (parameter.name for parameter in context.command.params):

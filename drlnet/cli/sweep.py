@@ -89,7 +89,7 @@ def sweep(
         )
     first_seed = flags.pop("run.seed") or 0
     settings, common = grid(set_ or ())
-    given = [f"{key}={literal(value)}" for key, value in flags.items() if value is not None]
+    given = [f"{key}={literal(value, key)}" for key, value in flags.items() if value is not None]
     common = [*given, *common]
     for setting in settings:  # what no run would take is refused before the first one starts
         load(env, file=config, sets=[*common, *setting])

@@ -57,7 +57,7 @@ def dump(config: Any) -> str:
         for field in dataclasses.fields(part):
             value = getattr(part, field.name)
             if value is not None:
-                lines.append(f"{field.name} = {literal(value)}")
+                lines.append(f"{field.name} = {literal(value, f'{section.name}.{field.name}')}")
             elif field.default is not None:
                 lines.append(f'{field.name} = "none"')
         lines.append("")
@@ -78,8 +78,8 @@ def _quoted(text: str) -> str:
     return '"' + "".join(map(escape, text)) + '"'
 
 
-def literal(value: Any) -> str:
-    """A value as TOML writes it."""
+def literal(value: Any, key: str) -> str:
+    """A value as TOML writes it. ConfigError names the key where it writes none such."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -89,10 +89,14 @@ def literal(value: Any) -> str:
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, Mapping):
-        inner = (f"{_quoted(str(key))} = {literal(part)}" for key, part in value.items())
+        inner = (
+            f"{_quoted(str(name))} = {literal(part, f'{key}.{name}')}"
+            for name, part in value.items()
+        )
         return "{ " + ", ".join(inner) + " }" if value else "{}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(literal, value)) + "]"
+        return "[" + ", ".join(literal(part, key) for part in value) + "]"
     raise ConfigError(
-        f"a config cannot hold {value!r}", "use texts, numbers, true, false, lists or tables"
+        f"{key} = {value!r}: a config cannot hold it",
+        "use texts, numbers, true, false, lists or tables",
     )

@@ -137,18 +137,18 @@ def plan_of(
         word
         for key, value in given.items()
         if key not in ("env.id", "run.folder", "run.resume")
-        for word in ("--set", f"{key}={'none' if value is None else literal(value)}")
+        for word in ("--set", f"{key}={'none' if value is None else literal(value, key)}")
     ]
     folder = str(config.run.folder)
     learner = [
         *("learn", config.env.id, "--server", SERVER, "--again", "--json", "--no-view"),
-        *(*words, "--set", f"run.folder={literal(folder)}"),
+        *(*words, "--set", f"run.folder={literal(folder, 'run.folder')}"),
     ]
     serving = [
         word
         for key, value in given.items()
         if key.startswith("server.") and key not in _OWN_OF_SERVERS
-        for word in ("--set", f"{key}={literal(value)}")
+        for word in ("--set", f"{key}={literal(value, key)}")
         if value is not None
     ]
     server = ["serve", "--listen", listen or f"udp://{HOST}:0", "--json", *serving, *_kept(config)]
@@ -167,7 +167,7 @@ def joining_plan(
         word
         for key, value in given.items()
         if key != "actor.num_actors"
-        for word in ("--set", f"{key}={'none' if value is None else literal(value)}")
+        for word in ("--set", f"{key}={'none' if value is None else literal(value, key)}")
     ]
     plan = _plan(config, [], [], [], ["--server", server, "--json", *own], key)
     return Plan(config.env.id, "", (plan.role("actor"),))

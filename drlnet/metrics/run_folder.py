@@ -73,8 +73,10 @@ class RunFolder:
         """Makes the folder that `config.run.folder` names (see plan) and writes what is known.
 
         A folder made for this very config is taken over: `run` makes it, its learner fills it.
-        Raises RunFolderError when it holds another run or cannot be written.
+        Raises RunFolderError when it holds another run or cannot be written; ConfigError for a
+        setting that config.toml cannot hold.
         """
+        dump(config)  # what it cannot hold is refused before there is a folder
         given = config.run.folder
         config = RunFolder.plan(config)
         folder = RunFolder(Path(str(config.run.folder)))
@@ -93,7 +95,7 @@ class RunFolder:
             if not folder.facts_path.exists():  # a run's start is when it was planned
                 folder.facts_path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
             folder.metrics_path.touch()
-        except OSError as error:
+        except (OSError, UnicodeEncodeError) as error:
             with suppress(OSError):  # what cannot even be taken back is not what went wrong
                 folder.discard_unused()
             raise _unwritable(folder.path, error) from error
@@ -121,7 +123,7 @@ class RunFolder:
             if folder.metrics_path.is_file():
                 _end_at_whole_line(folder.metrics_path)
                 folder._former_steps = folder._learner_steps()
-        except OSError as error:
+        except (OSError, UnicodeEncodeError) as error:
             raise _unwritable(folder.path, error, "make room or check rights") from error
         return folder
 
@@ -371,7 +373,12 @@ def _reserve(base: Path) -> Path:
 
 def _unwritable(
     path: Path,
-    error: OSError,
+    error: OSError | UnicodeEncodeError,
     remedy: str = "make room, or choose another with --set run.folder=PATH",
 ) -> RunFolderError:
+    if isinstance(error, UnicodeEncodeError):
+        return RunFolderError(
+            f"cannot write the run's folder {str(path)!r}: its name, or a setting, is not UTF-8",
+            "train in a folder whose name is UTF-8",
+        )
     return RunFolderError(f"cannot write the run's folder {path}: {error.strerror}", remedy)

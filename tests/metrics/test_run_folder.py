@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
 import resource
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from drlnet.config import Config, load
-from drlnet.errors import RunFolderError
+from drlnet.errors import ConfigError, RunFolderError
 from drlnet.metrics import EvalSummary, RunFolder, RunResult, host_facts, seconds_since_start
 
 
@@ -77,6 +78,28 @@ def test_a_folder_that_cannot_be_filled_is_taken_back(
             RunFolder.create(config)
     assert {path.name for path in tmp_path.iterdir()} == {"runs", "given"}
     assert not list((tmp_path / "runs").iterdir()) and not list((tmp_path / "given").iterdir())
+
+
+@pytest.mark.parametrize("value", ["none", "1979-05-27", "{ x = 07:32:00 }"])
+def test_what_a_config_cannot_hold_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = load("Unregistered-v0", sets=[f"env.kwargs.odd={value}"])
+    with pytest.raises(ConfigError, match=r"env\.kwargs\.odd"):
+        RunFolder.create(config)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    odd.mkdir()
+    monkeypatch.chdir(odd)
+    with pytest.raises(RunFolderError, match="is not UTF-8"):
+        RunFolder.create(Config())
+    assert not list((odd / "runs").iterdir())
 
 
 def test_a_full_disk_leaves_a_run_that_would_go_on_as_it_was(tmp_path: Path) -> None:
