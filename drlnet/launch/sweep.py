@@ -17,6 +17,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from drlnet.config import Config, load
+from drlnet.config.fields import walk
 from drlnet.errors import ConfigError, RunFolderError, cannot_write
 from drlnet.launch.process import Watched
 from drlnet.launch.signals import Stop
@@ -26,6 +28,7 @@ from drlnet.metrics.whole import write_whole
 
 _GRACE_S = 15.0  # a run ends its own processes first
 _IDLE_S = 3600.0  # between two looks when nothing happens
+_OWN = ("run.folder", "run.resume")  # of a run, whatever its settings
 _NAME = re.compile(r"[^A-Za-z0-9.=+-]+")
 
 
@@ -142,7 +145,8 @@ class Sweep:
     def open(self) -> list[Planned]:
         """Makes the folder, takes over the results in it, and returns the runs still to be made.
 
-        Raises ConfigError when it holds another sweep or cannot be written.
+        Raises ConfigError when it holds another sweep, or a result of other settings, or cannot be
+        written.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -167,9 +171,33 @@ class Sweep:
         for run in self.plan:
             result = RunFolder(run.path).read_result()
             if result and result["stopped"] not in ("interrupted", "failed"):
+                self._require_settings(run)
                 self.results[run.path] = result
         self.write(interrupted=False)
         return [run for run in self.plan if run.path not in self.results]
+
+    def _require_settings(self, run: Planned) -> None:
+        """Raises ConfigError where the run in that folder had other settings: two keys may end in
+        the same word, and a --config file may have changed."""
+        kept, wanted = (
+            {key: value for key, value, _ in walk(config) if key not in _OWN}
+            for config in (RunFolder(run.path).read_config(), self._config(run))
+        )
+        for key in [*wanted, *kept]:
+            if kept.get(key) != wanted.get(key):
+                raise ConfigError(
+                    f"{run.path} holds a run with {key} = {kept.get(key)!r}, which is "
+                    f"{wanted.get(key)!r} in this sweep",
+                    "choose another folder with --out",
+                )
+
+    def _config(self, run: Planned) -> Config:
+        """The settings that command() starts it with."""
+        words = self.command(run)[2:-1]
+        given = list(zip(words[::2], words[1::2], strict=True))
+        file = next((Path(value) for option, value in given if option == "--config"), None)
+        sets = [value for option, value in given if option == "--set"]
+        return load(self.arguments[0], file=file, sets=sets)
 
     def run(
         self, stop: Stop, runs: Sequence[Planned], jobs: int, ended: Callable[[Planned], None]

@@ -13,6 +13,7 @@ from system.command import SMALL, all_ended, command, descendants, finished
 
 from drlnet.errors import ConfigError, RoleFailed
 from drlnet.launch.sweep import Summary, Sweep, grid, interquartile_mean, values_of
+from drlnet.metrics import RunFolder
 
 
 @pytest.mark.parametrize(
@@ -59,13 +60,35 @@ def result(mean: float, steps: int, stopped: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def made(sweep: Sweep, *stopped: str) -> None:
+    """Its first runs, as if they had ended so."""
+    for run, how in zip(sweep.plan, stopped, strict=False):
+        folder = RunFolder.create(sweep._config(run))
+        folder.write_result(json.dumps(result(9.0, 5, how)))
+
+
 @pytest.mark.parametrize("incomplete", ["interrupted", "failed"])
 def test_a_run_without_its_end_is_made_again(tmp_path: Path, incomplete: str) -> None:
     sweep = Sweep(tmp_path, ["Env"], [()], 2)
-    for run, stopped in zip(sweep.plan, (incomplete, "goal"), strict=True):
-        run.path.mkdir()
-        (run.path / "result.json").write_text(json.dumps(result(9.0, 5, stopped)))
+    made(sweep, incomplete, "goal")
     assert sweep.open() == sweep.plan[:1]
+
+
+def test_a_result_of_other_settings_is_not_taken_over(tmp_path: Path) -> None:
+    """Names of folders have a key's last word alone; of a file with settings the name is known."""
+    file = tmp_path / "own.toml"
+    file.write_text("[algo]\nn_step = 3\n")
+    arguments = ["Env", "--config", str(file), "--set", "run.goal=7"]
+    first = [(f"actor.torch_threads={count}",) for count in (1, 2)]
+    made(Sweep(tmp_path / "s", arguments, first, 1), "goal", "goal")
+    more = Sweep(tmp_path / "s", arguments, first, 2)
+    assert more.open() == more.plan[2:]
+    other = Sweep(tmp_path / "s", arguments, [("learner.torch_threads=1",)], 1)
+    with pytest.raises(ConfigError, match=r"(actor|learner)\.torch_threads = "):
+        other.open()
+    file.write_text("[algo]\nn_step = 5\n")
+    with pytest.raises(ConfigError, match=r"algo\.n_step = 3, which is 5"):
+        more.open()
 
 
 def test_seeds_count_up_from_the_first(tmp_path: Path) -> None:
