@@ -97,10 +97,10 @@ def sweep(
     arguments += [word for text in common for word in ("--set", text)]
     output = Output(json)
     made = Sweep((out or _new_folder(env)).resolve(), arguments, settings, seeds, first_seed)
-    left = made.open()
-    if len(left) < len(made.plan):
-        output.note(f"{len(made.plan) - len(left)} of {len(made.plan)} runs have results already")
-    with until_stopped() as stop:
+    with made.open() as left, until_stopped() as stop:
+        if len(left) < len(made.plan):
+            had = len(made.plan) - len(left)
+            output.note(f"{had} of {len(made.plan)} runs have results already")
         made.run(stop, left, jobs, lambda run: output.note(_line(made, run)))
         _show(made, output)
         if stop.is_set():
@@ -114,8 +114,15 @@ def sweep(
 
 
 def _new_folder(env: str) -> Path:
+    from drlnet.errors import cannot_write
+    from drlnet.metrics.run_folder import reserve
+
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"sweep-{env.replace('/', '-').replace(':', '-')}-{stamp}"
+    path = Path("runs") / f"sweep-{env.replace('/', '-').replace(':', '-')}-{stamp}"
+    try:
+        return reserve(path)
+    except OSError as error:
+        raise cannot_write(f"to {path}", error) from error
 
 
 def _line(made: Sweep, run: Planned) -> str:

@@ -7,10 +7,12 @@ sweep started again in its folder makes only the runs that have no result yet.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
@@ -24,6 +26,7 @@ from drlnet.launch.process import Watched
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Supervisor
 from drlnet.metrics import RunFolder
+from drlnet.metrics.live import NO_LOCKS, live_file, read_live
 from drlnet.metrics.whole import write_whole
 
 _GRACE_S = 15.0  # a run ends its own processes first
@@ -142,16 +145,34 @@ class Sweep:
         words = [text.partition(".")[2] or text for text in setting]
         return self.folder / _NAME.sub("_", "-".join([*words, f"seed={seed}"]))
 
-    def open(self) -> list[Planned]:
-        """Makes the folder, takes over the results in it, and returns the runs still to be made.
+    @contextmanager
+    def open(self) -> Iterator[list[Planned]]:
+        """Makes the folder and takes over the results in it; the block has it alone, and is given
+        the runs still to be made.
 
         Raises ConfigError when it holds another sweep, or a result of other settings, or cannot be
-        written.
+        written; RunFolderError where a sweep goes on in it.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(f"to {self.folder}", error) from error
+        path = self.folder / "live.json"
+        if (live := read_live(path)) is not None:
+            raise RunFolderError(
+                f"a sweep goes on in {self.folder}, in process {live['pid']}",
+                "wait for its end, or choose another folder with --out",
+            )
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(live_file(path, {"pid": os.getpid()}))
+            except OSError as error:
+                if error.errno not in NO_LOCKS:  # there it goes on all the same, unseen
+                    raise cannot_write(path, error) from error
+            self._take_over()
+            yield [run for run in self.plan if run.path not in self.results]
+
+    def _take_over(self) -> None:
         if self.json_path.is_file():
             try:
                 before = json.loads(self.json_path.read_text(encoding="utf-8"))["arguments"]
@@ -174,7 +195,6 @@ class Sweep:
                 self._require_settings(run)
                 self.results[run.path] = result
         self.write(interrupted=False)
-        return [run for run in self.plan if run.path not in self.results]
 
     def _require_settings(self, run: Planned) -> None:
         """Raises ConfigError where the run in that folder had other settings: two keys may end in
@@ -204,16 +224,21 @@ class Sweep:
     ) -> None:
         """Makes these runs, `jobs` at a time; `ended` is told of each with its result or failure.
 
-        A run that fails does not end the others. When stopped, ends all and returns.
+        A run that fails does not end the others, nor does one that goes on without this sweep, as
+        `drlnet run --resume` has it. When stopped, ends all and returns.
         """
         waiting, under_way = list(reversed(runs)), dict[Watched, Planned]()
         with Supervisor(stop, grace_s=_GRACE_S, suspend=signal.SIGTSTP) as group:
             while (waiting or under_way) and not stop.is_set():
                 while waiting and len(under_way) < jobs:
                     run = waiting.pop()
+                    if (live := RunFolder(run.path).live()) is not None:
+                        self.failures[run.path] = f"it is still running, in process {live['pid']}"
+                        ended(run)
+                        continue
                     shutil.rmtree(run.path, ignore_errors=True)  # of an attempt without a result
                     under_way[group.start(run.path.name, self.command(run))] = run
-                for event in group.wait(_IDLE_S):
+                for event in group.wait(_IDLE_S if under_way else 0.0):
                     if isinstance(event, Ended) and (run := under_way.pop(event.process)):
                         self._keep(run, event.process)
                         self.write(interrupted=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import time
@@ -18,10 +17,8 @@ from drlnet import __version__
 from drlnet.config import Config, dump, load_file
 from drlnet.errors import RunFolderError
 from drlnet.metrics.host import host_facts
-from drlnet.metrics.live import live_file, read_live
+from drlnet.metrics.live import NO_LOCKS, live_file, read_live
 from drlnet.metrics.whole import write_whole
-
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # a file system that has none
 
 _RANK_LOG = "rank-{}.log"
 _TAIL_BYTES = 1 << 20  # of metrics.jsonl: many readings
@@ -65,7 +62,11 @@ class RunFolder:
         else:
             env = config.env.id.replace("/", "-").replace(":", "-")
             stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-            path = _reserve(Path("runs").absolute() / f"{env}-{stamp}-{config.run.seed}")
+            path = Path("runs").absolute() / f"{env}-{stamp}-{config.run.seed}"
+            try:
+                path = reserve(path)
+            except OSError as error:
+                raise _unwritable(path, error) from error
         return replace(config, run=replace(config.run, folder=str(path)))
 
     @staticmethod
@@ -205,7 +206,7 @@ class RunFolder:
                 values = {"pid": os.getpid(), "server": server, "server_key": server_key}
                 stack.enter_context(live_file(self.live_path, values))
             except OSError as error:
-                if error.errno not in _NO_LOCKS:  # there the run goes on all the same, unseen
+                if error.errno not in NO_LOCKS:  # there the run goes on all the same, unseen
                     raise _unwritable(self.path, error) from error
             yield
 
@@ -358,15 +359,13 @@ def _end_at_whole_line(path: Path) -> None:
         file.truncate(start + file.read().rfind(b"\n") + 1)
 
 
-def _reserve(base: Path) -> Path:
-    """Makes the folder, or the first of base-2, base-3, ... that does not exist."""
+def reserve(base: Path) -> Path:
+    """Makes the folder, or the first of base-2, base-3, ... that does not exist. Raises OSError."""
     for path in chain([base], (base.with_name(f"{base.name}-{n}") for n in count(2))):
         try:
             path.mkdir(parents=True)
         except FileExistsError:
             continue
-        except OSError as error:
-            raise _unwritable(path, error) from error
         return path
     raise AssertionError("names do not run out")
 

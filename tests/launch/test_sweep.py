@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from system.command import SMALL, all_ended, command, descendants, finished
 
-from drlnet.errors import ConfigError, RoleFailed
-from drlnet.launch.sweep import Summary, Sweep, grid, interquartile_mean, values_of
+from drlnet.cli.sweep import _new_folder
+from drlnet.errors import ConfigError, RoleFailed, RunFolderError
+from drlnet.launch.signals import Stop
+from drlnet.launch.sweep import Planned, Summary, Sweep, grid, interquartile_mean, values_of
 from drlnet.metrics import RunFolder
 
 
@@ -71,7 +73,8 @@ def made(sweep: Sweep, *stopped: str) -> None:
 def test_a_run_without_its_end_is_made_again(tmp_path: Path, incomplete: str) -> None:
     sweep = Sweep(tmp_path, ["Env"], [()], 2)
     made(sweep, incomplete, "goal")
-    assert sweep.open() == sweep.plan[:1]
+    with sweep.open() as left:
+        assert left == sweep.plan[:1]
 
 
 def test_a_result_of_other_settings_is_not_taken_over(tmp_path: Path) -> None:
@@ -82,13 +85,43 @@ def test_a_result_of_other_settings_is_not_taken_over(tmp_path: Path) -> None:
     first = [(f"actor.torch_threads={count}",) for count in (1, 2)]
     made(Sweep(tmp_path / "s", arguments, first, 1), "goal", "goal")
     more = Sweep(tmp_path / "s", arguments, first, 2)
-    assert more.open() == more.plan[2:]
+    with more.open() as left:
+        assert left == more.plan[2:]
     other = Sweep(tmp_path / "s", arguments, [("learner.torch_threads=1",)], 1)
-    with pytest.raises(ConfigError, match=r"(actor|learner)\.torch_threads = "):
-        other.open()
+    with pytest.raises(ConfigError, match=r"(actor|learner)\.torch_threads = "), other.open():
+        pass
     file.write_text("[algo]\nn_step = 5\n")
-    with pytest.raises(ConfigError, match=r"algo\.n_step = 3, which is 5"):
-        more.open()
+    with pytest.raises(ConfigError, match=r"algo\.n_step = 3, which is 5"), more.open():
+        pass
+
+
+def test_one_sweep_at_a_time_works_in_a_folder(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path, ["Env"], [()], 1)
+    with sweep.open():
+        second = Sweep(tmp_path, ["Env"], [()], 1)
+        with pytest.raises(RunFolderError, match="a sweep goes on in"), second.open():
+            pass
+    with sweep.open():
+        pass
+
+
+def test_the_folder_of_a_run_that_goes_on_is_left_alone(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path, ["Env"], [()], 1)
+    (run,) = sweep.plan
+    told: list[Planned] = []
+    going_on = RunFolder.create(sweep._config(run)).going_on(server=None)
+    with going_on, sweep.open() as left, Stop() as stop:
+        sweep.run(stop, left, 1, told.append)
+    assert told == [run] and "still running" in sweep.failures[run.path]
+    assert RunFolder(run.path).config_path.is_file()
+
+
+def test_default_folders_of_one_second_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len({_new_folder("a/B-v0") for _ in range(20)}) == 20
+    assert len(list((tmp_path / "runs").iterdir())) == 20
 
 
 def test_seeds_count_up_from_the_first(tmp_path: Path) -> None:
