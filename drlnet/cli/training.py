@@ -122,19 +122,34 @@ def resumed(config: Config, *, again: bool = False) -> RunFolder:
     """The folder of the run that goes on; again: with a learner that is started anew.
 
     Raises CheckpointMismatch where these settings make another network than the run's, or this
-    version of drlnet does; RunFolderError where there is nothing to go on from.
+    version of drlnet does, or other tables than those of the replay that it kept; RunFolderError
+    where there is nothing to go on from.
     """
     import torch
 
     from drlnet.algos import make_algorithm
     from drlnet.config import repeatable
+    from drlnet.config.fields import walk
     from drlnet.envs import find_spaces
     from drlnet.nets.params import load_state
 
-    state = RunFolder(Path(str(config.run.folder))).learner_path
+    folder, spaces = RunFolder(Path(str(config.run.folder))), find_spaces(config.env)
     # Not the number format that a learner would measure first: the params are the same in each.
-    algorithm = make_algorithm(repeatable(config), find_spaces(config.env))
-    kept, _ = load_state(state, algorithm.architecture)
+    algorithm = make_algorithm(repeatable(config), spaces)
+    kept, _ = load_state(folder.learner_path, algorithm.architecture)
+    if config.run.keep_replay and folder.replay_path.is_dir():
+        before = folder.read_config()
+        if algorithm.tables() != make_algorithm(repeatable(before), spaces).tables():
+            then = {key: value for key, value, _ in walk(before)}
+            changed = [
+                f"{key} = {then[key]!r}, not {now!r}"
+                for key, now, _ in walk(config)
+                if now != then[key] and not key.startswith("run.")
+            ]
+            raise CheckpointMismatch(
+                f"the replay that {folder.path} has kept was made with {'; '.join(changed)}",
+                f"leave that out, or begin with an empty replay: remove {folder.replay_path}",
+            )
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # a process that has started others cannot be forked
     try:

@@ -26,6 +26,13 @@ def test_a_resumed_run_finds_its_replay(tmp_path: Path) -> None:
     ended = finished(tmp_path, "run", "--resume", first["run_dir"], budget, "90", "--json")
     assert ended.popen.returncode == 0, ended.text()
     second = ended.last_json()
+    files = [Path(first["run_dir"]) / name for name in ("config.toml", "result.json")]
+    contents = [file.read_bytes() for file in files]
+    other = ("--set", "replay.batch_size=64", budget, "120", "--json")
+    refused = finished(tmp_path, "run", "--resume", first["run_dir"], *other)
+    assert refused.popen.returncode == errors.CheckpointMismatch.exit_code
+    assert "replay.batch_size = 32, not 64" in refused.text()
+    assert [file.read_bytes() for file in files] == contents
     after = finished(tmp_path, "state", "ls", kept, "--json").last_json()
     assert after["starts"] == 2 and after["damage"] == []
     assert after["params_version"] > before["params_version"]
