@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from drlnet.errors import CheckpointMismatch, RunFolderError
+from drlnet.errors import CheckpointMismatch, RunFolderError, UserCodeError
 from drlnet.metrics.whole import write_whole
 
 _HEADER_BYTES_MAX = 1 << 20
@@ -24,11 +24,27 @@ _TENSOR_KEY = "a tensor"
 def pack(
     params: Mapping[str, torch.Tensor], architecture: str, metadata: Mapping[str, str] | None = None
 ) -> bytes:
-    """params (a state dict) as a safetensors blob."""
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in params.items()}
+    """params (a state dict) as a safetensors blob; tensors that share memory each in full.
+
+    Errors: UserCodeError for more tensors than unpack() reads.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    stored: set[int] = set()
+    for name, tensor in params.items():
+        own = tensor.detach().cpu().contiguous()
+        storage = own.untyped_storage().data_ptr()
+        tensors[name] = own.clone() if storage in stored else own
+        stored.add(storage)
     # One key: safetensors keeps no order among several, and equal params shall be equal bytes.
     facts = json.dumps({**(metadata or {}), "architecture": architecture}, sort_keys=True)
-    return safetensors.torch.save(tensors, {_METADATA_KEY: facts})
+    blob = safetensors.torch.save(tensors, {_METADATA_KEY: facts})
+    if int.from_bytes(blob[:8], "little") > _HEADER_BYTES_MAX:
+        raise UserCodeError(
+            f"{len(tensors):,} tensors are too many for one file: their names and shapes take "
+            f"more than {_HEADER_BYTES_MAX:,} bytes",
+            "keep what is small and alike in one tensor (torch.stack)",
+        )
+    return blob
 
 
 def unpack(blob: bytes, architecture: str, source: str) -> dict[str, torch.Tensor]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
-from drlnet.errors import CheckpointMismatch
+from drlnet.errors import CheckpointMismatch, UserCodeError
 from drlnet.nets.mlp import Mlp
 from drlnet.nets.params import load, load_into, pack, read_metadata, save, unpack
 from drlnet.nets.settings import MlpSettings
@@ -84,3 +85,19 @@ def test_a_network_whose_code_has_changed(
     with pytest.raises(CheckpointMismatch) as info:
         load_into(Mlp(MlpSettings(hidden_sizes=(8,)), (4,)), found)
     assert cause in info.value.cause and "\n" not in info.value.cause + info.value.remedy
+
+
+def test_layers_that_share_a_tensor_are_stored() -> None:
+    net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    net[1].weight = net[0].weight
+    net.append(net[0])
+    params = net.state_dict()
+    params["half"] = params["0.weight"][1:]
+    found = unpack(pack(params, "a"), "a", "here")
+    assert found.keys() == params.keys()
+    assert all(torch.equal(found[name], params[name]) for name in params)
+
+
+def test_more_tensors_than_can_be_read_back_are_refused() -> None:
+    with pytest.raises(UserCodeError, match="10,000 tensors are too many for one file"):
+        pack({f"{'layer' * 20}.{i}": torch.zeros(1) for i in range(10_000)}, "a")
