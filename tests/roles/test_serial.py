@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from drlnet.algos.dqn import DqnLearner
 from drlnet.client import Client
 from drlnet.config import Config, load
 from drlnet.envs import crashed
-from drlnet.errors import BadPriority, ConfigError
+from drlnet.errors import BadPriority, ConfigError, UserCodeError
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
 from drlnet.nets.params import read_metadata
@@ -84,6 +85,18 @@ def test_newest_params_are_kept_unless_they_diverged(
     with pytest.raises(type(error)):
         serial(made.read_config(), made, Stop())
     assert made.checkpoint_path.is_file() is made.learner_path.is_file() is kept
+
+
+def test_a_state_that_cannot_be_stored_leaves_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DqnLearner, "state_dict", lambda _: {"seen": {1, 2}})
+    flags = {"run.serial": True, "run.folder": str(tmp_path / "a")}
+    sets = [*SETS, "learner.save_period_s=1e-9"]
+    made = RunFolder.create(load("CartPole-v1", flags=flags, sets=sets))
+    with pytest.raises(UserCodeError, match=r"state\.learner\.seen is of the type set"):
+        serial(made.read_config(), made, Stop())
+    assert read_metadata(made.checkpoint_path.read_bytes())["learner_steps"] == "1"
 
 
 def test_turns_keep_to_the_ratio() -> None:
