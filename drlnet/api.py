@@ -193,7 +193,8 @@ class LoadedRun:
         """
         from drlnet.envs import make_single
 
-        return make_single(self.config.env, self.config.eval.max_episode_steps, **kwargs)
+        limit = self.config.eval.max_episode_steps
+        return make_single(self.config.env, **{"max_episode_steps": limit, **kwargs})
 
     def __repr__(self) -> str:
         outcome = "no result"
