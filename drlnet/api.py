@@ -228,12 +228,15 @@ class Policy:
         """Forgets the episodes before: the next call begins new ones.
 
         where: bool [n], those of a batch in which it does; None: in all, and a batch may have
-        another size.
+        another size. ConfigError for another number of them than of the episodes that go on.
         """
         if where is None:
             self._player = None
-        else:
-            self._first |= np.asarray(where, np.bool_)
+        elif self._player is not None:  # else all begin anyway
+            marked, count = np.asarray(where, np.bool_), len(self._first)
+            if marked.shape not in ((), (count,)):
+                raise self._unfit(f"reset() of {marked.size}, where the episodes of {count} go on")
+            self._first = self._first | marked
 
     def __call__(
         self,
@@ -273,16 +276,18 @@ class Policy:
             if len(valid) != count:
                 raise self._unfit(f"{count} observations came with {len(valid)} action masks")
             valid[~valid.any(axis=1)] = True
+        rewards = np.asarray(0 if reward is None else reward, np.float32)
+        if rewards.shape not in ((), (count,)):
+            raise self._unfit(f"{count} observations came with {rewards.size} rewards")
         player, none = self._player_of(count), np.zeros(count, np.bool_)
         if reward is None and getattr(player, "reads_reward", False) and not self._first.all():
             raise ConfigError(
                 f"the policy of algo.name = {self._algorithm.settings.name!r} reads rewards",
                 "give what arrived with the observation: policy(obs, reward), 0 for a first one",
             )
-        rewards = np.broadcast_to(np.float32(0) if reward is None else reward, count)
         rows = Rows(
             obs=np.ascontiguousarray(seen.reshape(count, *spaces.obs_shape)),
-            reward=np.where(self._first, 0, rewards).astype(np.float32),
+            reward=np.where(self._first, np.float32(0), rewards),
             terminated=none,
             truncated=none,
             first=self._first,

@@ -209,6 +209,17 @@ def test_the_loop_of_the_documentation_plays_as_an_evaluation_does(
     assert steps > 5
 
 
+def test_other_numbers_of_episodes_are_refused(cartpole: drlnet.LoadedRun) -> None:
+    policy = cartpole.policy
+    policy.reset()
+    policy.reset(np.array([True, False]))  # before a first call all begin
+    policy(np.zeros((5, 4)), np.zeros(5))
+    with pytest.raises(ConfigError, match="5 observations came with 3 rewards"):
+        policy(np.zeros((5, 4)), np.zeros(3))
+    with pytest.raises(ConfigError, match=r"reset\(\) of 2, where the episodes of 5 go on"):
+        policy.reset([True, False])
+
+
 def test_a_policy_with_a_memory_plays_episodes(tmp_path: Path) -> None:
     run = untrained(tmp_path / "run", "drlnet/CartPolePositions-v1", **{"algo.name": "r2d2"})
     policy, rng = run.policy, np.random.default_rng(0)
