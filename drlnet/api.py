@@ -10,7 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -66,7 +67,6 @@ def train(
     Interrupted, it returns the run so far, `stopped` = "interrupted", or raises KeyboardInterrupt.
     Errors: those of the command (DrlnetError); ConfigError outside the main thread.
     """
-    from drlnet.algos import require_fit
     from drlnet.cli.run import run_processes, run_serial
     from drlnet.cli.training import note_no_end
     from drlnet.launch.signals import Stop
@@ -92,18 +92,15 @@ def train(
             "call it in the main thread, or start the command `drlnet run` from there",
         )
     began_s, path = time.monotonic(), None if config is None else Path(config)
-    chosen = load(env, file=path, flags=flags, sets=settings or {})
-    require_fit(chosen)
-    with _Notes(quiet) as notes, Stop() as stop:
+    # Not as the run that `settings` may be of, which may have been resumed: this is a new one.
+    sets = {**(settings or {}), "run.resume": False}
+    chosen = load(env, file=path, flags=flags, sets=sets)
+    with _trainable(chosen), _Notes(quiet) as notes, Stop() as stop:
         folder = RunFolder.create(chosen)
         chosen = folder.read_config()
         note_no_end(chosen, notes)
         if chosen.run.serial:
-            threads = torch.get_num_threads()
-            try:
-                run_serial(chosen, folder, stop, notes)
-            finally:
-                torch.set_num_threads(threads)
+            run_serial(chosen, folder, stop, notes)
         else:
             run_processes(chosen, folder, stop, notes)
     if stop.signal not in (None, signal.SIGINT):
@@ -114,6 +111,22 @@ def train(
     result = replace(RunResult.of(values), wall_clock_s=round(time.monotonic() - began_s, 2))
     folder.write_result(result.to_json())
     return result
+
+
+@contextmanager
+def _trainable(config: Config) -> Iterator[None]:
+    """Raises what keeps these settings from being trained. In the end torch has its threads back,
+    where this process trains or has tried whether several can."""
+    from drlnet.cli.training import require_trainable
+
+    uses_torch = config.run.serial or config.learner.processes > 1
+    threads = torch.get_num_threads() if uses_torch else None
+    try:
+        require_trainable(config)
+        yield
+    finally:
+        if threads is not None:
+            torch.set_num_threads(threads)
 
 
 class _Notes(Output):
