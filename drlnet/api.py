@@ -10,7 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -66,7 +67,6 @@ def train(
     Interrupted, it returns the run so far, `stopped` = "interrupted", or raises KeyboardInterrupt.
     Errors: those of the command (DrlnetError); ConfigError outside the main thread.
     """
-    from drlnet.algos import require_fit
     from drlnet.cli.run import run_processes, run_serial
     from drlnet.cli.training import note_no_end
     from drlnet.launch.signals import Stop
@@ -92,18 +92,15 @@ def train(
             "call it in the main thread, or start the command `drlnet run` from there",
         )
     began_s, path = time.monotonic(), None if config is None else Path(config)
-    chosen = load(env, file=path, flags=flags, sets=settings or {})
-    require_fit(chosen)
-    with _Notes(quiet) as notes, Stop() as stop:
+    # Not as the run that `settings` may be of, which may have been resumed: this is a new one.
+    sets = {**(settings or {}), "run.resume": False}
+    chosen = load(env, file=path, flags=flags, sets=sets)
+    with _trainable(chosen), _Notes(quiet) as notes, Stop() as stop:
         folder = RunFolder.create(chosen)
         chosen = folder.read_config()
         note_no_end(chosen, notes)
         if chosen.run.serial:
-            threads = torch.get_num_threads()
-            try:
-                run_serial(chosen, folder, stop, notes)
-            finally:
-                torch.set_num_threads(threads)
+            run_serial(chosen, folder, stop, notes)
         else:
             run_processes(chosen, folder, stop, notes)
     if stop.signal not in (None, signal.SIGINT):
@@ -114,6 +111,22 @@ def train(
     result = replace(RunResult.of(values), wall_clock_s=round(time.monotonic() - began_s, 2))
     folder.write_result(result.to_json())
     return result
+
+
+@contextmanager
+def _trainable(config: Config) -> Iterator[None]:
+    """Raises what keeps these settings from being trained. In the end torch has its threads back,
+    where this process trains or has tried whether several can."""
+    from drlnet.cli.training import require_trainable
+
+    uses_torch = config.run.serial or config.learner.processes > 1
+    threads = torch.get_num_threads() if uses_torch else None
+    try:
+        require_trainable(config)
+        yield
+    finally:
+        if threads is not None:
+            torch.set_num_threads(threads)
 
 
 class _Notes(Output):
@@ -193,7 +206,8 @@ class LoadedRun:
         """
         from drlnet.envs import make_single
 
-        return make_single(self.config.env, self.config.eval.max_episode_steps, **kwargs)
+        limit = self.config.eval.max_episode_steps
+        return make_single(self.config.env, **{"max_episode_steps": limit, **kwargs})
 
     def __repr__(self) -> str:
         outcome = "no result"
@@ -227,12 +241,15 @@ class Policy:
         """Forgets the episodes before: the next call begins new ones.
 
         where: bool [n], those of a batch in which it does; None: in all, and a batch may have
-        another size.
+        another size. ConfigError for another number of them than of the episodes that go on.
         """
         if where is None:
             self._player = None
-        else:
-            self._first |= np.asarray(where, np.bool_)
+        elif self._player is not None:  # else all begin anyway
+            marked, count = np.asarray(where, np.bool_), len(self._first)
+            if marked.shape not in ((), (count,)):
+                raise self._unfit(f"reset() of {marked.size}, where the episodes of {count} go on")
+            self._first = self._first | marked
 
     def __call__(
         self,
@@ -272,16 +289,18 @@ class Policy:
             if len(valid) != count:
                 raise self._unfit(f"{count} observations came with {len(valid)} action masks")
             valid[~valid.any(axis=1)] = True
+        rewards = np.asarray(0 if reward is None else reward, np.float32)
+        if rewards.shape not in ((), (count,)):
+            raise self._unfit(f"{count} observations came with {rewards.size} rewards")
         player, none = self._player_of(count), np.zeros(count, np.bool_)
         if reward is None and getattr(player, "reads_reward", False) and not self._first.all():
             raise ConfigError(
                 f"the policy of algo.name = {self._algorithm.settings.name!r} reads rewards",
                 "give what arrived with the observation: policy(obs, reward), 0 for a first one",
             )
-        rewards = np.broadcast_to(np.float32(0) if reward is None else reward, count)
         rows = Rows(
             obs=np.ascontiguousarray(seen.reshape(count, *spaces.obs_shape)),
-            reward=np.where(self._first, 0, rewards).astype(np.float32),
+            reward=np.where(self._first, np.float32(0), rewards),
             terminated=none,
             truncated=none,
             first=self._first,

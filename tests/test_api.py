@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import typer
 from installed import require
 from levers import LEVERS
@@ -207,6 +208,37 @@ def test_the_loop_of_the_documentation_plays_as_an_evaluation_does(
     single.close()
     envs.close()
     assert steps > 5
+
+
+def test_other_numbers_of_episodes_are_refused(cartpole: drlnet.LoadedRun) -> None:
+    policy = cartpole.policy
+    policy.reset()
+    policy.reset(np.array([True, False]))  # before a first call all begin
+    policy(np.zeros((5, 4)), np.zeros(5))
+    with pytest.raises(ConfigError, match="5 observations came with 3 rewards"):
+        policy(np.zeros((5, 4)), np.zeros(3))
+    with pytest.raises(ConfigError, match=r"reset\(\) of 2, where the episodes of 5 go on"):
+        policy.reset([True, False])
+
+
+def test_the_settings_of_a_run_that_was_resumed_train_a_new_one(
+    cartpole: drlnet.LoadedRun, tmp_path: Path
+) -> None:
+    path = shutil.copytree(cartpole.path, tmp_path / "run")
+    own = {"run.folder": str(path), "run.resume": True}
+    RunFolder.reopen(load("CartPole-v1", sets={**cartpole.settings, **own}))
+    again = {**drlnet.load_run(path).settings, "run.folder": str(tmp_path / "new")}
+    assert again["run.resume"]
+    assert drlnet.train("CartPole-v1", again, quiet=True).learner_steps == 60
+    assert not drlnet.load_run(tmp_path / "new").config.run.resume
+
+
+def test_what_cannot_be_learned_by_several_is_refused_early(tmp_path: Path) -> None:
+    settings = {"learner.processes": 2, "run.folder": str(tmp_path / "run")}
+    threads = torch.get_num_threads()
+    with pytest.raises(ConfigError, match="no gradients to average"):
+        drlnet.train("FrozenLake-v1", settings, algo="tabular")
+    assert not (tmp_path / "run").exists() and torch.get_num_threads() == threads
 
 
 def test_a_policy_with_a_memory_plays_episodes(tmp_path: Path) -> None:

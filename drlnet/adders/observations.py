@@ -28,7 +28,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 class Leaf:
     """One array of a Dict observation, or a Discrete one."""
 
-    path: tuple[str, ...]  # the keys that lead to it
+    path: tuple[str | int, ...]  # the keys that lead to it
     dtype: str  # of its column
     shape: tuple[int, ...]
     count: int | None = None  # of a Discrete, stored as a number from 0: how many it has

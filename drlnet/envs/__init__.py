@@ -1,7 +1,7 @@
 """Environments: gymnasium vector environments brought to one row form."""
 
 from drlnet.envs.film import Film, film
-from drlnet.envs.make import crashed, find_spaces, make_envs
+from drlnet.envs.make import close_crashed, crashed, find_spaces, make_envs
 from drlnet.envs.pace import Pace
 from drlnet.envs.rows import RowEnv, Rows, Streams, ticks
 from drlnet.envs.single import make_single
@@ -14,6 +14,7 @@ __all__ = [
     "RowEnv",
     "Rows",
     "Streams",
+    "close_crashed",
     "crashed",
     "film",
     "find_spaces",

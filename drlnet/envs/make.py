@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -151,6 +152,15 @@ def crashed(env_id: str, when: str, error: Exception) -> UserCodeError:
     if error.args and isinstance(error.args[0], EnvCrash):
         return error.args[0].retold(what)
     return raised(what, error)
+
+
+def close_crashed(env_id: str, envs: RowEnv) -> None:
+    """Closes environments after an error of theirs. Another one is printed: the first counts."""
+    try:
+        envs.close()
+    except Exception as error:  # an environment is someone else's code
+        failure = crashed(env_id, "as it was closed", error)
+        print(f"{failure.trace}{failure.cause}", file=sys.stderr, flush=True)
 
 
 def failed(what: str, error: Exception, remedy: str) -> ConfigError:

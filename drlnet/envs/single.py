@@ -22,14 +22,17 @@ def make_single(
 ) -> gym.Env[Any, Any]:
     """The environment of the section [env], with its wrappers, as an evaluation plays it.
 
+    max_episode_steps: None: as env.kwargs or its registration says.
     Errors: as make_envs.
     """
     given = {**env.kwargs, **kwargs}
     if isinstance(env, AtariSettings):
         return AtariGame(replace(env, kwargs=given), max_episode_steps)
     spec = find_spec(env.id)
+    if max_episode_steps is not None:
+        given["max_episode_steps"] = max_episode_steps
     try:
-        made: gym.Env[Any, Any] = gym.make(spec, max_episode_steps=max_episode_steps, **given)
+        made: gym.Env[Any, Any] = gym.make(spec, **given)
         for name in env.wrappers:
             made = plugins.find_object("env.wrappers", name)(made)
     except ConfigError:

@@ -92,8 +92,15 @@ def spaces_of(
     leaves: dict[str, Leaf] = {}
     shape: tuple[int, ...]
     if isinstance(observation, gym.spaces.Dict | gym.spaces.Discrete):
-        each = _leaves(env_id, observation, ())
-        leaves = {".".join(["obs", *leaf.path]): leaf for leaf in each}
+        for leaf in _leaves(env_id, observation, ()):
+            name = ".".join(["obs", *map(str, leaf.path)])
+            if name in leaves:
+                raise UnknownEnvironment(
+                    f"environment {env_id} has two observations of the name "
+                    f"{name.removeprefix('obs.')!r}: {leaves[name].path} and {leaf.path}",
+                    "wrap it with a gymnasium.ObservationWrapper that renames a key",
+                )
+            leaves[name] = leaf
         shape, dtype = (flat_size(leaves),), "float32"
     elif isinstance(observation, gym.spaces.Box):
         shape = tuple(int(n) for n in observation.shape)
@@ -134,7 +141,7 @@ def _actions(
     return count, 0, own.astype(np.int64)
 
 
-def _leaves(env_id: str, space: gym.Space[Any], path: tuple[str, ...]) -> Iterator[Leaf]:
+def _leaves(env_id: str, space: gym.Space[Any], path: tuple[str | int, ...]) -> Iterator[Leaf]:
     if isinstance(space, gym.spaces.Dict):
         for key, inner in space.spaces.items():
             yield from _leaves(env_id, inner, (*path, key))
@@ -146,7 +153,7 @@ def _leaves(env_id: str, space: gym.Space[Any], path: tuple[str, ...]) -> Iterat
         yield Leaf(path, "int32", (), count=int(space.n), first=int(space.start))
     else:
         raise UnknownEnvironment(
-            f"environment {env_id} has the space {space} at {'.'.join(path)} of its "
+            f"environment {env_id} has the space {space} at {'.'.join(map(str, path))} of its "
             "observations; Box, Discrete, MultiBinary and Dict can be stored",
             "wrap it with gymnasium.wrappers.FilterObservation, or FlattenObservation",
         )

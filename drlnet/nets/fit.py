@@ -20,21 +20,30 @@ def stacked_shape(shape: tuple[int, ...], frames: int) -> tuple[int, ...]:
     return shape if frames == 1 else (frames, *shape)
 
 
-def channels_first(shape: Sequence[int]) -> tuple[tuple[int, ...], Image]:
+def channels_first(shape: Sequence[int], frames: int = 1) -> tuple[tuple[int, ...], Image]:
     """How to permute [n, *shape] so that height and width come last ((): as it is), and the
-    (channels, height, width) of an image then."""
+    (channels, height, width) of an image then. frames: as stacked_shape() was told."""
     sizes = list(shape)
     if len(sizes) == 2:
         return (), (1, sizes[0], sizes[1])
-    if len(sizes) == 3 and sizes[0] < sizes[2]:
+    if len(sizes) == 3 and (frames > 1 or _begins_with_channels(sizes)):
         return (), (sizes[0], sizes[1], sizes[2])
     if len(sizes) == 3:
         return (0, 3, 1, 2), (sizes[2], sizes[0], sizes[1])
-    if len(sizes) == 4 and sizes[1] < sizes[3]:
+    if len(sizes) == 4 and _begins_with_channels(sizes[1:]):
         return (), (sizes[0] * sizes[1], sizes[2], sizes[3])
     if len(sizes) == 4:
         return (0, 1, 4, 2, 3), (sizes[0] * sizes[3], sizes[1], sizes[2])
     raise ConfigError(f"observations of {sizes} are not images", "use --set net.name=mlp for them")
+
+
+def _begins_with_channels(sizes: Sequence[int]) -> bool:
+    """Whether an image does, by its three sizes: a square is its pixels; else the shorter end is
+    the channels."""
+    first, middle, last = sizes
+    if (first == middle) != (middle == last):
+        return middle == last
+    return first < last
 
 
 def left_of(settings: ConvSettings | ImpalaSettings, image: Image) -> tuple[int, int]:
@@ -91,4 +100,5 @@ def require_image(config: Config, spaces: EnvSpaces) -> None:
             f"{cause} are {spaces.obs_dtype}{list(spaces.obs_shape)}",
             "use --set net.name=mlp, which sees them flattened",
         )
-    left_of(settings, channels_first(stacked_shape(spaces.obs_shape, settings.frame_stack))[1])
+    frames = settings.frame_stack
+    left_of(settings, channels_first(stacked_shape(spaces.obs_shape, frames), frames)[1])

@@ -24,11 +24,11 @@ _RENT = 1.1  # bfloat16 loses precision: it must be faster than float32 by this,
 class ImageNet(nn.Module):
     """A network over images: [n, *obs_shape] -> [n, features] float32.
 
-    obs_shape: [H, W], [C, H, W] or [H, W, C] (the channels' axis is the shortest of the two ends),
-    or a stack of them [k, ...], whose images become channels. Observations of uint8 are scaled to
-    [0, 1]; settings.input_norm brings each to mean 0 and deviation 1. Where settings.precision is
-    "auto", a processor computes in the number and memory format in which a learner's step measures
-    fastest, and a GPU in bfloat16.
+    obs_shape: [H, W], [C, H, W] or [H, W, C] (a square is the pixels; else the channels' axis is
+    the shorter of the two ends), or a stack of them [k, ...], whose images become channels.
+    Observations of uint8 are scaled to [0, 1]; settings.input_norm brings each to mean 0 and
+    deviation 1. Where settings.precision is "auto", a processor computes in the number and memory
+    format in which a learner's step measures fastest, and a GPU in bfloat16.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ImageNet(nn.Module):
     ):
         """make: the layers for images of (channels, height, width). Errors: ConfigError."""
         super().__init__()
-        self._permutation, image = channels_first(obs_shape)
+        self._permutation, image = channels_first(obs_shape, settings.frame_stack)
         self.layers = make(image)
         with torch.no_grad():
             self.features = self.layers(torch.zeros(1, *image)).shape[1]

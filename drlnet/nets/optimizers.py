@@ -29,8 +29,8 @@ The rate it is given is None of one that has no gradient; None is returned once 
 class Optimizer:
     """The optimizer that the settings name. Not thread-safe.
 
-    Every param has a gradient at each step, and none before the first backward pass; one that
-    requires none any more stays.
+    No param has a gradient before the first backward pass. One that a step finds without one, or
+    that requires none any more, stays, and so does what is kept of it.
     Raises NotInstalled where apollo is named and its package is missing.
     """
 
@@ -126,7 +126,7 @@ class Torchs:
     def __init__(self, settings: OptimizerSettings, params: list[torch.Tensor], fused: bool):
         self._settings, self._params = settings, params
         self._fused = fused and settings.optimizer != "rmsprop"
-        self._taken = 0
+        self._taken = [0] * len(params)  # steps of each
         self._means = [torch.zeros_like(one) for one in self._params]
         self._squares = [torch.zeros_like(one) for one in self._params]
         # Where its kernels look for them.
@@ -135,19 +135,29 @@ class Torchs:
         ]
 
     def step(self, rate: float) -> None:
-        moving = [index for index, one in enumerate(self._params) if one.requires_grad]
+        moving = [
+            index
+            for index, one in enumerate(self._params)
+            if one.requires_grad and one.grad is not None
+        ]
+        for index in moving:
+            self._taken[index] += 1
+        # What corrects the bias of the moments is a number for all that are stepped at once.
+        for taken in sorted({self._taken[index] for index in moving}):
+            self._step([index for index in moving if self._taken[index] == taken], taken, rate)
+
+    def _step(self, moving: list[int], taken: int, rate: float) -> None:
+        """Steps those params, for each of which it is the step of that number."""
         params, means, squares, steps = (
             [part[index] for index in moving]
             for part in (self._params, self._means, self._squares, self._steps)
         )
         grads = [one.grad for one in params if one.grad is not None]
-        assert len(grads) == len(params)
-        self._taken += 1
         name, epsilon = self._settings.optimizer, self._settings.adam_epsilon
-        if name == "radam" and self._fused and (factor := _rectified(self._taken)):
+        if name == "radam" and self._fused and (factor := _rectified(taken)):
             # That is Adam with this rate; what corrects the squares' bias leaves epsilon out.
             name, rate = "adam", factor * rate
-            epsilon /= math.sqrt(1 - _BETA2**self._taken)
+            epsilon /= math.sqrt(1 - _BETA2**taken)
         common: dict[str, Any] = {"lr": rate, "eps": epsilon}
         if name == "adam":
             adam(
@@ -177,7 +187,7 @@ class Torchs:
         for own, given in zip(self.state_dict().values(), state.values(), strict=True):
             for tensor, value in zip(own, given, strict=True):
                 tensor.copy_(value)
-        self._taken = max(map(int, self._steps))
+        self._taken = [int(taken) for taken in self._steps]
 
 
 def _rectified(step: int) -> float:

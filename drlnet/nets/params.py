@@ -9,26 +9,46 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
-from drlnet.errors import CheckpointMismatch, RunFolderError
+from drlnet.errors import CheckpointMismatch, RunFolderError, UserCodeError
 from drlnet.metrics.whole import write_whole
 
 _HEADER_BYTES_MAX = 1 << 20
 _METADATA_KEY = "drlnet"
-_TENSOR_KEY = "a tensor"
+# What a state's tree has in place of what JSON lacks, and the tensor that holds the tree itself.
+_TENSOR_KEY, _ARRAY_KEY, _PAIRS_KEY = "a tensor", "an array", "pairs"
+_TAGS = {_TENSOR_KEY, _ARRAY_KEY, _PAIRS_KEY}
+_TREE = "tree"
 
 
 def pack(
     params: Mapping[str, torch.Tensor], architecture: str, metadata: Mapping[str, str] | None = None
 ) -> bytes:
-    """params (a state dict) as a safetensors blob."""
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in params.items()}
+    """params (a state dict) as a safetensors blob; tensors that share memory each in full.
+
+    Errors: UserCodeError for more tensors than unpack() reads.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    stored: set[int] = set()
+    for name, tensor in params.items():
+        own = tensor.detach().cpu().contiguous()
+        storage = own.untyped_storage().data_ptr()
+        tensors[name] = own.clone() if storage in stored else own
+        stored.add(storage)
     # One key: safetensors keeps no order among several, and equal params shall be equal bytes.
     facts = json.dumps({**(metadata or {}), "architecture": architecture}, sort_keys=True)
-    return safetensors.torch.save(tensors, {_METADATA_KEY: facts})
+    blob = safetensors.torch.save(tensors, {_METADATA_KEY: facts})
+    if int.from_bytes(blob[:8], "little") > _HEADER_BYTES_MAX:
+        raise UserCodeError(
+            f"{len(tensors):,} tensors are too many for one file: their names and shapes take "
+            f"more than {_HEADER_BYTES_MAX:,} bytes",
+            "keep what is small and alike in one tensor (torch.stack)",
+        )
+    return blob
 
 
 def unpack(blob: bytes, architecture: str, source: str) -> dict[str, torch.Tensor]:
@@ -72,22 +92,50 @@ def load_into(net: torch.nn.Module, params: Mapping[str, torch.Tensor]) -> None:
 
 
 def pack_state(state: Mapping[str, Any], architecture: str, metadata: Mapping[str, str]) -> bytes:
-    """A learner's state_dict as a safetensors blob: mappings and lists of tensors and of values
-    that JSON has, nested as it likes."""
+    """A learner's state_dict as a safetensors blob: mappings and lists of tensors, numpy's arrays
+    and numbers, and values that JSON has, nested as it likes.
+
+    Errors: UserCodeError, which says where, for anything else.
+    """
     tensors: dict[str, torch.Tensor] = {}
 
+    def kept(tensor: torch.Tensor, place: str) -> str:
+        name = f"{place} {len(tensors)}" if place in tensors else place
+        tensors[name] = tensor
+        return name
+
     def plain(value: Any, place: str) -> Any:
+        if isinstance(value, np.generic):
+            value = value.item()
         if isinstance(value, torch.Tensor):
-            tensors[place] = value
-            return {_TENSOR_KEY: place}
+            return {_TENSOR_KEY: kept(value, place)}
+        if isinstance(value, np.ndarray):
+            try:
+                return {_ARRAY_KEY: kept(torch.from_numpy(value.copy()), place)}
+            except (TypeError, ValueError) as error:
+                raise _unstorable(place, f"an array of {value.dtype}") from error
         if isinstance(value, Mapping):
-            return {str(key): plain(one, f"{place}.{key}") for key, one in value.items()}
+            parts = [(key, plain(one, f"{place}.{key}")) for key, one in value.items()]
+            if all(isinstance(key, str) and key not in _TAGS for key in value):
+                return dict(parts)
+            return {_PAIRS_KEY: [[plain(key, f"{place}'s key"), one] for key, one in parts]}
         if isinstance(value, list | tuple):
             return [plain(one, f"{place}.{index}") for index, one in enumerate(value)]
-        return value
+        if value is None or isinstance(value, str | int | float):
+            return value
+        raise _unstorable(place, f"of the type {type(value).__name__}")
 
-    tree = json.dumps(plain(state, "state"))
-    return pack(tensors, architecture, {**metadata, "state": tree})
+    # A tensor, as a header has not the room for long lists.
+    tree = json.dumps(plain(state, "state")).encode()
+    tensors[_TREE] = torch.frombuffer(bytearray(tree), dtype=torch.uint8)
+    return pack(tensors, architecture, metadata)
+
+
+def _unstorable(place: str, what: str) -> UserCodeError:
+    return UserCodeError(
+        f"what the learner's state_dict() returns cannot be stored: {place} is {what}",
+        "return mappings and lists of tensors, numpy arrays, numbers and text",
+    )
 
 
 def unpack_state(blob: bytes, architecture: str, source: str) -> dict[str, Any]:
@@ -95,14 +143,27 @@ def unpack_state(blob: bytes, architecture: str, source: str) -> dict[str, Any]:
     tensors = unpack(blob, architecture, source)
 
     def whole(value: Any) -> Any:
-        if isinstance(value, dict):
-            if _TENSOR_KEY in value:
-                return tensors[value[_TENSOR_KEY]]
-            return {key: whole(one) for key, one in value.items()}
-        return [whole(one) for one in value] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [whole(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        if _TENSOR_KEY in value:
+            return tensors[value[_TENSOR_KEY]]
+        if _ARRAY_KEY in value:
+            return tensors[value[_ARRAY_KEY]].numpy()
+        if _PAIRS_KEY in value:
+            return {_key(whole(key)): whole(one) for key, one in value[_PAIRS_KEY]}
+        return {key: whole(one) for key, one in value.items()}
 
-    state: dict[str, Any] = whole(json.loads(read_metadata(blob)["state"]))
+    # Earlier versions kept the tree among the metadata.
+    tree = tensors[_TREE].numpy().tobytes() if _TREE in tensors else read_metadata(blob)["state"]
+    state: dict[str, Any] = whole(json.loads(tree))
     return state
+
+
+def _key(value: Any) -> Any:
+    """A mapping's key: JSON has no tuples."""
+    return tuple(map(_key, value)) if isinstance(value, list) else value
 
 
 def read_metadata(blob: bytes) -> dict[str, str]:

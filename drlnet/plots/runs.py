@@ -20,7 +20,7 @@ Numbers = npt.NDArray[np.float64]
 
 # What may differ between runs that are seeds of one setting.
 _NOT_SETTINGS = {
-    *("run.seed", "run.folder", "run.sinks", "run.record"),
+    *("run.seed", "run.folder", "run.resume", "run.sinks", "run.record"),
     *("server.listen", "server.metrics", "server.insecure"),
 }
 _MOST_NAMED = 3  # settings in a label

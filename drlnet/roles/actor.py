@@ -12,7 +12,7 @@ import torch
 
 from drlnet.client import Client
 from drlnet.config import Config
-from drlnet.envs import Pace, Rows, crashed, make_envs, ticks
+from drlnet.envs import Pace, Rows, close_crashed, crashed, make_envs, ticks
 from drlnet.errors import UnknownLease
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import process_figures
@@ -164,7 +164,7 @@ class Actor:
         said = f"{failure.trace}{failure.cause}; its episodes begin anew"
         print(said, file=sys.stderr, flush=True)
         self.agent.leave()
-        self._envs.close()
+        close_crashed(self._config.env.id, self._envs)
         self._make_envs()
         self.start()
 

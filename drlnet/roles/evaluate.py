@@ -14,7 +14,7 @@ import numpy as np
 
 from drlnet.algos import Params, Player, make_algorithm
 from drlnet.config import Config, repeatable
-from drlnet.envs import Film, RowEnv, crashed, film, find_spaces, make_envs, ticks
+from drlnet.envs import Film, RowEnv, close_crashed, crashed, film, find_spaces, make_envs, ticks
 from drlnet.nets.params import load
 from drlnet.roles.seeds import role_seed
 
@@ -62,7 +62,7 @@ def evaluate(
     player = make_algorithm(repeatable(config), spaces).greedy(num_envs)
     player.load(params)
     try:
-        return play(
+        played = play(
             envs,
             player,
             quota=episodes // num_envs,
@@ -71,8 +71,11 @@ def evaluate(
             max_seconds=max_seconds,
             told=told,
         )
-    finally:
-        envs.close()
+    except BaseException:
+        close_crashed(config.env.id, envs)
+        raise
+    envs.close()
+    return played
 
 
 def evaluate_checkpoint(

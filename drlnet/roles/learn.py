@@ -237,12 +237,14 @@ class Learning:
 
     def keep(self, *, sound: bool = True) -> None:
         """Saves what was learned until an error. sound: else the newest params are not worth it."""
-        if sound and self._learner.steps:
-            self._save_state()
-            self._save(self._best())
-        elif best := self._found():
-            self._save(best)
-        self._records.close()
+        try:
+            if sound and self._learner.steps:
+                self._save(self._best())
+                self._save_state()  # last: a user's state may be what cannot be stored
+            elif best := self._found():
+                self._save(best)
+        finally:
+            self._records.close()
 
     def _save(self, best: Best) -> None:
         facts = self._facts(best.learner_steps)

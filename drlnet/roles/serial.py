@@ -11,7 +11,7 @@ import torch
 from drlnet import native
 from drlnet.client import Client
 from drlnet.config import Config
-from drlnet.errors import DrlnetError
+from drlnet.errors import BadPriority
 from drlnet.metrics.run_folder import RunFolder
 from drlnet.nets.memory import keep_freed_memory
 from drlnet.roles.actor import Actor
@@ -32,8 +32,8 @@ def serial(config: Config, run: RunFolder, stop: Stop) -> LearnResult:
         try:
             _take_turns(config, client, learning, stop)
             return learning.close()
-        except DrlnetError:
-            learning.keep()
+        except Exception as error:  # its algorithm may be a user's
+            learning.keep(sound=not isinstance(error, BadPriority))
             raise
 
 

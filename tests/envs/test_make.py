@@ -16,7 +16,7 @@ from installed import require
 from toy import TOY, Toy
 
 from drlnet.config import EnvConfig, load
-from drlnet.envs import crashed, find_spaces, make_envs
+from drlnet.envs import crashed, find_spaces, make_envs, make_single
 from drlnet.envs.workers import EnvCrash
 from drlnet.errors import ConfigError, UnknownEnvironment, UserCodeError
 
@@ -232,3 +232,12 @@ def test_a_package_that_is_missing(env_id: str, package: str, extra: str, tmp_pa
         f"No module named {package.replace('-', '_')!r}",
         f"  try: pip install 'drlnet[{extra}]'",
     ]
+
+
+@pytest.mark.parametrize(("limit", "steps"), [(None, 3), (2, 2)])
+def test_a_single_environment_ends_by_its_own_limit_or_the_evaluations(
+    limit: int | None, steps: int
+) -> None:
+    made = make_single(EnvConfig(id="CartPole-v1", kwargs={"max_episode_steps": 3}), limit)
+    made.reset(seed=0)
+    assert [made.step(step % 2)[3] for step in range(steps)] == [False] * (steps - 1) + [True]

@@ -212,6 +212,32 @@ def test_a_leaf_that_no_column_holds_is_named(monkeypatch: pytest.MonkeyPatch) -
         find_spaces(levers())
 
 
+class Keyed(Levers):
+    """Its observations have keys that are no text."""
+
+    def __init__(self, twice: bool = False) -> None:
+        super().__init__(masked=False)
+        box = gym.spaces.Box(-1, 1, (2,))
+        numbered: dict[Any, Any] = {7: box}
+        inner = gym.spaces.Dict(numbered)
+        parts: dict[Any, Any] = {"a.7": box, "a": inner} if twice else {0: box, 1: inner}
+        self.observation_space = gym.spaces.Dict(parts)
+
+    def _observe(self) -> Any:
+        return {0: np.full(2, 0.25, np.float32), 1: {7: np.full(2, 0.5, np.float32)}}
+
+
+def test_keys_may_be_numbers_but_not_the_same_name_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym.spec(LEVERS), "entry_point", Keyed)
+    config = EnvConfig(id=LEVERS)
+    envs, spaces = make_envs(config, 2)
+    assert list(spaces.leaves) == ["obs.0", "obs.1.7"]
+    assert envs.reset(0).obs.tolist() == [[0.25, 0.25, 0.5, 0.5]] * 2
+    envs.close()
+    with pytest.raises(UnknownEnvironment, match=r"two observations of the name 'a\.7'"):
+        find_spaces(levers(twice=True))
+
+
 @pytest.mark.parametrize("net", ["nature", "impala"])
 @pytest.mark.parametrize("stack", [1, 4])
 def test_a_network_of_images_refuses_a_dict(net: str, stack: int) -> None:

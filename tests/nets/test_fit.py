@@ -8,6 +8,7 @@ from drlnet.algos import make_algorithm
 from drlnet.config import load
 from drlnet.envs import EnvSpaces
 from drlnet.errors import ConfigError
+from drlnet.nets.fit import channels_first
 
 
 def made(shape: tuple[int, ...], *sets: str) -> None:
@@ -32,6 +33,28 @@ def test_what_does_not_fit(shape: tuple[int, ...], sets: list[str], cause: str) 
     with pytest.raises(ConfigError) as info:
         made(shape, *sets)
     assert cause in info.value.cause and info.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("shape", "frames", "image"),
+    [
+        ((8, 8, 111), 1, (111, 8, 8)),
+        ((111, 8, 8), 1, (111, 8, 8)),
+        ((2, 8, 8, 111), 1, (222, 8, 8)),
+        ((2, 111, 8, 8), 2, (222, 8, 8)),
+        ((12, 9, 8), 12, (12, 9, 8)),  # more frames than pixels a side
+        ((8, 8, 8), 8, (8, 8, 8)),
+        ((10, 10, 10), 1, (10, 10, 10)),
+        ((9, 9), 1, (1, 9, 9)),
+    ],
+)
+def test_a_square_is_the_pixels(
+    shape: tuple[int, ...], frames: int, image: tuple[int, int, int]
+) -> None:
+    permutation, found = channels_first(shape, frames)
+    sizes = [(1, *shape)[axis] for axis in permutation or range(len(shape) + 1)]
+    assert found == image and tuple(sizes[-2:]) == image[1:]
+    assert bool(permutation) == (shape[-1] == 111 or (shape[-1] == 10 and frames == 1))
 
 
 def test_the_smallest_that_fit() -> None:

@@ -69,6 +69,41 @@ def test_fused_radam_is_torchs_but_for_its_rounding(epsilon: float) -> None:
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "torchs"),
+    [
+        ("adam", torch.optim.Adam),
+        ("adamw", torch.optim.AdamW),
+        ("radam", torch.optim.RAdam),
+        ("rmsprop", torch.optim.RMSprop),
+    ],
+)
+def test_a_param_without_a_gradient_stays_as_torchs_does(name: Any, torchs: Any) -> None:
+    """A layer that a network never uses, or not at each step."""
+    ours, theirs = nets()
+    settings = OptimizerSettings(
+        optimizer=name, learning_rate=5e-4, adam_epsilon=1e-6, max_grad_norm=1e9
+    )
+    own = Optimizer(settings, ours.parameters())
+    known = torchs(theirs.parameters(), lr=5e-4, eps=1e-6)
+    unused = next(ours.parameters()).clone()
+    for step in range(40):
+        if step == 20:  # each param goes on from its own step
+            kept, own = own.state_dict(), Optimizer(settings, ours.parameters())
+            own.load_state_dict(kept)
+        pairs = list(zip(ours.parameters(), theirs.parameters(), strict=True))
+        for index, (one, other) in enumerate(pairs):
+            if index and step % index == 0:
+                one.grad = torch.randn_like(one)
+                other.grad = one.grad.clone()
+        own.step()
+        known.step()
+        known.zero_grad()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+    assert torch.equal(next(ours.parameters()), unused)
+
+
 def test_gradients_are_clipped_and_a_state_goes_on() -> None:
     ours, theirs = nets()
     settings = OptimizerSettings(optimizer="radam", max_grad_norm=0.1)

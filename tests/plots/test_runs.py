@@ -69,7 +69,7 @@ def words_of(figure: Figure) -> set[str]:
 def test_seeds_are_one_group_and_labels_say_what_differs(tmp_path: Path) -> None:
     read = [
         read_run(made(tmp_path / "a", seed=1)),
-        read_run(made(tmp_path / "b", "run.sinks=[]", seed=2)),
+        read_run(made(tmp_path / "b", "run.sinks=[]", "run.resume=true", seed=2)),
         read_run(made(tmp_path / "c", "replay.sampler=uniform")),
     ]
     found = grouped(read)

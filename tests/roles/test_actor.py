@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from oracle import OracleClient, OracleTable
-from toy import TOY
+from toy import TOY, Toy
 
 from drlnet.algos import make_algorithm
 from drlnet.config import Config, load
@@ -180,6 +180,22 @@ def test_a_crash_breaks_the_streams_and_goes_on(capfd: pytest.CaptureFixture[str
     for stream in table.streams:
         assert stream.rows[0].first
     assert all(table.state(*place) == "live" for place in table.items)
+
+
+def test_a_crash_whose_close_fails_too_goes_on(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close(_toy: Toy) -> None:
+        raise OSError("the door is stuck")
+
+    monkeypatch.setattr(Toy, "close", close)
+    actor, client = started(config(longest=8, crash_at=4))
+    with pytest.raises(UserCodeError, match="4 times within 60 s: RuntimeError: the toy broke"):
+        for _ in range(1000):
+            actor.tick()
+    said = capfd.readouterr().err
+    assert said.count(f"{TOY} crashed as it was closed: OSError: the door is stuck") == 3
+    assert len(replay(client).streams) == 3 * 4
 
 
 def test_reports_its_stages_and_its_process() -> None:

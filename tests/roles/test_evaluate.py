@@ -121,6 +121,20 @@ def test_a_crash_is_the_environments() -> None:
         evaluate(made, params_of(made), 10)
 
 
+def test_a_close_that_fails_hides_no_crash(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close(_toy: Toy) -> None:
+        raise OSError("the door is stuck")
+
+    made = dataclasses.replace(config(), env=EnvConfig(id=TOY, kwargs={"crash_at": 1}))
+    params = params_of(made)
+    monkeypatch.setattr(Toy, "close", close)
+    with pytest.raises(ConfigError, match="in an evaluation: RuntimeError: the toy"):
+        evaluate(made, params, 10)
+    assert "crashed as it was closed: OSError: the door is stuck" in capfd.readouterr().err
+
+
 def test_checkpoint_of_another_architecture(tmp_path: Path) -> None:
     save(tmp_path / "c", pack(params_of(config()), algorithm_of(config()).architecture))
     assert len(evaluate_checkpoint(config(), tmp_path / "c", 5).returns) == 5

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from drlnet.config import load
+from drlnet.algos.dqn import DqnLearner
+from drlnet.client import Client
+from drlnet.config import Config, load
 from drlnet.envs import crashed
-from drlnet.errors import ConfigError
+from drlnet.errors import BadPriority, ConfigError, UserCodeError
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
 from drlnet.nets.params import read_metadata
 from drlnet.roles import gate
 from drlnet.roles.evaluate import evaluate_checkpoint
-from drlnet.roles.learn import LearnResult
+from drlnet.roles.learn import Learning, LearnResult
 from drlnet.roles.serial import may_draw, serial
 
 SETS = ["run.max_learner_steps=60", "replay.min_size=300", "actor.envs_per_actor=8"]
@@ -67,6 +69,34 @@ def test_what_was_learned_before_an_error_is_kept(
     with pytest.raises(ConfigError, match="no display"):
         serial(config, made, Stop())
     assert read_metadata(made.checkpoint_path.read_bytes())["learner_steps"] == "20"
+
+
+@pytest.mark.parametrize(("error", "kept"), [(BadPriority("nan"), False), (ValueError(), True)])
+def test_newest_params_are_kept_unless_they_diverged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, kept: bool
+) -> None:
+    def take_turns(_config: Config, _client: Client, learning: Learning, _stop: Stop) -> None:
+        learning._learner.steps = 3
+        raise error
+
+    monkeypatch.setattr("drlnet.roles.serial._take_turns", take_turns)
+    flags = {"run.serial": True, "run.folder": str(tmp_path / "a")}
+    made = RunFolder.create(load("CartPole-v1", flags=flags, sets=SETS))
+    with pytest.raises(type(error)):
+        serial(made.read_config(), made, Stop())
+    assert made.checkpoint_path.is_file() is made.learner_path.is_file() is kept
+
+
+def test_a_state_that_cannot_be_stored_leaves_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DqnLearner, "state_dict", lambda _: {"seen": {1, 2}})
+    flags = {"run.serial": True, "run.folder": str(tmp_path / "a")}
+    sets = [*SETS, "learner.save_period_s=1e-9"]
+    made = RunFolder.create(load("CartPole-v1", flags=flags, sets=sets))
+    with pytest.raises(UserCodeError, match=r"state\.learner\.seen is of the type set"):
+        serial(made.read_config(), made, Stop())
+    assert read_metadata(made.checkpoint_path.read_bytes())["learner_steps"] == "1"
 
 
 def test_turns_keep_to_the_ratio() -> None:
