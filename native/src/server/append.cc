@@ -31,6 +31,7 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
   AppendResult result;
   slot.status = table.append(append, result);
   if (keeper_ && slot.status == Status::ok) note_durability(result);
+    table.give_room_back();
   reply_with(slot, result);  // the client words the error: it knows the streams by its own numbers
   return 0;
 }

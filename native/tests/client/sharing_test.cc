@@ -289,4 +289,26 @@ TEST_CASE("once the session is lost the background thread rests") {
   CHECK(cpu_ns() - before < 50'000'000);
 }
 
+TEST_CASE("an append that a limit refuses takes none of the room that the limiter has for others") {
+  Limits limits;
+  limits.append_rows = 1;
+  RunningServer server("udp://127.0.0.1:0", limits);
+  const TableSpec spec =
+      spec_of(10'000, {.min_size = 1, .samples_per_insert = 1, .error_buffer = 40});
+  Client hasty(options_of(server)), other(options_of(server));
+  const uint32_t table = hasty.open_table(spec);
+  const auto append_episode = [&](Client& client) {
+    StreamWriter writer(client, table, spec, client.lease(table, 1),
+                        {.flush_interval_ns = kPatienceNs, .timeout_ns = kPatienceNs});
+    write(writer, 1, 0, kSteps);
+    writer.flush();
+  };
+  append_episode(hasty);  // balance: 19 - 1
+  for (int i = 0; i < 3; ++i) {
+    CHECK(error_of([&] { append_episode(hasty); }).status() == Status::server_full);
+  }
+  append_episode(other);
+  CHECK(metric(other, "table.replay.items_created") == 2 * (kSteps - 1));
+}
+
 }  // namespace drlnet::test
