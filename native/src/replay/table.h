@@ -204,7 +204,7 @@ class Table {
   void count_stock(uint64_t created);
 
   // table_room.cc
-  bool find_room(uint64_t rows);
+  bool find_room(uint64_t rows, bool has_batch);
   uint64_t begun_from(const Stream& stream) const;
   std::optional<uint64_t> clear_tail(uint64_t rows, Moves moves, bool really);
   void move_begun(Stream& stream, RowPlace first, uint64_t count);
@@ -234,7 +234,7 @@ class Table {
   void retire_useless();
   void link_rows();
   void check_newest(const Stream& stream, bool held, RowPlace newest) const;
-  void restore_item(const SavedItem& item);
+  void restore_item(SavedItem item, uint64_t slots);
 
   TableSpec spec_;
   Reach reach_;
