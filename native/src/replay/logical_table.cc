@@ -71,6 +71,15 @@ void LogicalTable::changed(uint32_t shard, uint64_t room, uint64_t created, cons
   wake_others(shard, lock);
 }
 
+void LogicalTable::pass_over(uint32_t shard, uint64_t draws) {
+  std::unique_lock lock(mutex_);
+  const bool held = std::ranges::any_of(line_, [&](const Place& place) {
+    return place.want == Want::insert && !place.ring_full && admits(place) != Wait::none;
+  });
+  if (held) limiter_.sampled(draws);
+  wake_others(shard, lock);
+}
+
 void LogicalTable::restore(uint32_t shard, uint64_t created, uint64_t drawn, const Stock& stock) {
   changed(shard, 0, 0, stock);
   const std::lock_guard lock(mutex_);

@@ -52,6 +52,9 @@ class LogicalTable {
   Wait ask(const Waiter& waiter);
   // room: what ask() gave; stock: of the shard, from now on.
   void changed(uint32_t shard, uint64_t room, uint64_t created, const Stock& stock);
+  // A draw that found no item whose rows its client has, and is not counted. Where the limiter
+  // holds an append, it is: else rows that the client has could never come.
+  void pass_over(uint32_t shard, uint64_t draws);
   // What the shard had done in another life of the server.
   void restore(uint32_t shard, uint64_t created, uint64_t drawn, const Stock& stock);
   // The session is over.

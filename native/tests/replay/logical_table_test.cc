@@ -215,4 +215,16 @@ TEST_CASE("an append that found its ring full looks again once the shards are sh
   CHECK(line.next(0) == 5);
 }
 
+TEST_CASE("a draw of which its client has no rows counts only where an append is held") {
+  Line line({.min_size = 1, .samples_per_insert = 1, .error_buffer = 4}, 1);
+  CHECK(line.insert(0, 1, 5));
+  line.table.changed(0, 5, 5, {5});  // balance 4
+  line.table.pass_over(0, 3);
+  CHECK_FALSE(line.insert(0, 1, 2));  // or it would go in now
+  CHECK(line.next(0) == 0);
+  line.table.pass_over(0, 3);
+  CHECK(line.next(0) == 1);
+  CHECK(line.insert(0, 1, 2));
+}
+
 }  // namespace drlnet::test
