@@ -210,6 +210,13 @@ uint64_t Mirror::from(size_t shard, Deadline deadline) {
   return shards_[shard] ? shards_[shard]->rows.from(deadline, interrupt_) : 0;
 }
 
+void Mirror::wait_for_news(size_t shard, Deadline deadline) {
+  constexpr uint64_t kMomentNs = 10'000'000;  // priorities may change without a row
+  if (interrupt_) interrupt_();
+  if (shards_[shard])
+    shards_[shard]->rows.wait_for_news(std::min(deadline, deadline_in(kMomentNs)));
+}
+
 RowMirror::Run Mirror::copy_apart(std::span<const std::span<std::byte>> to) {
   for (const auto& shard : shards_) {
     if (!shard) continue;

@@ -45,6 +45,8 @@ class Mirror {
   uint64_t reference_bytes(uint64_t items) const;
   // See RowMirror::from(), of that shard's.
   uint64_t from(size_t shard, Deadline deadline);
+  // Waits for rows of that shard, for a moment.
+  void wait_for_news(size_t shard, Deadline deadline);
   // Waits until all rows are here that the server has.
   void wait_until_whole(Deadline deadline) const;
   // Gathers what a sample by reference of a shard named, when all of its rows are here, into the

@@ -166,6 +166,14 @@ uint64_t RowMirror::from(Deadline deadline, const std::function<void()>& interru
   return begin == 0 || begin + capacity_ <= head_ ? 0 : base_ + begin;
 }
 
+void RowMirror::wait_for_news(Deadline deadline) {
+  const uint64_t now = waking_ns(), stored = stored_;
+  std::unique_lock lock(news_mutex_);
+  news_.wait_for(lock, std::chrono::nanoseconds(deadline - std::min(now, deadline)),
+                 [&] { return failure_ || stored_ != stored; });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
 void RowMirror::wait_until_whole(Deadline deadline, const std::function<void()>& interrupt) {
   wait(deadline, interrupt, [&]() -> uint64_t { return whole_ ? behind_.load() : 1; });
 }

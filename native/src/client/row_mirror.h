@@ -64,6 +64,8 @@ class RowMirror {
   // Where draws are to begin: the key of the oldest row; 0: anywhere, as the server holds none that
   // is older. Waits until something is known of the server's.
   uint64_t from(Deadline deadline, const std::function<void()>& interrupt);
+  // Waits until rows come, or the deadline. Throws what ended the mirror.
+  void wait_for_news(Deadline deadline);
   // Gathers the items of a sample by reference, whose ages lie in drawn.slots, into
   // places_of(their number) of a reply with their rows. Those with a row that is not here any more
   // are taken out of `drawn`. Returns how many are left, which come first.

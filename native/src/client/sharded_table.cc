@@ -166,7 +166,10 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
                         Deadline deadline) {
   Status outcome = Status::ok;
   std::vector<std::byte> refusal;
+  std::optional<size_t> none_at;  // a shard that had nothing to give
+  bool some = false;
   for (SplitSample::Part& part : split.parts) {
+    some |= part.come && part.rows.count > 0;
     if (!part.call) continue;  // collected, before its rows were waited for
     const CallId call = *part.call;
     part.call.reset();  // collect() lets it go, whatever comes
@@ -177,7 +180,10 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
           // Asked again how it stands, before it is to give any.
           header.draws_left = 0;
           header.priority_mass = 0;
-          if (status == Status::sample_expired) return;
+          if (status == Status::sample_expired) {
+            none_at = part.shard;
+            return;
+          }
           outcome = status;
           refusal.assign(reply.begin(), reply.end());
           return;
@@ -190,6 +196,7 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
         if (mirror_ != nullptr) {
           std::memcpy(&header, part.references.data(), sizeof header);
           part.come = true;
+          some |= part.rows.count > 0;
           return;
         }
         header = part.header;
@@ -211,14 +218,22 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
     }
   }
   throw_if_refused(outcome, refusal);
-  if (!split.gaps.empty() && mirror_ && mirror_->only() && waking_ns() >= deadline) {
+  if (split.gaps.empty()) {
+    sum_up(split, batch, memory);
+    return true;
+  }
+  if (mirror_ == nullptr) return false;
+  const bool nothing = none_at && !some;  // nor will there be at once
+  if (nothing) mirror_->wait_for_news(*none_at, deadline);
+  if (waking_ns() < deadline) return false;
+  if (const auto only = mirror_->only()) {
     throw Error(Status::timeout,
-                "shard " + std::to_string(*mirror_->only()) + ", this rank's own, has no items",
+                "shard " + std::to_string(*only) + ", this rank's own, has no items",
                 "run actors whose streams it has, or fewer shards than ranks");
   }
-  if (!split.gaps.empty()) return false;
-  sum_up(split, batch, memory);
-  return true;
+  if (!nothing) return false;
+  throw Error(Status::timeout, "the mirror: no item has all of its rows here yet",
+              "allow more time, or start the mirror before the actors: it gets later rows");
 }
 
 bool ShardedTable::taken(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,

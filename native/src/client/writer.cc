@@ -10,6 +10,20 @@
 
 namespace drlnet {
 
+namespace {
+
+// Rows of one append to a queue: what half of its ring has beside a batch. The other half may hold
+// what streams have begun; with more, an append would push out items that it brings itself.
+uint64_t most_rows(const TableSpec& spec, uint32_t shards) {
+  const LimiterSpec& limiter = spec.limiter;
+  if (limiter.max_times_sampled == 0) return UINT32_MAX;
+  const uint64_t half = spec.capacity / shards / 2;
+  const uint64_t batch = uint64_t{limiter.batch} * spec.item.window();
+  return std::max<uint64_t>(half - std::min(half, batch), limiter.append_burst);
+}
+
+}  // namespace
+
 StreamWriter::StreamWriter(Client& client, uint32_t table, const TableSpec& spec,
                            std::vector<Lease> leases, WriterOptions options)
     : client_(client),
@@ -21,6 +35,10 @@ StreamWriter::StreamWriter(Client& client, uint32_t table, const TableSpec& spec
     column_bytes_.push_back(static_cast<uint32_t>(column.bytes()));
   }
   row_columns_.resize(column_bytes_.size());
+  // It leaves once it has these, by up to a row less of each stream beyond them.
+  const uint64_t most = most_rows(spec, client.shards()), streams = leases_.size();
+  options_.flush_rows = static_cast<uint32_t>(
+      std::min<uint64_t>(options_.flush_rows, most - std::min(most, streams) + 1));
 }
 
 StreamWriter::~StreamWriter() {
@@ -217,7 +235,8 @@ AppendResult StreamWriter::take_reply(CallId id, Sent& sent, Status& status,
       [&](Status s, auto reply) {
         status = s;
         if (status == Status::unknown_table || status == Status::table_dropped ||
-            status == Status::forbidden || status == Status::server_full) {
+            status == Status::forbidden || status == Status::server_full ||
+            status == Status::config) {
           refusal.assign(reply.begin(), reply.end());  // not looked at: no result
         } else {
           result = ByteReader(reply).get<AppendResult>();

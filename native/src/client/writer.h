@@ -13,7 +13,8 @@
 namespace drlnet {
 
 struct WriterOptions {
-  uint32_t flush_rows = 64;                // a request leaves when it has this many rows
+  uint32_t flush_rows = 64;                // a request leaves when it has this many rows, or those
+                                           // that a queue has room for
   uint64_t flush_interval_ns = 5'000'000;  // or when its oldest is this old at the next append
   uint64_t timeout_ns = 60'000'000'000;    // waiting for the limiter or the server
   // Where it is set, an append waits for the limiter until this throws: called about every second

@@ -16,10 +16,13 @@ namespace drlnet {
 
 class Changes {
  public:
-  explicit Changes(uint32_t slots)
+  // first: the number of the change before them all. Numbers of an earlier life lie under it.
+  Changes(uint32_t slots, uint64_t first)
       : memory_(memory_bytes(slots)),
         log_(reinterpret_cast<uint32_t*>(memory_.data())),
-        size_(memory_bytes(slots) / sizeof(uint32_t)) {}
+        size_(memory_bytes(slots) / sizeof(uint32_t)),
+        first_(first),
+        count_(first) {}
 
   // Each slot twice: a client that was told of all has as many changes to go on reading.
   static uint64_t memory_bytes(uint32_t slots) {
@@ -38,12 +41,15 @@ class Changes {
     }
   }
 
-  // Whether all that changed after the change numbered `since` is here still.
-  bool reaches(uint64_t since) const { return count_ <= size_ || since >= count_ - size_; }
+  // Whether all that changed after the change numbered `since` is here still; no for a number that
+  // no change here has.
+  bool reaches(uint64_t since) const {
+    return since >= first_ && since <= count_ && count_ - since <= size_;
+  }
 
   // Calls visit(slot) for each change after the one numbered `since`, oldest first, `most` at most.
-  // Returns the number of the last one that it visited (`since` when there is none). since <=
-  // count(), and reaches(since).
+  // Returns the number of the last one that it visited (`since` when there is none).
+  // reaches(since).
   template <typename Visit>
   uint64_t visit(uint64_t since, uint32_t most, Visit visit) const {
     const uint64_t to = std::min(count_, since + most);
@@ -51,7 +57,7 @@ class Changes {
     return to;
   }
 
-  uint64_t count() const { return count_; }  // changes ever; the newest one's number
+  uint64_t count() const { return count_; }  // the newest one's number
 
  private:
   // As many as came last. Written a whole round of the log ago, they lie in no cache that is near,
@@ -66,7 +72,7 @@ class Changes {
   Mapping memory_;
   uint32_t* log_;
   uint64_t size_;  // a power of two
-  uint64_t count_ = 0;
+  uint64_t first_, count_;
 };
 
 }  // namespace drlnet

@@ -25,6 +25,8 @@ class Limiter {
   bool may_insert(uint64_t items, const Stock& stock) const;
   // least: draws that a queue must have left; more than `batch` where this is a part of more.
   Wait may_sample(uint64_t batch, uint64_t least, const Stock& stock) const;
+  // Whether the reader of a queue waits for more items.
+  bool short_of_batch(const Stock& stock) const { return stock.draws_left < spec_.batch; }
   void inserted(uint64_t items) { created_ += items; }
   void sampled(uint64_t draws) { drawn_ += draws; }
   uint64_t items_created() const { return created_; }

@@ -40,10 +40,12 @@ Wait LogicalTable::ask(const Waiter& waiter) {
     wait = waiter.want == Want::draw ? Wait::samples_limit : Wait::inserts_limit;
   }
   if (wait != Wait::none) {
+    Place place{waiter};
+    if (looks_again(place)) place.ring_full = false;  // a draw came between
     if (own != line_.end()) {
-      *own = {waiter};
+      *own = place;
     } else if (waiter.session != 0) {
-      line_.push_back({waiter});
+      line_.push_back(place);
     }
   } else {
     if (own != line_.end()) line_.erase(own);
@@ -65,7 +67,16 @@ void LogicalTable::changed(uint32_t shard, uint64_t room, uint64_t created, cons
   limiter_.inserted(created);
   stock_.live_items += stock.live_items - before.live_items;
   stock_.draws_left += stock.draws_left - before.draws_left;
-  for (Place& place : line_) place.ring_full &= place.shard != shard;  // it looks again
+  for (Place& place : line_) place.ring_full &= place.shard != shard && !looks_again(place);
+  wake_others(shard, lock);
+}
+
+void LogicalTable::pass_over(uint32_t shard, uint64_t draws) {
+  std::unique_lock lock(mutex_);
+  const bool held = std::ranges::any_of(line_, [&](const Place& place) {
+    return place.want == Want::insert && !place.ring_full && admits(place) != Wait::none;
+  });
+  if (held) limiter_.sampled(draws);
   wake_others(shard, lock);
 }
 
@@ -81,6 +92,11 @@ void LogicalTable::leave(uint32_t shard, uint32_t session) {
   std::erase_if(
       line_, [&](const Place& place) { return place.shard == shard && place.session == session; });
   wake_others(shard, lock);
+}
+
+// Its shard may find room now: what moves there need not wait for a reader that has no batch.
+bool LogicalTable::looks_again(const Place& place) const {
+  return place.ring_full && place.with_batch && limiter_.short_of_batch(stock_);
 }
 
 LogicalTable::Place* LogicalTable::next(Want want) {
@@ -120,6 +136,11 @@ bool LogicalTable::has_ended() {
   return ended_;
 }
 
+bool LogicalTable::has_batch() {
+  const std::lock_guard lock(mutex_);
+  return !limiter_.short_of_batch(stock_);
+}
+
 // The shard that changed something asks next() by itself.
 void LogicalTable::wake_others(uint32_t shard, std::unique_lock<std::mutex>& lock) {
   uint64_t awake = 0;
@@ -152,6 +173,7 @@ void LogicalTable::heard(uint32_t whose, const Tally& tally) {
   limiter_.sampled(tally.drawn - before.drawn);
   stock_.live_items += tally.stock.live_items - before.stock.live_items;
   stock_.draws_left += tally.stock.draws_left - before.stock.draws_left;
+  for (Place& place : line_) place.ring_full &= !looks_again(place);
   wake_others(shards(), lock);  // this is none of them
 }
 

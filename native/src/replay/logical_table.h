@@ -25,7 +25,8 @@ struct Waiter {
   uint32_t session = 0;    // has at most one of a kind; 0: of none, and stands in no line
   uint64_t count = 0;      // items, or draws
   uint64_t least = 0;      // see Limiter::may_sample()
-  bool ring_full = false;  // an append that would overwrite what its shard has to give yet
+  bool ring_full = false;  // an append that would overwrite what its shard has to give yet,
+  bool with_batch = true;  // and whether there was a batch to be drawn when the shard looked
 };
 
 // What shards of a table have come to: how many items were created and drawn there, what they hold,
@@ -51,6 +52,9 @@ class LogicalTable {
   Wait ask(const Waiter& waiter);
   // room: what ask() gave; stock: of the shard, from now on.
   void changed(uint32_t shard, uint64_t room, uint64_t created, const Stock& stock);
+  // A draw that found no item whose rows its client has, and is not counted. Where the limiter
+  // holds an append, it is: else rows that the client has could never come.
+  void pass_over(uint32_t shard, uint64_t draws);
   // What the shard had done in another life of the server.
   void restore(uint32_t shard, uint64_t created, uint64_t drawn, const Stock& stock);
   // The session is over.
@@ -61,6 +65,8 @@ class LogicalTable {
   // shard's requests that stood in line: they are to be refused.
   std::vector<Waiter> end(uint32_t shard);
   bool has_ended();
+  // Whether a queue's shards have a batch between them, which its reader may then draw.
+  bool has_batch();
 
   // Adds up the shards of this process.
   Tally own();
@@ -79,6 +85,7 @@ class LogicalTable {
   static bool is_first(std::span<const Place> ahead, const Waiter& waiter);
   Wait admits(const Waiter& waiter) const;
   Place* next(Waiter::Want want);
+  bool looks_again(const Place& place) const;
   void wake_others(uint32_t shard, std::unique_lock<std::mutex>& lock);
 
   std::function<void(uint64_t)> wake_;

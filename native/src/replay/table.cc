@@ -123,16 +123,22 @@ void Table::count_stock(uint64_t created) {
   logical_->changed(shard(), std::exchange(room_, 0), created, {live_items(), draws_left_});
 }
 
+// Where draws are to begin at that key: nowhere in particular, or among those leaves. False: no
+// item is there.
+bool Table::find_among(uint64_t from, std::optional<Among>& among) const {
+  const uint64_t oldest = from - key_base_;  // of a foreign key: beyond the head
+  if (from == 0 || oldest <= ring_.oldest() || oldest > ring_.head()) return true;
+  if (oldest == ring_.head()) return false;
+  const uint32_t first = ring_.place(oldest).slot;
+  const auto mass = sampler_->mass_among(first, ring_.head_slot());
+  if (mass && !(*mass > 0)) return false;
+  if (mass) among = Among{first, *mass};
+  return true;
+}
+
 bool Table::draw_references(uint32_t batch, uint64_t from, DrawnBatch& drawn) {
   std::optional<Among> among;
-  const uint64_t oldest = from - key_base_;  // of a foreign key: beyond the head
-  if (batch > 0 && from != 0 && oldest > ring_.oldest() && oldest <= ring_.head()) {
-    if (oldest == ring_.head()) return false;
-    const uint32_t first = ring_.place(oldest).slot;
-    const auto mass = sampler_->mass_among(first, ring_.head_slot());
-    if (mass && !(*mass > 0)) return false;
-    if (mass) among = Among{first, *mass};
-  }
+  if (batch > 0 && !find_among(from, among)) return false;
   drawn.slots.clear();
   draw(batch, drawn, true, among);
   for (uint32_t& slot : drawn.slots) slot = ring_.age_at(slot);

@@ -89,6 +89,13 @@ class Table {
   // whose anchors are older than the row of that key are not drawn, where the sampler can do so;
   // 0: of all. False: there is no other, and nothing is drawn.
   bool draw_references(uint32_t batch, uint64_t from, DrawnBatch& drawn);
+  // Whether draw_references() would find some.
+  bool has_items_from(uint64_t from) const {
+    std::optional<Among> among;
+    return find_among(from, among);
+  }
+  // See LogicalTable::pass_over().
+  void pass_over(uint64_t draws) { logical_->pass_over(shard(), draws); }
   // See Gather::write().
   bool gather(const DrawnBatch& drawn, uint64_t offset, std::span<std::byte> out,
               Loans* loans = nullptr) const {
@@ -196,6 +203,7 @@ class Table {
     uint32_t first;
     double mass;
   };
+  bool find_among(uint64_t from, std::optional<Among>& among) const;
   void draw(uint32_t batch, DrawnBatch& drawn, bool whole, std::optional<Among> among = {});
   void draw_from_queue(std::span<uint32_t> slots, std::span<float> probabilities);
   size_t pick_live(std::span<const uint64_t> keys, std::span<const float> priorities,
@@ -204,7 +212,7 @@ class Table {
   void count_stock(uint64_t created);
 
   // table_room.cc
-  bool find_room(uint64_t rows);
+  bool find_room(uint64_t rows, bool has_batch);
   uint64_t begun_from(const Stream& stream) const;
   std::optional<uint64_t> clear_tail(uint64_t rows, Moves moves, bool really);
   void move_begun(Stream& stream, RowPlace first, uint64_t count);
@@ -234,7 +242,7 @@ class Table {
   void retire_useless();
   void link_rows();
   void check_newest(const Stream& stream, bool held, RowPlace newest) const;
-  void restore_item(const SavedItem& item);
+  void restore_item(SavedItem item, uint64_t slots);
 
   TableSpec spec_;
   Reach reach_;

@@ -59,8 +59,9 @@ Status Table::append(const Append& append, AppendResult& result) {
 bool Table::may_insert(const Append& append, uint32_t session) {
   const uint64_t items = append.items.size();
   if (items == 0 && !is_queue()) return true;
-  const bool full = is_queue() && !find_room(new_rows(append));
-  const Waiter waiter{Waiter::Want::insert, shard(), session, items, 0, full};
+  const bool has_batch = is_queue() && logical_->has_batch();
+  const bool full = is_queue() && !find_room(new_rows(append), has_batch);
+  const Waiter waiter{Waiter::Want::insert, shard(), session, items, 0, full, has_batch};
   if (logical_->ask(waiter) != Wait::none) {
     way_ = {};
     return false;

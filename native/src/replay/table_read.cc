@@ -41,13 +41,13 @@ void Table::list_items() {
 ChangesHeader Table::changes(uint64_t since, uint32_t most, std::vector<uint64_t>& keys,
                              std::vector<float>& priorities) {
   if (!changes_) {
-    changes_ = std::make_unique<Changes>(ring_.size());
+    changes_ = std::make_unique<Changes>(ring_.size(), key_base_);  // grows over restarts
     list_items();
     since = listed_;
   }
-  // Behind, or ahead, of another server perhaps: he is told of all items, by a list that others
-  // read, too.
-  if (since > changes_->count() || !changes_->reaches(since)) {
+  // Behind, or of another life of the server: he is told of all items, by a list that others read,
+  // too.
+  if (!changes_->reaches(since)) {
     if (!changes_->reaches(listed_)) list_items();
     since = listed_;
   }

@@ -27,15 +27,15 @@
 
 namespace drlnet {
 
-// Whether an append of that many rows finds room, and how: noted for it.
-bool Table::find_room(uint64_t rows) {
+// Whether an append of that many rows finds room, and how: noted for it. has_batch: whether all
+// shards of the table have one between them.
+bool Table::find_room(uint64_t rows, bool has_batch) {
   way_ = {};
   if (ring_.oldest_after(rows) == ring_.oldest()) return true;
-  const bool short_of_batch = draws_left_ < spec_.limiter.batch;
-  const bool few = short_of_batch || 2 * live_items() * reach_.rows() <= ring_.capacity();
+  const bool few = !has_batch || 2 * live_items() * reach_.rows() <= ring_.capacity();
   for (const Moves moves : {Moves::begun, Moves::both, Moves::live}) {
     if (moves != Moves::begun && !few) break;
-    if (moves == Moves::live && !short_of_batch) break;
+    if (moves == Moves::live && has_batch) break;
     const std::optional<uint64_t> moved = clear_tail(rows, moves, false);
     if (!moved) continue;
     way_ = {rows, *moved, moves};

@@ -59,8 +59,9 @@ bool Table::would_overwrite_saving(const Append& append) {
 }
 
 Ring& Table::restore_rows(const TableCounters& counters) {
-  if (counters.slots != ring_.size() || counters.oldest > counters.head ||
-      counters.head - counters.oldest > ring_.capacity()) {
+  // Shards of a queue had a smaller reserve once.
+  if (counters.slots < ring_.capacity() || counters.slots > ring_.size() ||
+      counters.oldest > counters.head || counters.head - counters.oldest > ring_.capacity()) {
     throw unsound(spec_, "its saved rows do not fit it");
   }
   ring_.restore(counters.head, counters.oldest);
@@ -126,10 +127,15 @@ void Table::check_newest(const Stream& stream, bool held, RowPlace newest) const
   if (!sound) throw unsound(spec_, "a saved stream does not go on behind its rows");
 }
 
-void Table::restore_item(const SavedItem& item) {
-  if (item.slot >= ring_.size()) return;
-  RowPlace place{ring_.number_at(item.slot), item.slot};
-  if (place.number < ring_.oldest() || place.number >= ring_.head()) return;
+// slots: of the ring that was saved.
+void Table::restore_item(SavedItem item, uint64_t slots) {
+  if (item.slot >= slots) return;
+  const uint64_t head_slot = ring_.head() % slots;
+  const uint64_t age = head_slot + (item.slot < head_slot ? 0 : slots) - item.slot;
+  const uint64_t number = ring_.head() - age;
+  if (number < ring_.oldest() || number >= ring_.head()) return;
+  const RowPlace place = ring_.place(number);
+  item.slot = place.slot;
   Row& row = ring_.row(item.slot);
   if (row.state != ItemState::none) return;
   uint32_t length = 0;
@@ -170,7 +176,7 @@ void Table::restore(const TableState& state) {
   }
   streams_.restore(state.streams);
   link_rows();
-  for (const SavedItem& item : state.items) restore_item(item);
+  for (const SavedItem& item : state.items) restore_item(item, state.counters.slots);
   std::ranges::make_heap(late_, {}, &Late::oldest);
   restored_ = true;
   const TableCounters& counters = state.counters;

@@ -15,6 +15,13 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
   Table& table = *open->table;
+  if (table.is_queue() && append.row_flags.size() > table.spec().capacity) {
+    return refuse(slot, Status::config,
+                  "an append of " + std::to_string(append.row_flags.size()) + " rows to table '" +
+                      open->asked.name + "', a queue that holds " +
+                      std::to_string(table.spec().capacity),
+                  "append fewer rows at once, or raise the capacity");
+  }
   if (!table.may_insert(append, peer.connection)) {
     peer.lane(Lane::append).waits = &table.waits();
     return static_cast<uint16_t>(Wait::inserts_limit);
@@ -24,6 +31,7 @@ uint16_t Server::append(Peer& peer, Slot& slot, std::span<const std::byte> body)
   }
   const uint64_t most = sessions_.limits().append_rows;
   if (most > 0 && !peer.rows.take(append.row_flags.size(), most, sessions_.clock_ns())) {
+    table.give_room_back();
     return refuse_beyond(Limit::append_rows, slot,
                          "an append of more than " + std::to_string(most) + " rows a second",
                          "append more slowly, or raise server.limits.append_rows");

@@ -47,11 +47,7 @@ DrawnBatch& reply_with_items(const Table& table, uint32_t items, Slot& slot) {
 static void reply_with_references(Table& table, uint32_t batch, uint64_t from, Slot& slot) {
   DrawnBatch& drawn = reply_with_items(table, batch, slot);
   slot.use_source = false;
-  if (!table.draw_references(batch, from, drawn)) {
-    slot.status = Status::sample_expired;
-    encode_error("no item has all of its rows at the client yet", "sample again", slot.bytes);
-    return;
-  }
+  DRLNET_ASSERT(table.draw_references(batch, from, drawn));
   const SampleLayout& layout = table.layout();
   const auto put = [&](uint64_t offset, const auto& values) {
     const auto bytes = std::as_bytes(std::span(values));
@@ -79,8 +75,11 @@ uint16_t answer_sample(Table& table, const SampleRequest& request, uint64_t from
   const uint32_t batch = request.batch;
   // Not so in a server that is one alone once its limiter lets the request go ahead.
   const bool here = table.can_draw(batch);
+  const bool by_reference = (request.flags & kReferences) != 0;
+  // Items whose rows the client has: what draws nothing must not count as drawn.
+  const bool known = !by_reference || batch == 0 || table.has_items_from(from);
   if (const uint64_t least = std::max(batch, request.least); least > 0) {
-    const Wait wait = table.may_sample(here ? batch : 0, least, session);
+    const Wait wait = table.may_sample(here && known ? batch : 0, least, session);
     if (wait != Wait::none) return static_cast<uint16_t>(wait);
   }
   if (!here) {
@@ -88,7 +87,13 @@ uint16_t answer_sample(Table& table, const SampleRequest& request, uint64_t from
     encode_error("the items are on other shards", "sample again", slot.bytes);
     return 0;
   }
-  if ((request.flags & kReferences) != 0) {
+  if (!known) {
+    table.pass_over(batch);
+    slot.status = Status::sample_expired;
+    encode_error("no item has all of its rows at the client yet", "sample again", slot.bytes);
+    return 0;
+  }
+  if (by_reference) {
     reply_with_references(table, batch, from, slot);
     return 0;
   }

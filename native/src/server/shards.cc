@@ -176,8 +176,9 @@ std::shared_ptr<LogicalTable> Shards::table(const TableSpec& spec, uint32_t shar
 TableSpec Shards::part(TableSpec spec, uint32_t shard) const {
   spec.capacity = shard_capacity(spec.capacity, count(), shard);
   spec.seed += shard * kSplitMixStep;
-  // The logical table has the rest.
-  spec.limiter = {.max_times_sampled = spec.limiter.max_times_sampled};
+  // The logical table has the rest. A queue's ring has a batch in reserve, see ring_slots().
+  const LimiterSpec& limiter = spec.limiter;
+  spec.limiter = {.batch = limiter.batch, .max_times_sampled = limiter.max_times_sampled};
   return spec;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
@@ -198,12 +199,13 @@ void check(const TableSpec& spec, uint32_t shards) {
     refuse("table '" + spec.name + "': capacity must lie between 1 and 2^30 rows",
            "choose another capacity");
   }
-  const double alpha = spec.sampler.priority_exponent;
-  if (!std::isfinite(alpha) || alpha < 0 || alpha > 4 ||
-      !std::isfinite(spec.sampler.priority_floor) || spec.sampler.priority_floor <= 0) {
-    refuse(
-        "table '" + spec.name + "': priority_exponent must lie in [0, 4], priority_floor above 0",
-        "correct the sampler's settings");
+  const double alpha = spec.sampler.priority_exponent, floor = spec.sampler.priority_floor;
+  constexpr double kMost = std::numeric_limits<float>::max();  // else a sampler has infinite masses
+  if (!(alpha >= 0 && alpha <= 4) || !(floor > 0 && floor <= kMost)) {  // NaN does not
+    refuse("table '" + spec.name +
+               "': priority_exponent must lie in [0, 4], priority_floor above 0 and in float32's "
+               "range",
+           "correct the sampler's settings");
   }
   for (const auto& [name, value] : spec.sampler.options) {
     if (!std::isfinite(value)) {

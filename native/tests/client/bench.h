@@ -48,8 +48,10 @@ class RunningServer {
 class RunningShards {
  public:
   // One: a server that is alone.
-  explicit RunningShards(uint32_t count)
-      : servers_(make_shards(ServerOptions{{"udp://127.0.0.1:0"}, Poll::adaptive, 0}, count)) {
+  explicit RunningShards(uint32_t count, bool index_only = false)
+      : servers_(make_shards(
+            {.listen = {"udp://127.0.0.1:0"}, .poll = Poll::adaptive, .index_only = index_only},
+            count)) {
     for (const auto& server : servers_) {
       threads_.emplace_back([&server] { server->run(); });
     }

@@ -1,6 +1,7 @@
 #include "client/mirror.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -12,8 +13,9 @@ namespace {
 
 // A server of some shards, a session with each, and a table that is followed.
 struct Fixture {
-  Fixture(uint32_t shards, double fault, const TableSpec& table_spec = spec_of(), Rank rank = {})
-      : server(shards), clients(server.clients(fault, 3)), spec(table_spec) {
+  Fixture(uint32_t shards, double fault, const TableSpec& table_spec = spec_of(), Rank rank = {},
+          bool index_only = false)
+      : server(shards, index_only), clients(server.clients(fault, 3)), spec(table_spec) {
     mirrored = follow(fault, rank);
   }
   std::unique_ptr<MirroredTable> follow(double fault = 0, Rank rank = {}) {
@@ -298,6 +300,40 @@ TEST_CASE("a late mirror draws at once, with the chances among what it has") {
     CHECK(1 / static_cast<double>(chances[0]) == doctest::Approx(static_cast<double>(items)));
   }
   CHECK(early);
+}
+
+TEST_CASE("a mirror that has no item's rows draws none, and holds no append up") {
+  const TableSpec spec =
+      spec_of(4096, {.min_size = 1, .samples_per_insert = 8, .error_buffer = 200});
+  Fixture here(1, 0, spec, {}, true);
+  here.write_to(0, 1, 0, kSteps);  // balance: 8 x (19 - 1)
+  const std::vector<float> none(4);
+  const std::byte* columns[] = {reinterpret_cast<const std::byte*>(none.data()),
+                                reinterpret_cast<const std::byte*>(none.data())};
+  std::vector<int64_t> steps(1);
+  for (int row = 0; row < 1300; ++row) {  // more than the server keeps
+    here.writers[0]->append(columns, std::array<uint8_t, 1>{row == 0}, std::array<uint8_t, 1>{}, {},
+                            steps);
+  }
+  here.writers[0]->flush();
+  const auto late = here.follow();
+  const BatchLayout layout(spec, 100);
+  std::vector<std::byte> batch(late->table().bytes(layout));
+  const Error error =
+      error_of([&] { late->table().sample(layout, batch, deadline_in(500'000'000)); });
+  CHECK(error.cause() == "the mirror: no item has all of its rows here yet");
+  CHECK(metric(*here.clients[0], "table.replay.items_drawn") == 0);
+  std::thread held([&] {  // until draws were passed over
+    for (int64_t row = 0; row < 10; ++row) {
+      here.writers[0]->append(columns, std::array<uint8_t, 1>{}, std::array<uint8_t, 1>{}, {},
+                              steps);
+      here.writers[0]->add_items(std::array<int64_t, 1>{}, steps, {});
+    }
+    here.writers[0]->flush();
+  });
+  late->table().sample(layout, batch, deadline_in(kPatienceNs));
+  held.join();
+  CHECK(metric(*here.clients[0], "table.replay.items_drawn") == 100);
 }
 
 }  // namespace drlnet::test

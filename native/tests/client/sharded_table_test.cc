@@ -170,4 +170,24 @@ TEST_CASE("what one shard of a queue has not got any more comes from another, an
   CHECK(std::ranges::adjacent_find(keys) == keys.end());
 }
 
+TEST_CASE("a shard of a queue goes on with less than a batch beside what its streams have begun") {
+  constexpr int32_t kUnroll = 8;
+  TableSpec spec = spec_of(2 * 74, {.batch = 8, .append_burst = 1, .max_times_sampled = 1});
+  spec.item.views = {{"obs", 0, 0, kUnroll, Pad::repeat, Align::anchor}};
+  spec.item.boundary = Boundary::cross;
+  spec.item.period = kUnroll;
+  spec.sampler.name = "fifo";
+  const RunningShards server(2);
+  const auto client = server.client(0, 0, 1);
+  const uint32_t table = client->open_table(spec);
+  StreamWriter slow(*client, table, spec, client->lease(table, 3), {.flush_rows = 1});
+  StreamWriter fast(*client, table, spec, client->lease(table, 1), {.flush_rows = 1});
+  write(slow, 3, 0, kUnroll);
+  slow.flush();
+  write(fast, 1, 0, 8 * kUnroll + 1);
+  fast.flush();
+  std::vector<std::byte> reply(SampleLayout(spec).total_bytes(8));
+  client->sample(table, 8, reply, deadline_in(kPatienceNs));
+}
+
 }  // namespace drlnet::test

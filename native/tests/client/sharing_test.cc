@@ -289,4 +289,56 @@ TEST_CASE("once the session is lost the background thread rests") {
   CHECK(cpu_ns() - before < 50'000'000);
 }
 
+TEST_CASE("an append that a limit refuses takes none of the room that the limiter has for others") {
+  Limits limits;
+  limits.append_rows = 1;
+  RunningServer server("udp://127.0.0.1:0", limits);
+  const TableSpec spec =
+      spec_of(10'000, {.min_size = 1, .samples_per_insert = 1, .error_buffer = 40});
+  Client hasty(options_of(server)), other(options_of(server));
+  const uint32_t table = hasty.open_table(spec);
+  const auto append_episode = [&](Client& client) {
+    StreamWriter writer(client, table, spec, client.lease(table, 1),
+                        {.flush_interval_ns = kPatienceNs, .timeout_ns = kPatienceNs});
+    write(writer, 1, 0, kSteps);
+    writer.flush();
+  };
+  append_episode(hasty);  // balance: 19 - 1
+  for (int i = 0; i < 3; ++i) {
+    CHECK(error_of([&] { append_episode(hasty); }).status() == Status::server_full);
+  }
+  append_episode(other);
+  CHECK(metric(other, "table.replay.items_created") == 2 * (kSteps - 1));
+}
+
+TEST_CASE("a queue that is smaller than a flush of its writer loses none of it") {
+  RunningServer server;
+  const TableSpec spec = spec_of(64, {.max_times_sampled = 1});
+  Client client(options_of(server)), reader(options_of(server));
+  const uint32_t table = client.open_table(spec);
+  constexpr uint32_t kStreams = 8;
+  std::thread writing([&] {
+    StreamWriter writer(client, table, spec, client.lease(table, kStreams), {});
+    write(writer, kStreams, 0, 3 * kSteps);
+    writer.flush();
+    CHECK(writer.items_refused() == 0);
+    writer.release();
+  });
+  std::vector<std::byte> reply(SampleLayout(spec).total_bytes(1));
+  for (uint32_t i = 0; i < kStreams * 3 * (kSteps - 1); ++i) {
+    reader.sample(table, 1, reply, deadline_in(kPatienceNs));
+    check_sample(spec, reply, 1);
+  }
+  writing.join();
+  CHECK(metric(reader, "table.replay.live_items") == 0);
+  TableSpec larger = spec;  // as a client that does not know how small it is
+  larger.capacity = 1000;
+  StreamWriter writer(client, table, larger, client.lease(table, 1),
+                      {.flush_rows = 100, .flush_interval_ns = kPatienceNs});
+  write(writer, 1, 0, 65);
+  const Error error = error_of([&] { writer.flush(); });
+  CHECK(error.status() == Status::config);
+  CHECK(error.cause() == "an append of 65 rows to table 'replay', a queue that holds 64");
+}
+
 }  // namespace drlnet::test

@@ -194,4 +194,37 @@ TEST_CASE("threads that insert and draw at once never leave the limits") {
   CHECK(balance <= kBuffer);
 }
 
+TEST_CASE("an append that found its ring full looks again once the shards are short of a batch") {
+  Line line({.batch = 8, .max_times_sampled = 1}, 2);
+  const auto insert = [&](bool has_batch) {
+    return line.table.ask({Want::insert, 0, 5, 1, 0, true, has_batch}) == Wait::none;
+  };
+  line.table.changed(0, 0, 0, {4, 4});
+  line.table.changed(1, 0, 0, {4, 4});
+  REQUIRE(line.table.has_batch());
+  CHECK_FALSE(insert(true));
+  CHECK(line.next(0) == 0);
+  line.take_woken();
+  line.table.changed(1, 0, 0, {3, 3});  // a draw, elsewhere
+  CHECK_FALSE(line.table.has_batch());
+  CHECK(line.take_woken() == 0b01);
+  CHECK(line.next(0) == 5);
+  CHECK_FALSE(insert(false));
+  CHECK(line.next(0) == 0);
+  CHECK_FALSE(insert(true));  // that draw came while it looked
+  CHECK(line.next(0) == 5);
+}
+
+TEST_CASE("a draw of which its client has no rows counts only where an append is held") {
+  Line line({.min_size = 1, .samples_per_insert = 1, .error_buffer = 4}, 1);
+  CHECK(line.insert(0, 1, 5));
+  line.table.changed(0, 5, 5, {5});  // balance 4
+  line.table.pass_over(0, 3);
+  CHECK_FALSE(line.insert(0, 1, 2));  // or it would go in now
+  CHECK(line.next(0) == 0);
+  line.table.pass_over(0, 3);
+  CHECK(line.next(0) == 1);
+  CHECK(line.insert(0, 1, 2));
+}
+
 }  // namespace drlnet::test

@@ -23,8 +23,8 @@ TableSpec spec_of(uint64_t capacity = 64) {
 
 // One stream; every row holds its step and has an item but episodes' last ones.
 struct Fixture {
-  explicit Fixture(TableSpec spec = spec_of())
-      : table(std::move(spec), 0, 1), lease(table.streams().lease(1, 0)) {}
+  explicit Fixture(TableSpec spec = spec_of(), uint16_t epoch = 1)
+      : table(std::move(spec), 0, epoch), lease(table.streams().lease(1, 0)) {}
 
   void append(uint64_t rows, float priority = 1) {
     Request request(table.spec());
@@ -192,10 +192,12 @@ TEST_CASE(
   }
   CHECK(f.table.changes(then.next, 100, keys, priorities).next == then.next);
   CHECK(keys.empty());
-  Fixture fresh;  // of a server that was started anew
-  fresh.append(5);
-  fresh.table.changes(3, 100, keys, priorities);
-  CHECK(keys.size() == 4);
+  Fixture fresh(spec_of(), 2);  // of a server that was started anew, where others came first
+  fresh.append(25);
+  fresh.table.changes(0, 100, keys, priorities);
+  const size_t all = keys.size();
+  fresh.table.changes(then.next, 100, keys, priorities);
+  CHECK(keys.size() == all);
   CHECK(f.table.changes(0, 0, keys, priorities).more == 1);
 }
 

@@ -104,6 +104,8 @@ TEST_CASE("check refuses what cannot work, and says what to change") {
       {"period", [](TableSpec& s) { s.item.period = 0; }},
       {"priority_exponent", [](TableSpec& s) { s.sampler.priority_exponent = -1; }},
       {"priority_floor", [](TableSpec& s) { s.sampler.priority_floor = 0; }},
+      {"float32's range", [](TableSpec& s) { s.sampler.priority_floor = 1e39; }},
+      {"priority_floor", [](TableSpec& s) { s.sampler.priority_floor = std::nan(""); }},
       // Items of 7 rows in 1,000.
       {"could ever be drawn", [](TableSpec& s) { s.limiter.min_size = 995; }},
       {"exceeds the 25 items, one every 40 steps, that a capacity of 1000 rows holds",

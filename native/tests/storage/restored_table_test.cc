@@ -112,4 +112,22 @@ TEST_CASE("a line of what is damaged stays one line, whatever its table is calle
   CHECK(life.notes[0].find("table 're\\x0aplay\\x1b[2J'") != std::string::npos);
 }
 
+TEST_CASE("a queue's state goes on in a ring with a larger reserve") {
+  Folder folder;
+  TableSpec spec = saved_spec(300, 3);
+  Life life(folder.path, spec);
+  life.live_on(400);  // round its ring
+  life.save();
+  const Picture picture = life.picture();
+  REQUIRE(life.counters.head > life.counters.slots);
+  REQUIRE_FALSE(picture.items.empty());
+  spec.limiter.batch = 40;
+  Life next(folder.path, spec);
+  CHECK(next.table->consistent());
+  CHECK(next.picture() == picture);
+  next.live_on(10);
+  next.save();
+  CHECK(Life(folder.path, spec).picture() == next.picture());
+}
+
 }  // namespace drlnet::test
