@@ -62,14 +62,18 @@ std::unique_ptr<Cut> Storage::take_written() {
 }
 
 void Storage::finish() {
-  while (cut_ != nullptr && !has_written()) {
+  uint64_t ours = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    ours = tries_begun_ + 1;
+    hurries_ = true;
+  }
+  for (asked_.wake(); cut_ != nullptr && !has_written(); ended_.wait(kNever)) {
     ended_.clear();
     if (has_written()) return;
-    if (in_trouble()) {
-      const std::lock_guard lock(mutex_);
-      throw Error(Status::config, "the state is not saved: " + trouble_, remedy_);
-    }
-    ended_.wait(kNever);
+    const std::lock_guard lock(mutex_);
+    if (last_failed_ < ours) continue;
+    throw Error(Status::config, "the state is not saved: " + trouble_, remedy_);
   }
 }
 
@@ -100,12 +104,17 @@ bool Storage::stops_by(uint64_t until_ns) {
   for (; now_ns() < until_ns; asked_.wait(until_ns)) {
     asked_.clear();
     const std::lock_guard lock(mutex_);
-    if (stopping_) return true;
+    if (stopping_ || hurries_) return stopping_;
   }
   return false;
 }
 
 void Storage::try_to_write(const Cut& cut) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++tries_begun_;
+    hurries_ = false;
+  }
   std::optional<Error> failure;
   try {
     write_out(cut);
@@ -119,6 +128,7 @@ void Storage::try_to_write(const Cut& cut) {
   in_trouble_.store(failure.has_value(), std::memory_order_relaxed);
   if (failure) {
     ++failures_;
+    last_failed_ = tries_begun_;
     return;
   }
   waiting_ = false;

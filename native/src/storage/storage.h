@@ -50,7 +50,8 @@ class Storage {
   bool has_written() const { return written_.load(std::memory_order_acquire); }
   // The cut, once it is on disk.
   std::unique_ptr<Cut> take_written();
-  // Waits until the cut is on disk. Throws Error(config) where the disk does not take it.
+  // Waits until the cut is on disk. Throws Error(config) where the disk does not take it in a try
+  // that begins now.
   void finish();
   // Why the disk takes nothing at present, or nothing. It is tried again each second.
   std::string trouble() const;
@@ -95,6 +96,8 @@ class Storage {
   mutable std::mutex mutex_;
   WakeFd asked_, ended_;                     // the thread is; a try to write a cut has
   bool waiting_ = false, stopping_ = false;  // a cut waits for the thread; it is to end
+  bool hurries_ = false;                     // it is to try again at once
+  uint64_t tries_begun_ = 0, last_failed_ = 0;
   std::string trouble_, remedy_;
   uint64_t bytes_written_ = 0, rows_written_ = 0, records_ = 0, snapshots_written_ = 0,
            failures_ = 0, last_ns_ = 0;

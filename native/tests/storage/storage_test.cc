@@ -33,6 +33,22 @@ void write_bytes(const Path& path, std::span<const std::byte> bytes) {
   file.append(bytes);
 }
 
+// What the system gives this process, while it lives.
+class Limited {
+ public:
+  Limited(__rlimit_resource resource, rlim_t most) : resource_(resource) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    getrlimit(resource, &before_);
+    const rlimit now{most, before_.rlim_max};
+    setrlimit(resource, &now);
+  }
+  ~Limited() { setrlimit(resource_, &before_); }
+
+ private:
+  __rlimit_resource resource_;
+  rlimit before_{};
+};
+
 }  // namespace
 
 TEST_CASE("a table comes back as of its last record, over many lives") {
@@ -275,6 +291,19 @@ TEST_CASE("a full disk is told, and tried again") {
   Life next(folder.path, saved_spec(3000));
   CHECK(next.notes.empty());
   CHECK(next.picture() == last);
+}
+
+TEST_CASE("a server that ends tries a disk once more that was full") {
+  const Folder folder;
+  Life life(folder.path, saved_spec(3000));
+  life.live_on(200);
+  {
+    const Limited full(RLIMIT_FSIZE, 4096);
+    life.storage->write(life.make_cut());
+    CHECK_THROWS_AS(life.storage->finish(), Error);
+  }
+  life.storage->finish();
+  CHECK(life.storage->take_written());
 }
 
 TEST_CASE("a record of more slots than the one before it writes to none that is not there") {
