@@ -76,6 +76,7 @@ void RowWriter::write(const Ring& ring, uint64_t from, uint64_t to) {
   const uint64_t file_bytes =
       std::clamp(ring.capacity() * row_bytes / 16, kMinFileBytes, kMaxFileBytes);
   const uint64_t most = std::max<uint64_t>(kRunBytes / row_bytes, 1);
+  const size_t before = files_.size();
   try {
     while (from < to) {
       if (!file_.is_open()) begin_file(ring, from);
@@ -88,8 +89,9 @@ void RowWriter::write(const Ring& ring, uint64_t from, uint64_t to) {
       file_.close();
     }
     if (file_.is_open()) file_.sync();
-  } catch (...) {
+  } catch (const Error&) {
     file_.close();
+    for (; files_.size() > before; files_.pop_back(), --next_file_) remove_file(files_.back().path);
     throw;
   }
 }
@@ -155,6 +157,7 @@ RowReader::RowReader(const Path& folder, uint64_t lineage, uint32_t table) {
     } else {
       damage_.back() = path.filename().string() + ": it does not begin as a file of rows";
     }
+    close_without_runs(files_.size() - 1);
   }
 }
 
@@ -202,9 +205,18 @@ bool RowReader::read_run(size_t index, uint64_t offset, Run& run) {
   return (one && run.end >= run.first) || damaged(columns_at(), ": no part begins there");
 }
 
+// There may be more files than a process may have open. Later files have later runs.
+void RowReader::close_without_runs(size_t file) {
+  if (runs_.empty() || runs_.back().file != file) files_[file].close();
+}
+
 // Numbers only grow within a life of the server: a smaller one begins the next life's rows.
 void RowReader::add(const Run& run) {
-  while (!runs_.empty() && runs_.back().first >= run.first) runs_.pop_back();
+  while (!runs_.empty() && runs_.back().first >= run.first) {
+    const size_t file = runs_.back().file;
+    runs_.pop_back();
+    if (file != run.file) close_without_runs(file);
+  }
   if (!runs_.empty()) runs_.back().end = std::min(runs_.back().end, run.first);
   runs_.push_back(run);
 }

@@ -271,17 +271,18 @@ TEST_CASE("a full disk is told, and tried again") {
   Life life(folder.path, saved_spec(3000));
   life.live_on(200);
   life.save();
-  std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit none{4096, before.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &none);
   life.live_on(200);
-  life.storage->write(life.make_cut());
-  CHECK_THROWS_AS(life.storage->finish(), Error);
-  CHECK(life.storage->in_trouble());
-  CHECK(life.storage->trouble().find("File too large") != std::string::npos);
-  setrlimit(RLIMIT_FSIZE, &before);
+  {
+    const Limited full(RLIMIT_FSIZE, 4096);
+    life.storage->write(life.make_cut());
+    for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(life.storage->finish(), Error);
+    CHECK(life.storage->in_trouble());
+    const std::string trouble = life.storage->trouble();
+    CHECK(trouble.find("File too large") != std::string::npos);
+    for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(life.storage->finish(), Error);
+    CHECK(life.storage->trouble() == trouble);
+    CHECK(row_files(folder.path, 0).size() == 1);  // no try leaves another one
+  }
   const uint64_t deadline = now_ns() + 60'000'000'000;
   while (!life.storage->has_written() && now_ns() < deadline) spin_pause();
   REQUIRE(life.storage->take_written());
@@ -304,6 +305,26 @@ TEST_CASE("a server that ends tries a disk once more that was full") {
   }
   life.storage->finish();
   CHECK(life.storage->take_written());
+}
+
+TEST_CASE("files of rows that others take the place of are not held open") {
+  const Folder folder;
+  std::optional<Picture> last;
+  {
+    Life life(folder.path);
+    life.live_on(30);
+    life.save();
+    last = life.picture();
+  }
+  const std::vector<std::byte> rows = read_file(row_files(folder.path, 0)[0]);
+  for (int i = 100; i < 200; ++i) {
+    write_bytes(folder.path / ("rows-00000-000000000" + std::to_string(i)),
+                i % 2 == 0 ? rows : std::vector<std::byte>(6));
+  }
+  const Limited few(RLIMIT_NOFILE, 64);
+  Life life(folder.path);
+  CHECK(life.notes.empty());
+  CHECK(life.picture() == *last);
 }
 
 TEST_CASE("a record of more slots than the one before it writes to none that is not there") {
