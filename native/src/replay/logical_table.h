@@ -51,7 +51,7 @@ class LogicalTable {
   Wait ask(const Waiter& waiter);
   // room: what ask() gave; stock: of the shard, from now on.
   void changed(uint32_t shard, uint64_t room, uint64_t created, const Stock& stock);
-  // What the shard had done in another life of the server.
+  // What the shard had done in another life of the server; once more where an older record tells.
   void restore(uint32_t shard, uint64_t created, uint64_t drawn, const Stock& stock);
   // The session is over.
   void leave(uint32_t shard, uint32_t session);
@@ -89,6 +89,10 @@ class LogicalTable {
   uint64_t room_ = 0;          // given and not yet used
   std::vector<Place> line_;
   std::vector<uint32_t> streams_;
+  struct Restored {
+    uint64_t created = 0, drawn = 0;
+  };
+  std::vector<Restored> restored_;  // by shard
   std::map<uint32_t, Tally> elsewhere_;
   uint32_t turn_ = 0;
   bool ended_ = false;
