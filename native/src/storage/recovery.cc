@@ -165,6 +165,15 @@ uint64_t Recovery::last_params_version() const {
   return std::max(last_params_version_, files.empty() ? 0 : files.rbegin()->first);
 }
 
-Path Recovery::snapshot() const { return records_.empty() ? Path() : files_[records_.back().file]; }
+KeptSnapshot Recovery::snapshot() const {
+  if (records_.empty()) return {};
+  const size_t file = records_.back().file;
+  KeptSnapshot kept{files_[file], {}};
+  for (const Record& record : records_) {
+    if (record.file != file) continue;
+    for (const SavedTable& table : record.state.tables) kept.tables.insert(table.number);
+  }
+  return kept;
+}
 
 }  // namespace drlnet

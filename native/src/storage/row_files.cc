@@ -1,14 +1,17 @@
 #include "storage/row_files.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "base/crc32c.h"
 
 namespace drlnet {
 namespace {
 
+constexpr std::string_view kPrefix = "rows-";
 constexpr uint64_t kRunBytes = 1 << 20;
 constexpr uint64_t kUnknown = ~uint64_t{0};  // where a file begins
 constexpr size_t kRunsAhead = 32;            // that the disk reads while one is taken in
@@ -16,7 +19,7 @@ constexpr uint64_t kMinFileBytes = 1 << 20, kMaxFileBytes = 256 << 20;
 
 std::string prefix_of(uint32_t table) {
   char name[32];
-  std::snprintf(name, sizeof name, "rows-%05u-", table);
+  std::snprintf(name, sizeof name, "%s%05u-", kPrefix.data(), table);
   return name;
 }
 
@@ -32,6 +35,19 @@ std::vector<Path> row_files(const Path& folder, uint32_t table) {
   std::vector<Path> files;
   for (auto& [number, path] : numbered_files(folder, prefix_of(table))) files.push_back(path);
   return files;
+}
+
+std::set<uint32_t> tables_with_rows(const Path& folder) {
+  std::set<uint32_t> tables;
+  for (const Path& path : list_folder(folder)) {
+    const std::string name = path.filename().string();
+    if (!name.starts_with(kPrefix)) continue;
+    uint32_t table = 0;
+    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), table);
+    // What is not ours may have any name.
+    if (!tables.contains(table) && !row_files(folder, table).empty()) tables.insert(table);
+  }
+  return tables;
 }
 
 RowWriter::RowWriter(const Path& folder, uint64_t lineage, uint32_t table)

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -108,5 +109,7 @@ class RowReader {
 
 // The files of a table, in order.
 std::vector<Path> row_files(const Path& folder, uint32_t table);
+// The tables that have some.
+std::set<uint32_t> tables_with_rows(const Path& folder);
 
 }  // namespace drlnet

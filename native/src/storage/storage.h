@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ class Storage {
  public:
   // done: called by the thread inside when a cut is on disk, or the disk's state has changed.
   // keep: the snapshot that the server goes on from, if there is one.
-  Storage(const Path& folder, uint64_t lineage, Path keep, std::function<void()> done);
+  Storage(const Path& folder, uint64_t lineage, KeptSnapshot keep, std::function<void()> done);
   // Gives up a cut that is not written yet.
   ~Storage();
   Storage(const Storage&) = delete;
@@ -71,10 +72,12 @@ class Storage {
   void begin_snapshot(const Cut& cut, SavedState&& all);
   bool wants_snapshot(const Cut& cut) const;
   void forget_dropped(const Cut& cut);
+  void remove_unfinished() const;
   void after_trouble();
 
   const Path folder_;
   const uint64_t lineage_;
+  const std::set<uint32_t> kept_tables_;  // of the snapshot that this life goes on from
   const std::function<void()> done_;
   // The thread's.
   struct TableFiles {

@@ -219,7 +219,7 @@ TEST_CASE("files that a state's folder has beside are left alone") {
   Folder folder;
   Life(folder.path).save();
   const std::array names = {"rows-00000-123456789012345678901234", "rows-00000-copy", "rows-00000-",
-                            "params-123456789012345678901234"};
+                            "params-123456789012345678901234", "params-copy.new"};
   for (const char* name : names) replace_file(folder.path / name, {});
   for (int lives = 0; lives < 2; ++lives) {
     Life life(folder.path);
@@ -325,6 +325,16 @@ TEST_CASE("files of rows that others take the place of are not held open") {
   Life life(folder.path);
   CHECK(life.notes.empty());
   CHECK(life.picture() == *last);
+}
+
+TEST_CASE("what a kill has left of dropped tables and of half a file goes") {
+  const Folder folder;
+  Life(folder.path).save();
+  const std::array names = {"rows-00007-000000000003", "params-0000000000000000009.new",
+                            "snapshot-0000000000000000009.new"};
+  for (const char* name : names) write_bytes(folder.path / name, std::vector<std::byte>(6));
+  Life(folder.path).save();
+  for (const char* name : names) CHECK_FALSE(file_exists(folder.path / name));
 }
 
 TEST_CASE("a record of more slots than the one before it writes to none that is not there") {
