@@ -94,6 +94,12 @@ def test_what_leaves_nothing_to_go_on_from_is_damage(tmp_path: Path) -> None:
     state = tmp_path / "state"
     identities, snapshots = [*state.glob("identity*")], [*(state / "shard-0").glob("snapshot-*")]
     assert len(identities) == 2
+    away = [file.rename(tmp_path / file.name) for file in snapshots]
+    checked = finished(tmp_path, "state", "check", "state")
+    assert checked.popen.returncode == errors.StateDamaged.exit_code
+    assert "the snapshots in state/shard-0 are missing" in lines_of_error(checked)[0]
+    for file in away:
+        file.rename(state / "shard-0" / file.name)
     for files in (identities, snapshots):
         kept = [file.read_bytes() for file in files]
         for file, whole in zip(files, kept, strict=True):

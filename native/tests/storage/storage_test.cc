@@ -327,6 +327,22 @@ TEST_CASE("files of rows that others take the place of are not held open") {
   CHECK(life.picture() == *last);
 }
 
+TEST_CASE("rows and params whose snapshots are missing are not taken for a new state") {
+  for (const char* kept : {"rows-", "params-"}) {
+    const Folder folder;
+    {
+      Life life(folder.path);
+      life.params = std::make_shared<Params>(1, std::vector<std::byte>(50));
+      life.live_on(20);
+      life.save();
+    }
+    for (const Path& path : files_of(folder.path)) {
+      if (!path.filename().string().starts_with(kept)) remove_file(path);
+    }
+    CHECK_THROWS_AS(Life{folder.path}, Error);
+  }
+}
+
 TEST_CASE("what a kill has left of dropped tables and of half a file goes") {
   const Folder folder;
   Life(folder.path).save();
