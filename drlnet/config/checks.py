@@ -280,6 +280,10 @@ def _check_run(config: Config) -> None:
         raise ConfigError(
             "run.folder is empty", "name a folder, or leave it out: runs/<env>-<time>-<seed>"
         )
+    if config.server.state == "":
+        raise ConfigError(
+            "server.state is empty", "name a folder, or leave it out: the state is kept nowhere"
+        )
     needed = _rows_of(config, config.replay.min_size)
     if run.max_env_steps is not None and run.max_env_steps < needed:
         raise Deadlock(

@@ -235,6 +235,7 @@ class ServerConfig:
         "seconds after which what was acknowledged is on disk, with server.state; 0: before it is "
         "acknowledged",
         low=0,
+        high=7 * 24 * 3600,
     )
     transport: str = setting("udp", f"what the processes of `drlnet run` talk over: {TRANSPORTS}")
 

@@ -69,6 +69,19 @@ def test_a_queue_holds_two_unrolls_of_each_environment(sets: list[str], rows: in
     assert load(ID, sets=[*sets, "replay.capacity=9_000"]).replay.capacity == 9_000
 
 
+@pytest.mark.parametrize(
+    ("set_", "cause"),
+    [
+        ("server.state=", "server.state is empty"),
+        ("server.durability=1e300", "server.durability = 1e+300: the most is 604800"),
+    ],
+)
+def test_a_server_is_told_where_and_when_to_keep_its_state(set_: str, cause: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_server(None, sets=[set_])
+    assert caught.value.cause == cause
+
+
 @pytest.mark.parametrize("name", ["dqn", "pqn", "r2d2", "vtrace"])
 @pytest.mark.parametrize("more", [[], ["replay.prefetch=2", "replay.batch_size=16"]])
 def test_the_server_takes_the_least_capacity(name: str, more: list[str]) -> None:

@@ -9,7 +9,11 @@ using Want = Waiter::Want;
 
 LogicalTable::LogicalTable(const LimiterSpec& limiter, uint32_t shards,
                            std::function<void(uint64_t)> wake)
-    : wake_(std::move(wake)), limiter_(limiter), stocks_(shards), streams_(shards) {}
+    : wake_(std::move(wake)),
+      limiter_(limiter),
+      stocks_(shards),
+      streams_(shards),
+      restored_(shards) {}
 
 Wait LogicalTable::admits(const Waiter& waiter) const {
   if (waiter.want == Want::draw) return limiter_.may_sample(waiter.count, waiter.least, stock_);
@@ -83,8 +87,9 @@ void LogicalTable::pass_over(uint32_t shard, uint64_t draws) {
 void LogicalTable::restore(uint32_t shard, uint64_t created, uint64_t drawn, const Stock& stock) {
   changed(shard, 0, 0, stock);
   const std::lock_guard lock(mutex_);
-  limiter_.inserted(created);
-  limiter_.sampled(drawn);
+  const Restored before = std::exchange(restored_[shard], {created, drawn});
+  limiter_.inserted(created - before.created);
+  limiter_.sampled(drawn - before.drawn);
 }
 
 void LogicalTable::leave(uint32_t shard, uint32_t session) {

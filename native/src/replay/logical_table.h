@@ -55,7 +55,7 @@ class LogicalTable {
   // A draw that found no item whose rows its client has, and is not counted. Where the limiter
   // holds an append, it is: else rows that the client has could never come.
   void pass_over(uint32_t shard, uint64_t draws);
-  // What the shard had done in another life of the server.
+  // What the shard had done in another life of the server; once more where an older record tells.
   void restore(uint32_t shard, uint64_t created, uint64_t drawn, const Stock& stock);
   // The session is over.
   void leave(uint32_t shard, uint32_t session);
@@ -96,6 +96,10 @@ class LogicalTable {
   uint64_t room_ = 0;          // given and not yet used
   std::vector<Place> line_;
   std::vector<uint32_t> streams_;
+  struct Restored {
+    uint64_t created = 0, drawn = 0;
+  };
+  std::vector<Restored> restored_;  // by shard
   std::map<uint32_t, Tally> elsewhere_;
   uint32_t turn_ = 0;
   bool ended_ = false;

@@ -42,6 +42,7 @@ void Server::follow_drops() {
         tables_, [](const OpenTable& open) { return open.table->has_ended(); });
     if (gone == tables_.end()) return;
     drop(*gone);
+    if (keeper_) keeper_->want_cut();  // as the shard that was asked does before it answers
   }
 }
 

@@ -1,6 +1,7 @@
 // The server's state: how it comes from disk, and how it gets there.
 #include <algorithm>
 
+#include "base/printable.h"
 #include "base/world.h"
 #include "server/server.h"
 
@@ -43,6 +44,9 @@ void Server::recover(const ServerOptions& options, ReadProgress& progress) {
   const std::string& note = options.state->note();
   if (shard_ == 0 && !note.empty()) state_notes_.push_back(note);
   state_notes_.insert(state_notes_.end(), recovery.notes().begin(), recovery.notes().end());
+  if (shards_ && shard_ == 0) {
+    shards_->first_is_whole.store(recovered_ && recovery.notes().empty());
+  }
   progress.add(0);  // from here on it is written
   keeper_->begin(record, [this] { retry(); });
   if (!keeper_->writes()) {  // what is only read is there as a whole
@@ -81,9 +85,12 @@ bool Server::recover_tables(Recovery& recovery, std::vector<LateTable>& late) {
     try {
       open = make_table(saved.asked);
     } catch (const Error& error) {
-      // The first shard has dropped it already; this one had not heard of it.
-      if (shard_ > 0 && error.status() == Status::table_dropped) continue;
-      throw;
+      // The first shard has dropped it already, and may have another one of its name; this one had
+      // not heard of it. Or what is damaged there is all that knew it.
+      const bool mismatch = error.status() == Status::table_mismatch;
+      if (shard_ == 0 || (!mismatch && error.status() != Status::table_dropped)) throw;
+      if (mismatch || !shards_->first_is_whole.load()) note_given_up(saved);
+      continue;
     }
     open.number = saved.number;
     open.rows_saved = saved.state.counters.head;
@@ -98,6 +105,13 @@ bool Server::recover_tables(Recovery& recovery, std::vector<LateTable>& late) {
     tables_.restore(std::move(open));
   }
   return true;
+}
+
+void Server::note_given_up(const SavedTable& saved) {
+  const TableCounters& counters = saved.state.counters;
+  state_notes_.push_back(std::to_string(counters.head - counters.oldest) + " rows of table '" +
+                         printable(saved.asked.name) +
+                         "' are given up: the first shard has it no more");
 }
 
 void Server::keep_state(uint64_t now) {

@@ -38,12 +38,13 @@ Keeper::Keeper(std::shared_ptr<const StateFolder> folder, uint32_t shard, uint64
       recovery_(std::make_unique<Recovery>(folder_, state_->lineage(), progress)) {}
 
 void Keeper::begin(uint64_t sequence, std::function<void()> done) {
-  const Path keep = recovery_->snapshot();
+  KeptSnapshot keep = recovery_->snapshot();
   recovery_.reset();
   next_ = sequence + 1;
   written_record_ = sequence;
   if (state_->to_read()) return;
-  storage_ = std::make_unique<Storage>(folder_, state_->lineage(), keep, std::move(done));
+  storage_ =
+      std::make_unique<Storage>(folder_, state_->lineage(), std::move(keep), std::move(done));
   wanted_ = true;
 }
 

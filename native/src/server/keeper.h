@@ -50,6 +50,7 @@ class Keeper {
   // The number of the record that the next cut is, and of the newest one on disk.
   uint64_t next_record() const { return next_; }
   uint64_t written() const { return written_record_; }
+  void want_cut() { wanted_ = true; }
   uint64_t begin_cut();  // its number
   void end_cut(uint64_t record);
 

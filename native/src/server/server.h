@@ -138,6 +138,7 @@ class Server : private RequestHandler {
   bool refused_without_rows(Slot& slot) const;
   // keep_state.cc
   bool recover_tables(Recovery& recovery, std::vector<LateTable>& late);
+  void note_given_up(const SavedTable& saved);
   bool load_columns();
   void keep_state(uint64_t now_ns);
   void begin_cut(uint64_t now_ns, bool last = false);

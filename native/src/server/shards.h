@@ -57,6 +57,7 @@ class Shards {
   void hear(const DirectoryReply& reply);
 
   std::atomic<uint64_t> params_version{0};  // the first shard's, which owns them
+  std::atomic<bool> first_is_whole{false};  // its state was found as it had been written
 
  private:
   // Another process that has places.

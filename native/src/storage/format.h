@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "replay/table_state.h"
 #include "spec/table_spec.h"
+#include "storage/file.h"
 #include "wire/messages.h"
 
 namespace drlnet {
@@ -106,6 +108,12 @@ class PartReader {
   FileHeader header_;
   uint64_t at_ = 0;
   bool ok_ = false, damaged_ = false, cut_short_ = false;
+};
+
+// The snapshot that a server goes on from, and the tables of its records. No path: there is none.
+struct KeptSnapshot {
+  Path path;
+  std::set<uint32_t> tables;
 };
 
 // Header and body of a part, one behind the other.

@@ -41,10 +41,16 @@ Recovery::Recovery(const Path& folder, uint64_t lineage, ReadProgress& progress)
 void Recovery::read_snapshots() {
   files_ = snapshot_files(folder_);
   for (size_t i = 0; i < files_.size(); ++i) read_snapshot(i);
-  if (files_.empty() || !records_.empty()) return;
-  throw Error(Status::state_damaged,
-              "no snapshot in " + folder_.string() + " can be read: " + notes_.back(),
-              "restore the folder from a copy, or name another one");
+  if (!records_.empty()) return;
+  // A new shard writes its first snapshot before any rows or params.
+  const bool is_new = tables_with_rows(folder_).empty() && params_files(folder_).empty();
+  if (files_.empty() && is_new) return;
+  throw Error(
+      Status::state_damaged,
+      files_.empty()
+          ? "the snapshots in " + folder_.string() + " are missing; its rows or params are not"
+          : "no snapshot in " + folder_.string() + " can be read: " + notes_.back(),
+      "restore the folder from a copy, or name another one");
 }
 
 // A file begins with a record of all; one that is not whole ends what can be read of the file.
@@ -165,6 +171,15 @@ uint64_t Recovery::last_params_version() const {
   return std::max(last_params_version_, files.empty() ? 0 : files.rbegin()->first);
 }
 
-Path Recovery::snapshot() const { return records_.empty() ? Path() : files_[records_.back().file]; }
+KeptSnapshot Recovery::snapshot() const {
+  if (records_.empty()) return {};
+  const size_t file = records_.back().file;
+  KeptSnapshot kept{files_[file], {}};
+  for (const Record& record : records_) {
+    if (record.file != file) continue;
+    for (const SavedTable& table : record.state.tables) kept.tables.insert(table.number);
+  }
+  return kept;
+}
 
 }  // namespace drlnet

@@ -40,7 +40,7 @@ class Recovery {
   // Lines for people: what is damaged, and what was done about it.
   const std::vector<std::string>& notes() const { return notes_; }
   uint64_t rows_lost() const { return rows_lost_; }
-  Path snapshot() const;  // the file of the state; empty where there is none
+  KeptSnapshot snapshot() const;  // that of the state
 
  private:
   struct Record {

@@ -1,14 +1,17 @@
 #include "storage/row_files.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "base/crc32c.h"
 
 namespace drlnet {
 namespace {
 
+constexpr std::string_view kPrefix = "rows-";
 constexpr uint64_t kRunBytes = 1 << 20;
 constexpr uint64_t kUnknown = ~uint64_t{0};  // where a file begins
 constexpr size_t kRunsAhead = 32;            // that the disk reads while one is taken in
@@ -16,7 +19,7 @@ constexpr uint64_t kMinFileBytes = 1 << 20, kMaxFileBytes = 256 << 20;
 
 std::string prefix_of(uint32_t table) {
   char name[32];
-  std::snprintf(name, sizeof name, "rows-%05u-", table);
+  std::snprintf(name, sizeof name, "%s%05u-", kPrefix.data(), table);
   return name;
 }
 
@@ -32,6 +35,19 @@ std::vector<Path> row_files(const Path& folder, uint32_t table) {
   std::vector<Path> files;
   for (auto& [number, path] : numbered_files(folder, prefix_of(table))) files.push_back(path);
   return files;
+}
+
+std::set<uint32_t> tables_with_rows(const Path& folder) {
+  std::set<uint32_t> tables;
+  for (const Path& path : list_folder(folder)) {
+    const std::string name = path.filename().string();
+    if (!name.starts_with(kPrefix)) continue;
+    uint32_t table = 0;
+    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), table);
+    // What is not ours may have any name.
+    if (!tables.contains(table) && !row_files(folder, table).empty()) tables.insert(table);
+  }
+  return tables;
 }
 
 RowWriter::RowWriter(const Path& folder, uint64_t lineage, uint32_t table)
@@ -76,6 +92,7 @@ void RowWriter::write(const Ring& ring, uint64_t from, uint64_t to) {
   const uint64_t file_bytes =
       std::clamp(ring.capacity() * row_bytes / 16, kMinFileBytes, kMaxFileBytes);
   const uint64_t most = std::max<uint64_t>(kRunBytes / row_bytes, 1);
+  const size_t before = files_.size();
   try {
     while (from < to) {
       if (!file_.is_open()) begin_file(ring, from);
@@ -88,8 +105,9 @@ void RowWriter::write(const Ring& ring, uint64_t from, uint64_t to) {
       file_.close();
     }
     if (file_.is_open()) file_.sync();
-  } catch (...) {
+  } catch (const Error&) {
     file_.close();
+    for (; files_.size() > before; files_.pop_back(), --next_file_) remove_file(files_.back().path);
     throw;
   }
 }
@@ -155,6 +173,7 @@ RowReader::RowReader(const Path& folder, uint64_t lineage, uint32_t table) {
     } else {
       damage_.back() = path.filename().string() + ": it does not begin as a file of rows";
     }
+    close_without_runs(files_.size() - 1);
   }
 }
 
@@ -202,9 +221,18 @@ bool RowReader::read_run(size_t index, uint64_t offset, Run& run) {
   return (one && run.end >= run.first) || damaged(columns_at(), ": no part begins there");
 }
 
+// There may be more files than a process may have open. Later files have later runs.
+void RowReader::close_without_runs(size_t file) {
+  if (runs_.empty() || runs_.back().file != file) files_[file].close();
+}
+
 // Numbers only grow within a life of the server: a smaller one begins the next life's rows.
 void RowReader::add(const Run& run) {
-  while (!runs_.empty() && runs_.back().first >= run.first) runs_.pop_back();
+  while (!runs_.empty() && runs_.back().first >= run.first) {
+    const size_t file = runs_.back().file;
+    runs_.pop_back();
+    if (file != run.file) close_without_runs(file);
+  }
   if (!runs_.empty()) runs_.back().end = std::min(runs_.back().end, run.first);
   runs_.push_back(run);
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ class RowWriter {
   RowWriter(const Path& folder, uint64_t lineage, uint32_t table);
 
   // Another thread may write to other slots of the ring meanwhile. Returns once the rows are on
-  // disk. Throws Error(config); what is to be written again then goes to a new file.
+  // disk. Throws Error(config), and leaves no new file: all is to be written again, to one.
   void write(const Ring& ring, uint64_t from, uint64_t to);
   // Removes files whose rows are all older.
   void remove_older(uint64_t oldest);
@@ -88,6 +89,7 @@ class RowReader {
   void scan(size_t file);
   bool read_run(size_t file, uint64_t offset, Run& run);
   void add(const Run& run);
+  void close_without_runs(size_t file);
   bool load(const Run& run, Ring& ring, uint64_t from, uint64_t to);
   std::string place_of(const Run& run) const;
   bool has_columns(const Run& run) const {
@@ -107,5 +109,7 @@ class RowReader {
 
 // The files of a table, in order.
 std::vector<Path> row_files(const Path& folder, uint32_t table);
+// The tables that have some.
+std::set<uint32_t> tables_with_rows(const Path& folder);
 
 }  // namespace drlnet

@@ -1,8 +1,10 @@
 #include "storage/storage.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include "base/assert.h"
@@ -28,11 +30,24 @@ Bytes headed(FileKind kind, uint64_t lineage, uint64_t name) {
   return {bytes.begin(), bytes.end()};
 }
 
+// Whether it is that of a file that a kill in mid-write has left.
+bool is_unfinished(const std::string& name) {
+  return std::ranges::any_of(
+      std::array<std::string_view, 2>{"params-", "snapshot-"}, [&](std::string_view prefix) {
+        return name.starts_with(prefix) && name.ends_with(".new") &&
+               name.find_first_not_of("0123456789", prefix.size()) == name.size() - 4;
+      });
+}
+
 }  // namespace
 
-Storage::Storage(const Path& folder, uint64_t lineage, Path keep, std::function<void()> done)
-    : folder_(folder), lineage_(lineage), done_(std::move(done)) {
-  if (!keep.empty()) snapshots_.push_back(std::move(keep));
+Storage::Storage(const Path& folder, uint64_t lineage, KeptSnapshot keep,
+                 std::function<void()> done)
+    : folder_(folder),
+      lineage_(lineage),
+      kept_tables_(std::move(keep.tables)),
+      done_(std::move(done)) {
+  if (!keep.path.empty()) snapshots_.push_back(std::move(keep.path));
   thread_ = std::make_unique<Worker>([this] { loop(); });
 }
 
@@ -62,14 +77,18 @@ std::unique_ptr<Cut> Storage::take_written() {
 }
 
 void Storage::finish() {
-  while (cut_ != nullptr && !has_written()) {
+  uint64_t ours = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    ours = tries_begun_ + 1;
+    hurries_ = true;
+  }
+  for (asked_.wake(); cut_ != nullptr && !has_written(); ended_.wait(kNever)) {
     ended_.clear();
     if (has_written()) return;
-    if (in_trouble()) {
-      const std::lock_guard lock(mutex_);
-      throw Error(Status::config, "the state is not saved: " + trouble_, remedy_);
-    }
-    ended_.wait(kNever);
+    const std::lock_guard lock(mutex_);
+    if (last_failed_ < ours) continue;
+    throw Error(Status::config, "the state is not saved: " + trouble_, remedy_);
   }
 }
 
@@ -100,12 +119,17 @@ bool Storage::stops_by(uint64_t until_ns) {
   for (; now_ns() < until_ns; asked_.wait(until_ns)) {
     asked_.clear();
     const std::lock_guard lock(mutex_);
-    if (stopping_) return true;
+    if (stopping_ || hurries_) return stopping_;
   }
   return false;
 }
 
 void Storage::try_to_write(const Cut& cut) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++tries_begun_;
+    hurries_ = false;
+  }
   std::optional<Error> failure;
   try {
     write_out(cut);
@@ -119,6 +143,7 @@ void Storage::try_to_write(const Cut& cut) {
   in_trouble_.store(failure.has_value(), std::memory_order_relaxed);
   if (failure) {
     ++failures_;
+    last_failed_ = tries_begun_;
     return;
   }
   waiting_ = false;
@@ -134,6 +159,7 @@ void Storage::after_trouble() {
 }
 
 void Storage::write_out(const Cut& cut) {
+  if (records_ == 0) remove_unfinished();
   write_rows(cut);
   write_params(cut);
   write_record(cut);
@@ -149,6 +175,19 @@ void Storage::forget_dropped(const Cut& cut) {
     }
     table->second.rows.remove_all();
     table = tables_.erase(table);
+  }
+  if (records_ > 0) return;
+  // And those that an earlier life had dropped when it was killed.
+  for (const uint32_t table : tables_with_rows(folder_)) {
+    if (tables_.contains(table) || kept_tables_.contains(table)) continue;
+    for (const Path& path : row_files(folder_, table)) remove_file(path);
+  }
+}
+
+// Of earlier lives: such a name may never come again.
+void Storage::remove_unfinished() const {
+  for (const Path& path : list_folder(folder_)) {
+    if (is_unfinished(path.filename().string())) remove_file(path);
   }
 }
 

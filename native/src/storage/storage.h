@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ class Storage {
  public:
   // done: called by the thread inside when a cut is on disk, or the disk's state has changed.
   // keep: the snapshot that the server goes on from, if there is one.
-  Storage(const Path& folder, uint64_t lineage, Path keep, std::function<void()> done);
+  Storage(const Path& folder, uint64_t lineage, KeptSnapshot keep, std::function<void()> done);
   // Gives up a cut that is not written yet.
   ~Storage();
   Storage(const Storage&) = delete;
@@ -50,7 +51,8 @@ class Storage {
   bool has_written() const { return written_.load(std::memory_order_acquire); }
   // The cut, once it is on disk.
   std::unique_ptr<Cut> take_written();
-  // Waits until the cut is on disk. Throws Error(config) where the disk does not take it.
+  // Waits until the cut is on disk. Throws Error(config) where the disk does not take it in a try
+  // that begins now.
   void finish();
   // Why the disk takes nothing at present, or nothing. It is tried again each second.
   std::string trouble() const;
@@ -70,10 +72,12 @@ class Storage {
   void begin_snapshot(const Cut& cut, SavedState&& all);
   bool wants_snapshot(const Cut& cut) const;
   void forget_dropped(const Cut& cut);
+  void remove_unfinished() const;
   void after_trouble();
 
   const Path folder_;
   const uint64_t lineage_;
+  const std::set<uint32_t> kept_tables_;  // of the snapshot that this life goes on from
   const std::function<void()> done_;
   // The thread's.
   struct TableFiles {
@@ -95,6 +99,8 @@ class Storage {
   mutable std::mutex mutex_;
   WakeFd asked_, ended_;                     // the thread is; a try to write a cut has
   bool waiting_ = false, stopping_ = false;  // a cut waits for the thread; it is to end
+  bool hurries_ = false;                     // it is to try again at once
+  uint64_t tries_begun_ = 0, last_failed_ = 0;
   std::string trouble_, remedy_;
   uint64_t bytes_written_ = 0, rows_written_ = 0, records_ = 0, snapshots_written_ = 0,
            failures_ = 0, last_ns_ = 0;

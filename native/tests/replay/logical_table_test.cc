@@ -156,6 +156,17 @@ TEST_CASE("a line that ends gives each shard its own requests, and wakes the oth
   CHECK(largest.take_woken() == ~uint64_t{0} >> 1);
 }
 
+TEST_CASE("a shard that is restored again, from an older record, counts once") {
+  Line line({}, 2);
+  line.table.restore(1, 10, 4, {10});
+  line.table.restore(0, 5, 1, {5});
+  line.table.restore(1, 8, 3, {8});
+  const Tally own = line.table.own();
+  CHECK(own.created == 13);
+  CHECK(own.drawn == 4);
+  CHECK(own.stock.live_items == 13);
+}
+
 TEST_CASE("threads that insert and draw at once never leave the limits") {
   constexpr uint32_t kShards = 4;
   constexpr double kRatio = 3, kBuffer = 64;

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "client/bench.h"
+#include "client/sharded_client.h"
 #include "storage/saved_table.h"
 
 namespace drlnet::test {
@@ -10,26 +11,35 @@ namespace {
 class KeepingServer {
  public:
   // It writes what changes once the test is over, but for what cannot wait.
-  explicit KeepingServer(const Path& folder) {
+  explicit KeepingServer(const Path& folder, uint32_t shards = 1) {
     ServerOptions options{{"udp://127.0.0.1:0"}, Poll::adaptive, 0};
     options.state_folder = folder.string();
     options.durability_ns = uint64_t{3600} * 1'000'000'000;
-    server_ = std::move(make_shards(options, 1)[0]);
-    thread_ = std::thread([this] { server_->run(); });
-    client = std::make_unique<Client>(
-        ClientOptions{server_->addresses()[0], "test", kPatienceNs, Poll::adaptive});
+    servers_ = make_shards(options, shards);
+    for (const auto& server : servers_) threads_.emplace_back([&server] { server->run(); });
+    client = std::make_unique<ShardedClient>(
+        ClientOptions{servers_[0]->addresses()[0], "test", kPatienceNs, Poll::adaptive});
   }
   ~KeepingServer() {
-    server_->stop();
-    thread_.join();
+    for (const auto& server : servers_) server->stop();
+    for (std::thread& thread : threads_) thread.join();
   }
+  std::vector<std::string> notes(uint32_t shard) const { return servers_[shard]->state_notes(); }
 
-  std::unique_ptr<Client> client;
+  std::unique_ptr<ShardedClient> client;
 
  private:
-  std::unique_ptr<Server> server_;
-  std::thread thread_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::vector<std::thread> threads_;
 };
+
+void copy_all(const Path& from, const Path& to) {
+  std::filesystem::remove_all(to);
+  std::filesystem::copy(from, to, std::filesystem::copy_options::recursive);
+}
+
+const std::vector<std::string> kGivenUp = {
+    "0 rows of table 'replay' are given up: the first shard has it no more"};
 
 std::vector<std::byte> some_params(uint8_t what) {
   return std::vector<std::byte>(100, std::byte{what});
@@ -39,37 +49,60 @@ std::vector<std::byte> some_params(uint8_t what) {
 
 TEST_CASE("no version of params is given twice, whatever a killed server had on disk") {
   Folder first, second, third;
-  const auto copy = [](const Folder& from, const Folder& to) {
-    std::filesystem::copy(from.path, to.path, std::filesystem::copy_options::recursive);
-  };
   std::vector<std::byte> found;
   KeepingServer server(first.path);
   for (uint64_t version = 1; version <= 5; ++version) {
-    CHECK(server.client->publish(some_params(1)) == version);
+    CHECK(server.client->first().publish(some_params(1)) == version);
   }
-  copy(first, second);  // as after a SIGKILL: none of the five is in it
+  copy_all(first.path, second.path);  // as after a SIGKILL: none of the five is in it
   {
     KeepingServer next(second.path);
-    CHECK(next.client->fetch(0, found) == 0);
-    const uint64_t version = next.client->publish(some_params(2));
+    CHECK(next.client->first().fetch(0, found) == 0);
+    const uint64_t version = next.client->first().publish(some_params(2));
     CHECK(version > 5);
-    copy(second, third);  // once more, and this life's own start has told what it may give
+    copy_all(second.path, third.path);  // once more: this start has told what it may give
     KeepingServer last(third.path);
-    CHECK(last.client->publish(some_params(3)) > version);
+    CHECK(last.client->first().publish(some_params(3)) > version);
   }
   // Ended in order, it goes on where it was.
   const KeepingServer again(second.path);
-  const uint64_t version = again.client->fetch(0, found);
+  const uint64_t version = again.client->first().fetch(0, found);
   CHECK(version > 5);
   CHECK(found == some_params(2));
-  CHECK(again.client->publish(some_params(4)) == version + 1);
+  CHECK(again.client->first().publish(some_params(4)) == version + 1);
+}
+
+TEST_CASE("a shard that had not heard of a drop goes on without the table") {
+  const Folder folder, before;
+  KeepingServer(folder.path, 2).client->open_table(spec_of(200));
+  copy_all(folder.path / "shard-1", before.path);
+  {
+    const KeepingServer server(folder.path, 2);
+    server.client->drop_table(server.client->open_table(spec_of(200)));
+    server.client->open_table(spec_of(300));
+  }
+  copy_all(before.path, folder.path / "shard-1");  // as a power cut between the two may leave it
+  {
+    const KeepingServer server(folder.path, 2);
+    CHECK(server.notes(0).empty());
+    CHECK(server.notes(1) == kGivenUp);
+    server.client->open_table(spec_of(300));
+  }
+  CHECK(KeepingServer(folder.path, 2).notes(1).empty());
+}
+
+TEST_CASE("what is given up for a first shard that is not whole is told") {
+  const Folder folder;
+  KeepingServer(folder.path, 2).client->open_table(spec_of(200));
+  copy_all(Folder().path, folder.path / "shard-0");
+  CHECK(KeepingServer(folder.path, 2).notes(1) == kGivenUp);
 }
 
 TEST_CASE("a publisher that is ahead of the disk waits for it") {
   const Folder folder;
   const KeepingServer server(folder.path);
   for (uint64_t version = 1; version <= 300; ++version) {
-    CHECK(server.client->publish(some_params(1)) == version);
+    CHECK(server.client->first().publish(some_params(1)) == version);
   }
   CHECK(!params_files(folder.path / "shard-0").empty());
 }

@@ -33,6 +33,22 @@ void write_bytes(const Path& path, std::span<const std::byte> bytes) {
   file.append(bytes);
 }
 
+// What the system gives this process, while it lives.
+class Limited {
+ public:
+  Limited(__rlimit_resource resource, rlim_t most) : resource_(resource) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    getrlimit(resource, &before_);
+    const rlimit now{most, before_.rlim_max};
+    setrlimit(resource, &now);
+  }
+  ~Limited() { setrlimit(resource_, &before_); }
+
+ private:
+  __rlimit_resource resource_;
+  rlimit before_{};
+};
+
 }  // namespace
 
 TEST_CASE("a table comes back as of its last record, over many lives") {
@@ -203,7 +219,7 @@ TEST_CASE("files that a state's folder has beside are left alone") {
   Folder folder;
   Life(folder.path).save();
   const std::array names = {"rows-00000-123456789012345678901234", "rows-00000-copy", "rows-00000-",
-                            "params-123456789012345678901234"};
+                            "params-123456789012345678901234", "params-copy.new"};
   for (const char* name : names) replace_file(folder.path / name, {});
   for (int lives = 0; lives < 2; ++lives) {
     Life life(folder.path);
@@ -255,17 +271,18 @@ TEST_CASE("a full disk is told, and tried again") {
   Life life(folder.path, saved_spec(3000));
   life.live_on(200);
   life.save();
-  std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit none{4096, before.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &none);
   life.live_on(200);
-  life.storage->write(life.make_cut());
-  CHECK_THROWS_AS(life.storage->finish(), Error);
-  CHECK(life.storage->in_trouble());
-  CHECK(life.storage->trouble().find("File too large") != std::string::npos);
-  setrlimit(RLIMIT_FSIZE, &before);
+  {
+    const Limited full(RLIMIT_FSIZE, 4096);
+    life.storage->write(life.make_cut());
+    for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(life.storage->finish(), Error);
+    CHECK(life.storage->in_trouble());
+    const std::string trouble = life.storage->trouble();
+    CHECK(trouble.find("File too large") != std::string::npos);
+    for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(life.storage->finish(), Error);
+    CHECK(life.storage->trouble() == trouble);
+    CHECK(row_files(folder.path, 0).size() == 1);  // no try leaves another one
+  }
   const uint64_t deadline = now_ns() + 60'000'000'000;
   while (!life.storage->has_written() && now_ns() < deadline) spin_pause();
   REQUIRE(life.storage->take_written());
@@ -275,6 +292,65 @@ TEST_CASE("a full disk is told, and tried again") {
   Life next(folder.path, saved_spec(3000));
   CHECK(next.notes.empty());
   CHECK(next.picture() == last);
+}
+
+TEST_CASE("a server that ends tries a disk once more that was full") {
+  const Folder folder;
+  Life life(folder.path, saved_spec(3000));
+  life.live_on(200);
+  {
+    const Limited full(RLIMIT_FSIZE, 4096);
+    life.storage->write(life.make_cut());
+    CHECK_THROWS_AS(life.storage->finish(), Error);
+  }
+  life.storage->finish();
+  CHECK(life.storage->take_written());
+}
+
+TEST_CASE("files of rows that others take the place of are not held open") {
+  const Folder folder;
+  std::optional<Picture> last;
+  {
+    Life life(folder.path);
+    life.live_on(30);
+    life.save();
+    last = life.picture();
+  }
+  const std::vector<std::byte> rows = read_file(row_files(folder.path, 0)[0]);
+  for (int i = 100; i < 200; ++i) {
+    write_bytes(folder.path / ("rows-00000-000000000" + std::to_string(i)),
+                i % 2 == 0 ? rows : std::vector<std::byte>(6));
+  }
+  const Limited few(RLIMIT_NOFILE, 64);
+  Life life(folder.path);
+  CHECK(life.notes.empty());
+  CHECK(life.picture() == *last);
+}
+
+TEST_CASE("rows and params whose snapshots are missing are not taken for a new state") {
+  for (const char* kept : {"rows-", "params-"}) {
+    const Folder folder;
+    {
+      Life life(folder.path);
+      life.params = std::make_shared<Params>(1, std::vector<std::byte>(50));
+      life.live_on(20);
+      life.save();
+    }
+    for (const Path& path : files_of(folder.path)) {
+      if (!path.filename().string().starts_with(kept)) remove_file(path);
+    }
+    CHECK_THROWS_AS(Life{folder.path}, Error);
+  }
+}
+
+TEST_CASE("what a kill has left of dropped tables and of half a file goes") {
+  const Folder folder;
+  Life(folder.path).save();
+  const std::array names = {"rows-00007-000000000003", "params-0000000000000000009.new",
+                            "snapshot-0000000000000000009.new"};
+  for (const char* name : names) write_bytes(folder.path / name, std::vector<std::byte>(6));
+  Life(folder.path).save();
+  for (const char* name : names) CHECK_FALSE(file_exists(folder.path / name));
 }
 
 TEST_CASE("a record of more slots than the one before it writes to none that is not there") {
