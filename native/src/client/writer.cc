@@ -306,8 +306,15 @@ void StreamWriter::send_again() {
 }
 
 void StreamWriter::flush() {
+  const bool sends = !row_stream_.empty() || !items_.empty();
   send();
   look_at_replies(true);
+  // Only an answer of now tells of a restart.
+  if (!sends && !kept_.empty()) {
+    const Deadline deadline = deadline_in(options_.timeout_ns);
+    client_.collect(client_.start(Operation::ping, deadline, [](auto&) {}), deadline,
+                    [](Status status, auto reply) { throw_if_refused(status, reply); });
+  }
   send_again();
 }
 

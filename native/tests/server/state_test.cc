@@ -136,4 +136,17 @@ TEST_CASE("a flush that is interrupted while it sends again goes on with the nex
   }
 }
 
+TEST_CASE("a writer that has nothing new sends again what a killed server had not on disk") {
+  KilledServer server;
+  const TableSpec spec = spec_of();
+  const uint32_t table = server.client->open_table(spec);
+  StreamWriter writer(*server.client, table, spec, server.client->lease(table, 1), {});
+  write(writer, 1, 0, 40);
+  writer.flush();
+  server.start_again();
+  writer.flush();
+  CHECK(metric(*server.client, "table.replay.rows") == 40);
+  CHECK(writer.rows_stored() == 40);
+}
+
 }  // namespace drlnet::test
