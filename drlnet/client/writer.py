@@ -105,7 +105,9 @@ class Writer:
         return self._native.items_refused
 
     def flush(self) -> None:
-        """Sends what has gathered and waits until the server has stored everything."""
+        """Sends what has gathered, and once more what a restarted server has lost, and waits until
+        the server has stored everything. After a ReplayTimeout you may call it again: it goes on.
+        """
         self._native.flush()
 
     def release(self) -> None:

@@ -191,7 +191,7 @@ class Client {
                std::vector<std::byte>* body = nullptr);
   void call(Operation operation, Fill fill, FunctionRef<void(std::span<const std::byte>)> visit);
   std::string explain(const Call& call) const;
-  static bool held(const Call& call);
+  bool held(const Call& call) const;
   // call() without a deadline while the server says that it holds the request.
   void call_held(Operation operation, Fill fill,
                  FunctionRef<void(std::span<const std::byte>)> visit);

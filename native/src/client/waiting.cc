@@ -10,14 +10,19 @@ constexpr uint32_t kUnansweredAsks = 6;
 
 }  // namespace
 
-bool Client::held(const Call& call) {
-  const auto reason = static_cast<Wait>(call.wait);
-  return call.state == Call::State::pending && call.attempts < kUnansweredAsks &&
+bool Client::held(const Call& call) const {
+  const Call& first = connection_.first_of_lane(call);
+  const auto reason = static_cast<Wait>(first.wait);
+  return first.state == Call::State::pending && first.attempts < kUnansweredAsks &&
          reason != Wait::min_size;
 }
 
 std::string Client::explain(const Call& call) const {
   const std::string operation = operation_name(call.operation);
+  const Call& first = connection_.first_of_lane(call);
+  if (&first != &call && first.state == Call::State::pending) {
+    return operation + ": an earlier request of this client: " + explain(first);
+  }
   const bool held = call.state == Call::State::pending || call.state == Call::State::accepted;
   if (held && call.attempts >= kUnansweredAsks) {
     return operation + ": the network: the server fell silent while it held the request";

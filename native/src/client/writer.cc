@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "base/assert.h"
@@ -172,7 +173,7 @@ void StreamWriter::fill(std::vector<std::byte>& body) {
 void StreamWriter::send() {
   if (row_stream_.empty() && items_.empty()) return;
   look_at_replies(false);
-  if (client_.restarts() != restarts_) send_again();
+  send_again();
   while (under_way_.size() >= kLaneWindow[static_cast<size_t>(Lane::append)]) finish_oldest();
   under_way_.push_back(start([&](auto& body) { fill(body); }));
 }
@@ -202,17 +203,13 @@ void StreamWriter::look_at_replies(bool all) {
 void StreamWriter::finish_oldest() {
   const CallId id = under_way_.front();
   wait_for(id);
+  // Its answer may be that of the life before; to send it again changes nothing then.
+  if (client_.restarts() != restarts_) return send_again();
   under_way_.pop_front();
   Sent sent;
   Status status{};
   std::vector<std::byte> refusal;
   const AppendResult result = take_reply(id, sent, status, refusal);
-  if (client_.restarts() != restarts_) {
-    // Its answer may be that of the life before; to send it again changes nothing then.
-    kept_bytes_ += sent.body.size();
-    kept_.push_back(std::move(sent));
-    return send_again();
-  }
   check(status, result, refusal);
   count(result, false);
   sent.counted = true;
@@ -291,42 +288,53 @@ void StreamWriter::keep(Sent sent, const AppendResult& result) {
   while (kept_bytes_ > kMostKept) forget_oldest();
 }
 
-// The server was started again: all that may not have been on disk, in its order. The server takes
-// each row once.
+// Where the server was started again: all that may not have been on disk, in its order. The server
+// takes each row once. What an error leaves is for the next call.
 void StreamWriter::send_again() {
-  std::deque<Sent> again = std::exchange(kept_, {});
-  kept_bytes_ = 0;
   Status status{};
   std::vector<std::byte> refusal;
-  for (; !under_way_.empty(); under_way_.pop_front()) {
-    wait_for(under_way_.front());
-    take_reply(under_way_.front(), again.emplace_back(), status, refusal);
-  }
-  size_t next = 0;
-  restarts_ = client_.restarts();
-  while (next < again.size()) {
-    const CallId id = start([&](auto& body) { body = again[next].body; });
-    wait_for(id);
-    Sent copy;
-    const AppendResult result = take_reply(id, copy, status, refusal);
+  for (;;) {
     if (const uint64_t restarts = client_.restarts(); restarts != restarts_) {
-      restarts_ = restarts;  // once more, from the first
-      next = 0;
-      kept_ = {};
+      again_.insert(again_.begin(), std::make_move_iterator(kept_.begin()),
+                    std::make_move_iterator(kept_.end()));
+      kept_.clear();
       kept_bytes_ = 0;
-      continue;
+      for (; !under_way_.empty(); under_way_.pop_front()) {
+        wait_for(under_way_.front());
+        take_reply(under_way_.front(), again_.emplace_back(), status, refusal);
+      }
+      restarts_ = restarts;
     }
+    if (again_.empty()) return;
+    const CallId id = start([&](auto& body) { body = again_.front().body; });
+    try {
+      wait_for(id);
+    } catch (...) {
+      client_.abandon(id);
+      throw;
+    }
+    Sent sent;
+    const AppendResult result = take_reply(id, sent, status, refusal);
+    if (client_.restarts() != restarts_) continue;  // once more, from the first
     check(status, result, refusal);
-    if (!again[next].counted) count(result, true);
-    copy.counted = again[next++].counted = true;
-    keep(std::move(copy), result);
+    if (!again_.front().counted) count(result, true);
+    again_.pop_front();
+    sent.counted = true;
+    keep(std::move(sent), result);
   }
 }
 
 void StreamWriter::flush() {
+  const bool sends = !row_stream_.empty() || !items_.empty();
   send();
   look_at_replies(true);
-  if (client_.restarts() != restarts_) send_again();
+  // Only an answer of now tells of a restart.
+  if (!sends && !kept_.empty()) {
+    const Deadline deadline = deadline_in(options_.timeout_ns);
+    client_.collect(client_.start(Operation::ping, deadline, [](auto&) {}), deadline,
+                    [](Status status, auto reply) { throw_if_refused(status, reply); });
+  }
+  send_again();
 }
 
 void StreamWriter::release() {

@@ -39,7 +39,8 @@ class StreamWriter {
   // Items anchored at rows appended before; priorities may be empty: the running maximum.
   void add_items(std::span<const int64_t> streams, std::span<const int64_t> steps,
                  std::span<const float> priorities);
-  // Sends what is left and waits until all is acknowledged.
+  // Sends what is left, and again what the server lost since it was started again, and waits until
+  // all is acknowledged. One that was interrupted, or ran into its deadline, goes on at the next.
   void flush();
   // The leases as they stand: next_step counts what was appended.
   const std::vector<Lease>& leases() const { return leases_; }
@@ -88,6 +89,7 @@ class StreamWriter {
   uint64_t oldest_ns_ = 0;
   std::deque<CallId> under_way_;
   std::deque<Sent> kept_;
+  std::deque<Sent> again_;  // what is yet to be sent again, all of it after what is kept
   uint64_t kept_bytes_ = 0;
   uint64_t restarts_ = 0;  // of the server, that this writer knows of
   uint64_t rows_stored_ = 0, items_created_ = 0, items_refused_ = 0;

@@ -116,6 +116,11 @@ TEST_CASE("an expired deadline names the limiter, and the network") {
   CHECK(error.status() == Status::timeout);
   CHECK(error.cause().find("the limiter: the table has fewer items than min_size") !=
         std::string::npos);
+  std::vector<std::byte> item(layout.total_bytes(1));
+  const uint64_t key = 0;
+  error = error_of([&] { client.read_items(table, {&key, 1}, item, deadline_in(500'000'000)); });
+  CHECK(error.cause().find("read_items: an earlier request of this client: sample: the limiter: "
+                           "the table has fewer items than min_size") != std::string::npos);
   // Asking again and again is one request, and it is answered once there is something to draw.
   for (int i = 0; i < 40; ++i) {
     CHECK(error_of([&] { client.sample(table, 8, reply, now_ns()); }).status() == Status::timeout);
@@ -319,6 +324,32 @@ TEST_CASE("a writer without room for an append, for those of another, is told th
   StreamWriter other(client, table, spec, client.lease(table, 1), options);
   CHECK_THROWS_AS(write(one, 1, 0, 100 * kSteps), Held);  // it has all of the lane by then
   CHECK_THROWS_AS(write(other, 1, 0, kSteps), Held);
+}
+
+TEST_CASE("an append behind one of another table waits for that one's limiter, and says so") {
+  struct Held {};
+  LimiterSpec limiter;
+  limiter.samples_per_insert = 4;
+  limiter.error_buffer = 40;
+  RunningServer server;
+  const TableSpec spec = spec_of(10'000, limiter);
+  TableSpec free = spec_of();
+  free.name = "free";
+  Client client(options_of(server));
+  const uint32_t table = client.open_table(spec), other = client.open_table(free);
+  StreamWriter ahead(client, table, spec, client.lease(table, 1), {.flush_rows = kSteps});
+  write(ahead, 1, 0, 4 * kSteps);
+  run_until([&] { return metric(client, "table.replay.limiter_waits.inserts_limit") > 0; }, [] {});
+  StreamWriter behind(client, other, free, client.lease(other, 1), {.timeout_ns = 500'000'000});
+  write(behind, 1, 0, kSteps);
+  CHECK(error_of([&] { behind.flush(); })
+            .cause()
+            .find("append: an earlier request of this client: append: the limiter: insertions are "
+                  "ahead of draws") != std::string::npos);
+  StreamWriter patient(client, other, free, client.lease(other, 1),
+                       {.timeout_ns = 500'000'000, .held = [](uint64_t) { throw Held{}; }});
+  write(patient, 1, 0, kSteps);
+  CHECK_THROWS_AS(patient.flush(), Held);
 }
 
 TEST_CASE("another specification is refused and named; bad priorities are, and lose nothing") {

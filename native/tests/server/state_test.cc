@@ -1,5 +1,6 @@
 // What a server that keeps its state promises of its next life.
 #include <filesystem>
+#include <limits>
 
 #include "client/bench.h"
 #include "client/sharded_client.h"
@@ -40,6 +41,44 @@ void copy_all(const Path& from, const Path& to) {
 
 const std::vector<std::string> kGivenUp = {
     "0 rows of table 'replay' are given up: the first shard has it no more"};
+// A server in the thread of its client, which is killed before it writes a row.
+class KilledServer {
+ public:
+  KilledServer() {
+    start("udp://127.0.0.1:0");
+    client = std::make_unique<Client>(
+        ClientOptions{server_->addresses()[0], "test", kPatienceNs, Poll::adaptive},
+        [this] {
+          if (is_silent()) throw Interrupt{};
+        },
+        [this] { return !is_silent() && server_->poll_once(); });
+  }
+  struct Interrupt {};  // of a client that waits for a server that does not answer
+
+  void start_again() {
+    const std::string address = server_->addresses()[0];
+    server_.reset();
+    start(address);
+  }
+
+  std::unique_ptr<Client> client;
+  uint64_t most_rows = std::numeric_limits<uint64_t>::max();  // once it has these it is silent
+
+ private:
+  void start(const std::string& address) {
+    ServerOptions options{{address}, Poll::adaptive, 0};
+    options.state_folder = folder_.path.string();
+    options.durability_ns = uint64_t{3600} * 1'000'000'000;
+    server_ = std::move(make_shards(options, 1)[0]);
+  }
+  bool is_silent() const {
+    return most_rows < std::numeric_limits<uint64_t>::max() &&
+           server_->table("replay").rows() >= most_rows;
+  }
+
+  Folder folder_;
+  std::unique_ptr<Server> server_;
+};
 
 std::vector<std::byte> some_params(uint8_t what) {
   return std::vector<std::byte>(100, std::byte{what});
@@ -105,6 +144,41 @@ TEST_CASE("a publisher that is ahead of the disk waits for it") {
     CHECK(server.client->first().publish(some_params(1)) == version);
   }
   CHECK(!params_files(folder.path / "shard-0").empty());
+}
+
+TEST_CASE("a flush that is interrupted while it sends again goes on with the next one") {
+  for (const uint64_t rows : {1, 25}) {
+    CAPTURE(rows);
+    KilledServer server;
+    const TableSpec spec = spec_of();
+    const uint32_t table = server.client->open_table(spec);
+    StreamWriter writer(*server.client, table, spec, server.client->lease(table, 1),
+                        {.flush_rows = 1});
+    write(writer, 1, 0, 40);
+    writer.flush();
+    server.start_again();
+    CHECK(metric(*server.client, "table.replay.rows") == 0);
+    server.most_rows = rows;
+    CHECK_THROWS_AS(writer.flush(), KilledServer::Interrupt);
+    CHECK_THROWS_AS(writer.flush(), KilledServer::Interrupt);
+    server.most_rows = std::numeric_limits<uint64_t>::max();
+    writer.flush();
+    CHECK(metric(*server.client, "table.replay.rows") == 40);
+    CHECK(writer.rows_stored() == 40);
+  }
+}
+
+TEST_CASE("a writer that has nothing new sends again what a killed server had not on disk") {
+  KilledServer server;
+  const TableSpec spec = spec_of();
+  const uint32_t table = server.client->open_table(spec);
+  StreamWriter writer(*server.client, table, spec, server.client->lease(table, 1), {});
+  write(writer, 1, 0, 40);
+  writer.flush();
+  server.start_again();
+  writer.flush();
+  CHECK(metric(*server.client, "table.replay.rows") == 40);
+  CHECK(writer.rows_stored() == 40);
 }
 
 }  // namespace drlnet::test

@@ -135,6 +135,12 @@ class Connection {
     Call& call = lanes_[static_cast<size_t>(id.lane)].call(id.request);
     return call.request == id.request ? call : parked(id);
   }
+  // The server answers the requests of a lane in their order: the oldest one that is not answered
+  // yet. That is the call itself, or one before it.
+  const Call& first_of_lane(const Call& call) const {
+    const Call* first = head(lanes_[static_cast<size_t>(lane_of(call.operation))]);
+    return first != nullptr ? *first : call;
+  }
   bool done(CallId id) { return call(id).state == Call::State::done; }
   // Frees the call's place. Calls of a lane may be released in any order.
   void release(CallId id);
