@@ -23,6 +23,11 @@ _OWN_OF_SERVERS = ("server.transport", "server.listen", "server.insecure")
 _TORCH_BYTES, _PLAIN_BYTES = 512 * _MB, 128 * _MB
 
 
+def in_url(host: str) -> str:
+    """A host's address as it stands before a port: an IPv6 one in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
 @dataclass(frozen=True)
 class Role:
     """`count` processes of one kind. cores, gpus, memory_bytes: what each takes.
@@ -40,7 +45,7 @@ class Role:
 
     def args(self, *, server: str = SERVER, host: str = HOST) -> list[str]:
         """The arguments of `drlnet`, with what is known by now."""
-        return [word.replace(SERVER, server).replace(HOST, host) for word in self.argv]
+        return [word.replace(SERVER, server).replace(HOST, in_url(host)) for word in self.argv]
 
     def command(self, **known: str) -> str:
         """The command as a shell takes it."""

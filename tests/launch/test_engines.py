@@ -195,6 +195,14 @@ def test_a_hosts_file_that_is_wrong_is_told_by_its_line(
     assert words in refused.value.cause and refused.value.remedy
 
 
+def test_ipv6_addresses_stand_in_brackets() -> None:
+    hosts = [ssh.SshHost("one", "2001:db8::5"), ssh.SshHost("two", "2001:db8::6")]
+    text = ssh.script(made(**{"server.elsewhere": 1}), hosts, "ssh")
+    text = text.replace("'", "").replace('"', "")
+    assert "serve --listen udp://[2001:db8::5]:7447" in text
+    assert "--join udp://[2001:db8::5]:7447 --listen udp://[2001:db8::6]:0" in text
+
+
 def test_a_command_that_is_no_ssh_is_refused() -> None:
     with pytest.raises(NotInstalled, match="--ssh nowhere/ssh -v: there is no such program"):
         ssh.require_program("nowhere/ssh -v")
