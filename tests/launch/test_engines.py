@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -161,6 +162,18 @@ def test_a_manifest_is_a_jobset() -> None:
             pod = f"{manifest['metadata']['name']}-main-0-0.{manifest['metadata']['name']}"
             actor = jobs[1]["template"]["spec"]["template"]["spec"]["containers"][0]
             assert f"udp://{pod}:7447" in actor["command"]
+
+
+def test_a_batch_script_takes_a_folder_of_any_name() -> None:
+    folder = "a b/SERVER(1)"
+    text = slurm.script(made(**{"run.folder": folder}))
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+    lines = {words[0]: words for line in text.splitlines() if (words := shlex.split(line, True))}
+    assert lines["mkdir"] == ["mkdir", "-p", folder]
+    learning = next(line for line in text.splitlines() if line.startswith("drlnet learn"))
+    words = shlex.split(learning)
+    assert words[words.index("--server") + 1] == "$server" and '--server "$server"' in learning
+    assert f'run.folder="{folder}"' in words
 
 
 def test_engines_that_are_not_there_name_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
