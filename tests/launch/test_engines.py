@@ -27,7 +27,7 @@ SSH_HOSTS = [ssh.SshHost("node1", "10.0.0.1"), ssh.SshHost("node2", drlnet="/opt
 
 def made(key: Path | None = None, **more: object) -> Plan:
     given = {"actor.num_actors": 5, "algo.n_step": 5, "run.folder": "runs/mine", **more}
-    return plan_of(load("CartPole-v1", sets=given), given, key=key)
+    return plan_of(load("CartPole-v1", sets=given), key=key)
 
 
 SCRIPTS: dict[str, Callable[[Plan], str]] = {
@@ -238,6 +238,18 @@ def test_an_option_of_another_engine_is_refused(on: str, option: str, value: str
     ended = CliRunner().invoke(app, ["launch", "CartPole-v1", "--on", on, option, value])
     assert isinstance(ended.exception, ConfigError)
     assert f"{option} with --on {on}" in ended.exception.cause
+
+
+def test_a_config_that_can_be_read_once_is_in_the_script() -> None:
+    reading, writing = os.pipe()  # as --config <(...)
+    try:
+        os.write(writing, b"[algo]\nn_step = 2\n")
+        os.close(writing)
+        given = ["launch", "CartPole-v1", "--print", "--config", f"/dev/fd/{reading}"]
+        ended = CliRunner().invoke(app, given)
+    finally:
+        os.close(reading)
+    assert "--set algo.n_step=2" in ended.stdout
 
 
 def test_a_job_whose_server_has_no_keys_is_not_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
