@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -52,3 +53,12 @@ def own_runtime_folder() -> Iterator[None]:
     ):
         on.setenv("XDG_RUNTIME_DIR", folder)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_that_heed_a_hangup() -> Iterator[None]:
+    """Also where these tests run under nohup: programs start without a handler of their parent's,
+    but with what it ignores."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    yield

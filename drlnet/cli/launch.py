@@ -157,7 +157,7 @@ def launch(
     require_trainable(settings)
     output = Output(json)
     if show:
-        _show(_plan(settings, layers, key), where, output)
+        _show(_plan(settings, key), where, output)
         return
     if on == "slurm":
         require_guarded("the job's node", key is not None or settings.server.insecure)
@@ -169,7 +169,7 @@ def launch(
         if on == "local":
             run_processes(settings, folder, stop, output)
             return
-        plan = _plan(settings, layers, key)
+        plan = _plan(settings, key)
         if on == "slurm":
             run_job(where.script(plan), folder, stop, output)
             return
@@ -196,9 +196,10 @@ def join_run(
 ) -> None:
     """Actors for a run that goes on, until it ends. Raises ConfigError for an environment, too."""
     from drlnet.cli.which import run_named, server_of
+    from drlnet.config import changes, joined
     from drlnet.errors import ConfigError, ReplayTimeout, SessionLost, TransportError
     from drlnet.launch.actors import Actors, watch_actors
-    from drlnet.launch.asking import settings_of_run
+    from drlnet.launch.asking import asked
     from drlnet.launch.engines import slurm
     from drlnet.launch.plan import joining_plan
 
@@ -215,8 +216,9 @@ def join_run(
     if not show:
         where.require_usable()
     with until_stopped() as stop, ExitStack() as stack:
-        settings = settings_of_run(server, stop, output.note, **layers)
-        plan = joining_plan(settings, _given(layers), server, key)
+        told = asked(server, stop, output.note)
+        settings = joined(told, server, **layers)
+        plan = joining_plan(settings, changes(settings, joined(told, server)), server, key)
         if show:
             _show(plan, where, output)
             return
@@ -260,10 +262,9 @@ def run_job(script: str, folder: RunFolder, stop: Stop, output: Output) -> None:
         raise RoleFailed("the job ended without a result", f"its log is in {folder.path}")
 
 
-def print_local(settings: Config, output: Output, **layers: Any) -> None:
+def print_local(settings: Config, output: Output) -> None:
     """Prints the plan of a run on this machine, and the script that does it."""
-    plan = _plan(settings, {"env_id": settings.env.id, **layers})
-    _show(plan, _Where("local"), output)
+    _show(_plan(settings), _Where("local"), output)
 
 
 def _show(plan: Plan, where: _Where, output: Output) -> None:
@@ -274,7 +275,7 @@ def _show(plan: Plan, where: _Where, output: Output) -> None:
         print(script, end="")
 
 
-def _plan(settings: Config, layers: Mapping[str, Any], key: Path | None = None) -> Plan:
+def _plan(settings: Config, key: Path | None = None) -> Plan:
     from dataclasses import replace
 
     from drlnet.algos import make_algorithm
@@ -285,16 +286,8 @@ def _plan(settings: Config, layers: Mapping[str, Any], key: Path | None = None) 
         name = settings.env.id.replace("/", "-").replace(":", "-")
         run = replace(settings.run, folder=f"runs/{name}")
         settings = replace(settings, run=run)
-    plan = plan_of(settings, _given(layers), key=key)
+    plan = plan_of(settings, key=key)
     return with_tables(plan, make_algorithm(settings, find_spaces(settings.env)).tables())
-
-
-def _given(layers: Mapping[str, Any]) -> dict[str, Any]:
-    """What was set besides the defaults, by key."""
-    from drlnet.config.load import layers as by_source
-    from drlnet.config.load import merged
-
-    return merged(by_source(**layers))
 
 
 class _Where:

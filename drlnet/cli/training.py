@@ -19,14 +19,15 @@ from drlnet.errors import (
     CheckpointMismatch,
     ConfigError,
     DrlnetError,
+    ReplayTimeout,
     RunFolderError,
+    SessionLost,
     TransportError,
     tell,
 )
 from drlnet.metrics import EvalSummary, RunFolder, RunResult, seconds_since_start
 
 if TYPE_CHECKING:
-    from drlnet.client import Client
     from drlnet.config import Config
     from drlnet.launch.signals import Stop
     from drlnet.roles.evaluate import Evaluation
@@ -179,12 +180,20 @@ def learn_view(folder: RunFolder, server: str, output: Output) -> Iterator[None]
     )
 
     def follow() -> None:
-        try:
-            with _when_it_answers(server, ended) as client:
-                while not ended.wait(READING_INTERVAL_S):
-                    view.show({**client.stats(), "run.phase": "training"})
-        except DrlnetError:
-            return  # the learner meets the same error, and it is the one to report it
+        from drlnet.client import Client
+
+        client: Client | None = None
+        while not ended.is_set():
+            try:
+                if client is None:
+                    client = Client(server, name="view", timeout=_ATTEMPT_S)
+                    client.set_timeout(_ANSWER_DEADLINE_S)
+                view.show({**client.stats(), "run.phase": "training"})
+            except (TransportError, ReplayTimeout, SessionLost):
+                client = None  # it may start later, or come back: the learner waits longer
+            except DrlnetError:
+                return  # the learner meets the same error, and it is the one to report it
+            ended.wait(READING_INTERVAL_S)
 
     thread = threading.Thread(target=follow, name="view", daemon=True)
     with view:
@@ -194,24 +203,6 @@ def learn_view(folder: RunFolder, server: str, output: Output) -> Iterator[None]
         finally:
             ended.set()
             thread.join(timeout=5.0)
-
-
-def _when_it_answers(server: str, ended: threading.Event) -> Client:
-    """A client of the server, which may start later. Looks often whether it is still wanted.
-
-    Raises TransportError when it is not, else what the client raises.
-    """
-    from drlnet.client import Client
-
-    while True:
-        try:
-            client = Client(server, name="view", timeout=_ATTEMPT_S)
-        except TransportError:
-            if ended.wait(READING_INTERVAL_S):
-                raise
-        else:
-            client.set_timeout(_ANSWER_DEADLINE_S)
-            return client
 
 
 def finish(

@@ -1,9 +1,9 @@
 """One typed, frozen tree of settings: TOML < flags < --set, checked before anything starts."""
 
 from drlnet.config.checks import repeatable
-from drlnet.config.fields import setting, setting_from
+from drlnet.config.fields import changes, setting, setting_from
 from drlnet.config.joining import differences, joined
-from drlnet.config.load import find_recipe, known_keys, load, load_file, load_server
+from drlnet.config.load import find_recipe, known_keys, load, load_file, load_server, sets_of
 from drlnet.config.toml import dump
 from drlnet.config.tree import (
     ActorConfig,
@@ -31,6 +31,7 @@ __all__ = [
     "ReplayConfig",
     "RunConfig",
     "ServerConfig",
+    "changes",
     "differences",
     "dump",
     "find_recipe",
@@ -40,6 +41,7 @@ __all__ = [
     "load_file",
     "load_server",
     "repeatable",
+    "sets_of",
     "setting",
     "setting_from",
 ]

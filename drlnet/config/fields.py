@@ -153,6 +153,12 @@ def walk(section: Any, prefix: str = "") -> Iterator[tuple[str, Any, dataclasses
             yield prefix + field.name, value, field
 
 
+def changes(ours: Any, others: Any) -> dict[str, Any]:
+    """The settings of a config that another one lacks or has otherwise, by key."""
+    there = {key: value for key, value, _ in walk(others)}
+    return {k: v for k, v, _ in walk(ours) if k not in there or v != there[k]}
+
+
 # What other libraries call them.
 _SYNONYMS = {
     **dict.fromkeys(("lr", "step_size"), "algo.learning_rate"),

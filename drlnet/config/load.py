@@ -15,7 +15,14 @@ from typing import Any
 
 from drlnet.config import plugins, toml
 from drlnet.config.checks import check, derived
-from drlnet.config.fields import check_limits, convert, field_types, unknown_key, walk
+from drlnet.config.fields import (
+    changes,
+    check_limits,
+    convert,
+    field_types,
+    unknown_key,
+    walk,
+)
 from drlnet.config.tree import (
     AlgoSettings,
     Config,
@@ -30,6 +37,7 @@ from drlnet.errors import ConfigError
 # and which network sees its observations.
 _SHARED_SECTIONS = {"env", "eval", "run"}
 _SHARED_KEYS = {"net.name", "net.frame_stack"}
+_NAMES = ("algo.name", "net.name")
 
 
 def known_keys(config: Config | None = None) -> list[str]:
@@ -89,6 +97,18 @@ def layers(
 def merged(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The values of all layers together."""
     return {key: value for layer in found.values() for key, value in layer.items()}
+
+
+def sets_of(config: Config) -> dict[str, Any]:
+    """The fewest `sets`, by key, with which load(env) gives this config, however it was made."""
+    said: dict[str, Any] = {}
+    # The names first, which decide what the rest differs from. What is derived may do so anew
+    # from settings that are said: these are looked at twice.
+    for keys in (_NAMES, known_keys(config), known_keys(config)):
+        there = derived(build(merged(layers(config.env.id, sets=said))))
+        found = changes(config, there)
+        said |= {key: found[key] for key in keys if key in found}
+    return said
 
 
 def load_file(path: Path) -> Config:

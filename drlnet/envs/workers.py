@@ -90,8 +90,9 @@ def work(*args: Any) -> None:
     """
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, lambda *_: None)  # of a terminal: the parent's to heed
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # by nohup
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     die_with(os.getppid())
     _async_worker(*args)
 

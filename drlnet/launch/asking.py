@@ -20,14 +20,18 @@ _READ_BYTES = 1 << 16
 def settings_of_run(server: str, stop: Stop, note: Callable[[str], None], **layers: Any) -> Config:
     """The settings of the run at that server, under what the caller is given (see config.joined).
 
-    Asked in a process of its own: this one may still have to fork, which it could not once DPDK
-    has started. Errors: those of config.joined and roles.run_at_server; KeyboardInterrupt when
-    stopped. Main thread, before other threads are started.
+    Errors: those of config.joined and of asked. Main thread, before other threads are started.
     """
-    return joined(_asked(server, stop, note), server, **layers)
+    return joined(asked(server, stop, note), server, **layers)
 
 
-def _asked(server: str, stop: Stop, note: Callable[[str], None]) -> str:
+def asked(server: str, stop: Stop, note: Callable[[str], None]) -> str:
+    """The settings of the run at that server, as TOML.
+
+    Asked in a process of its own: this one may still have to fork, which it could not once DPDK
+    has started. Errors: those of roles.run_at_server; KeyboardInterrupt when stopped. Main thread,
+    before other threads are started.
+    """
     answer, answering = os.pipe2(os.O_CLOEXEC)
     parent, pid = os.getpid(), os.fork()
     if pid == 0:

@@ -13,7 +13,7 @@ from typing import Any
 from drlnet import native
 from drlnet.config.keys import key_text, owner_of
 from drlnet.errors import ConfigError, DrlnetError, RoleFailed
-from drlnet.launch.plan import HOST, Plan, reachable, require_guarded
+from drlnet.launch.plan import HOST, Plan, in_url, reachable, require_guarded
 from drlnet.launch.process import Process, error_told
 from drlnet.launch.signals import Stop
 from drlnet.launch.supervisor import Ended, Event, Said, Supervisor, Waiting
@@ -69,7 +69,7 @@ class Host:
 
         Raises TransportError for a name that this machine does not know.
         """
-        return native.is_loopback(f"udp://{self.address}:0")
+        return native.is_loopback(f"udp://{in_url(self.address)}:0")
 
 
 class Hosts(Waiting):
@@ -180,7 +180,7 @@ class Hosts(Waiting):
         # Shards go to others than the server's where there are any.
         order = able[1:] or able if kind == "shard" else able
         host = able[0] if kind in _MAIN else min(order, key=lambda one: one.load)
-        args = [word.replace(HOST, host.address) for word in role.args]
+        args = [word.replace(HOST, in_url(host.address)) for word in role.args]
         if kind in ("server", "shard"):
             self._require_reachable(host)
             if not host.is_loopback:

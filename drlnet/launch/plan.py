@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drlnet.config import Config
+from drlnet.config import Config, changes, sets_of
 from drlnet.config.toml import literal
 from drlnet.config.transports import LISTEN
 from drlnet.errors import ConfigError, Insecure
@@ -21,6 +21,11 @@ _MB = 1 << 20
 _OWN_OF_SERVERS = ("server.transport", "server.listen", "server.insecure")
 # What a process takes at rest, rounded up: with torch, and without.
 _TORCH_BYTES, _PLAIN_BYTES = 512 * _MB, 128 * _MB
+
+
+def in_url(host: str) -> str:
+    """A host's address as it stands before a port: an IPv6 one in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Role:
 
     def args(self, *, server: str = SERVER, host: str = HOST) -> list[str]:
         """The arguments of `drlnet`, with what is known by now."""
-        return [word.replace(SERVER, server).replace(HOST, host) for word in self.argv]
+        return [word.replace(SERVER, server).replace(HOST, in_url(host)) for word in self.argv]
 
     def command(self, **known: str) -> str:
         """The command as a shell takes it."""
@@ -125,32 +130,30 @@ def require_guarded(where: str, guarded: bool) -> None:
         )
 
 
-def plan_of(
-    config: Config, given: Mapping[str, Any], *, listen: str = "", key: Path | None = None
-) -> Plan:
-    """The plan of a run whose learner alone is told the settings: the others ask the server.
-
-    given: what was set besides the environment and its recipe, by key. listen: the server's
-    address; "": a free port of its host. key: where each role finds its key file.
-    """
-    words = [
+def _words(sets: Mapping[str, Any], *without: str) -> list[str]:
+    """Those settings as --set takes them."""
+    return [
         word
-        for key, value in given.items()
-        if key not in ("env.id", "run.folder", "run.resume")
+        for key, value in sets.items()
+        if key not in without
         for word in ("--set", f"{key}={'none' if value is None else literal(value, key)}")
     ]
+
+
+def plan_of(config: Config, *, listen: str = "", key: Path | None = None) -> Plan:
+    """The plan of a run whose learner alone is told the settings: the others ask the server.
+
+    listen: the server's address; "": a free port of its host. key: where each role finds its key
+    file.
+    """
+    words = _words(sets_of(config), "env.id", "run.folder", "run.resume")
     folder = str(config.run.folder)
     learner = [
         *("learn", config.env.id, "--server", SERVER, "--again", "--json", "--no-view"),
         *(*words, "--set", f"run.folder={literal(folder, 'run.folder')}"),
     ]
-    serving = [
-        word
-        for key, value in given.items()
-        if key.startswith("server.") and key not in _OWN_OF_SERVERS
-        for word in ("--set", f"{key}={literal(value, key)}")
-        if value is not None
-    ]
+    own = replace(Config(), server=config.server)  # a server reads no recipe
+    serving = _words(changes(own, Config()), *_OWN_OF_SERVERS)
     server = ["serve", "--listen", listen or f"udp://{HOST}:0", "--json", *serving, *_kept(config)]
     shard = ["serve", "--join", SERVER, "--listen", f"udp://{HOST}:0", "--json"]
     return _plan(config, server, shard, learner, ["--server", SERVER, "--json"], key)
@@ -163,12 +166,7 @@ def joining_plan(
 
     given: what they are told of their own, by key. folder: "", the run's is not theirs.
     """
-    own = [
-        word
-        for key, value in given.items()
-        if key != "actor.num_actors"
-        for word in ("--set", f"{key}={'none' if value is None else literal(value, key)}")
-    ]
+    own = _words(given, "actor.num_actors")
     plan = _plan(config, [], [], [], ["--server", server, "--json", *own], key)
     return Plan(config.env.id, "", (plan.role("actor"),))
 

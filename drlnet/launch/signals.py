@@ -19,6 +19,7 @@ _ECHO_S = 0.5  # in which another signal is the same request: `timeout` sends tw
 class Stop:
     """Set by SIGINT, SIGTERM or SIGHUP while entered; asked again, the process ends at once.
 
+    A SIGHUP that is ignored stays so: it was started by nohup, to outlive its terminal.
     A signal that follows the first within half a second is its echo: `timeout` signals the command
     and then the command's process group.
     It has the methods of threading.Event that loops need. An Event itself will not do: setting
@@ -44,7 +45,9 @@ class Stop:
 
     def __enter__(self) -> Stop:
         self._saved = [(number, signal.getsignal(number)) for number in _STOP_SIGNALS]
-        for number in _STOP_SIGNALS:
+        if (signal.SIGHUP, signal.SIG_IGN) in self._saved:
+            self._saved.remove((signal.SIGHUP, signal.SIG_IGN))
+        for number, _ in self._saved:
             signal.signal(number, self._handle)
         # The kernel may give a signal to any thread, whose handlers run in this one: it is woken.
         self._saved_wakeup_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from system.command import DEADLINE_S, command
 
+from drlnet.cli import training
 from drlnet.cli.output import Output
 from drlnet.cli.run import run_processes
 from drlnet.cli.training import announce, keep_result, learn_view, note_no_end, result_of
+from drlnet.client import Client
 from drlnet.config import load
+from drlnet.dashboard import ProgressView
 from drlnet.errors import RoleFailed, RunFolderError
 from drlnet.launch.local import LocalRun
 from drlnet.launch.signals import Stop
@@ -30,6 +37,34 @@ def test_a_view_of_a_server_that_never_answers_ends_when_it_is_told_to(tmp_path:
             mute.recv(4096)  # it has asked
             begun = time.monotonic()
         assert time.monotonic() - begun < 3
+
+
+@pytest.mark.slow
+def test_a_view_goes_on_after_a_silence_of_its_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, shown = threading.Semaphore(0), threading.Semaphore(0)
+
+    def client(*args: Any, **more: Any) -> Client:
+        begun.release()
+        return Client(*args, **more)
+
+    monkeypatch.setattr("drlnet.client.Client", client)
+    monkeypatch.setattr(ProgressView, "show", lambda *_: shown.release())
+    monkeypatch.setattr(training, "_ANSWER_DEADLINE_S", 0.5)
+    folder = RunFolder.create(load("CartPole-v1", flags={"run.folder": str(tmp_path / "run")}))
+    with command(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--json") as serving:
+        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+        with learn_view(folder, address, Output(as_json=False)):
+            assert shown.acquire(timeout=DEADLINE_S)
+            serving.popen.send_signal(signal.SIGSTOP)
+            while begun.acquire(blocking=False):
+                pass
+            assert begun.acquire(timeout=DEADLINE_S), "no other session was begun"
+            while shown.acquire(blocking=False):
+                pass
+            serving.popen.send_signal(signal.SIGCONT)
+            assert shown.acquire(timeout=DEADLINE_S)
 
 
 @pytest.mark.parametrize("end", ["", "goal", "max_seconds", "max_env_steps", "max_learner_steps"])

@@ -70,6 +70,18 @@ def test_a_worker_that_is_killed_is_named_and_leaves_none() -> None:
     assert "memory" in error.remedy
 
 
+def test_workers_outlive_their_terminal_where_the_parent_is_to() -> None:
+    saved = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        envs = made("CartPole-v1")
+    finally:
+        signal.signal(signal.SIGHUP, saved)
+    for worker in envs.envs.processes:  # type: ignore[attr-defined]
+        os.kill(worker.pid, signal.SIGHUP)
+    envs.step(np.zeros(3, np.int64))
+    envs.close()
+
+
 def test_environments_that_hang_are_closed_all_the_same() -> None:
     envs = made(HANGING)
     workers = envs.envs.processes  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ SSH_HOSTS = [ssh.SshHost("node1", "10.0.0.1"), ssh.SshHost("node2", drlnet="/opt
 
 def made(key: Path | None = None, **more: object) -> Plan:
     given = {"actor.num_actors": 5, "algo.n_step": 5, "run.folder": "runs/mine", **more}
-    return plan_of(load("CartPole-v1", sets=given), given, key=key)
+    return plan_of(load("CartPole-v1", sets=given), key=key)
 
 
 SCRIPTS: dict[str, Callable[[Plan], str]] = {
@@ -163,6 +164,18 @@ def test_a_manifest_is_a_jobset() -> None:
             assert f"udp://{pod}:7447" in actor["command"]
 
 
+def test_a_batch_script_takes_a_folder_of_any_name() -> None:
+    folder = "a b/SERVER(1)"
+    text = slurm.script(made(**{"run.folder": folder}))
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+    lines = {words[0]: words for line in text.splitlines() if (words := shlex.split(line, True))}
+    assert lines["mkdir"] == ["mkdir", "-p", folder]
+    learning = next(line for line in text.splitlines() if line.startswith("drlnet learn"))
+    words = shlex.split(learning)
+    assert words[words.index("--server") + 1] == "$server" and '--server "$server"' in learning
+    assert f'run.folder="{folder}"' in words
+
+
 def test_engines_that_are_not_there_name_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(NotInstalled, match="sbatch is not installed") as raised:
@@ -195,6 +208,14 @@ def test_a_hosts_file_that_is_wrong_is_told_by_its_line(
     assert words in refused.value.cause and refused.value.remedy
 
 
+def test_ipv6_addresses_stand_in_brackets() -> None:
+    hosts = [ssh.SshHost("one", "2001:db8::5"), ssh.SshHost("two", "2001:db8::6")]
+    text = ssh.script(made(**{"server.elsewhere": 1}), hosts, "ssh")
+    text = text.replace("'", "").replace('"', "")
+    assert "serve --listen udp://[2001:db8::5]:7447" in text
+    assert "--join udp://[2001:db8::5]:7447 --listen udp://[2001:db8::6]:0" in text
+
+
 def test_a_command_that_is_no_ssh_is_refused() -> None:
     with pytest.raises(NotInstalled, match="--ssh nowhere/ssh -v: there is no such program"):
         ssh.require_program("nowhere/ssh -v")
@@ -217,6 +238,18 @@ def test_an_option_of_another_engine_is_refused(on: str, option: str, value: str
     ended = CliRunner().invoke(app, ["launch", "CartPole-v1", "--on", on, option, value])
     assert isinstance(ended.exception, ConfigError)
     assert f"{option} with --on {on}" in ended.exception.cause
+
+
+def test_a_config_that_can_be_read_once_is_in_the_script() -> None:
+    reading, writing = os.pipe()  # as --config <(...)
+    try:
+        os.write(writing, b"[algo]\nn_step = 2\n")
+        os.close(writing)
+        given = ["launch", "CartPole-v1", "--print", "--config", f"/dev/fd/{reading}"]
+        ended = CliRunner().invoke(app, given)
+    finally:
+        os.close(reading)
+    assert "--set algo.n_step=2" in ended.stdout
 
 
 def test_a_job_whose_server_has_no_keys_is_not_submitted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,11 +81,22 @@ def test_what_a_role_says_and_how_it_ends_come_from_its_host(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("address", "loopback"), [("127.0.0.1", True), ("localhost", True), ("10.0.0.1", False)]
+    ("address", "loopback"),
+    [
+        *[("127.0.0.1", True), ("localhost", True), ("10.0.0.1", False)],
+        *[("::1", True), ("[::1]", True), ("2001:db8::5", False)],
+    ],
 )
-def test_a_host_may_say_its_address_by_name(address: str, loopback: bool) -> None:
+def test_a_host_may_say_its_address_by_name_and_in_ipv6(address: str, loopback: bool) -> None:
     host = Host("one", Mock(spec=Process), address, 1, {}, ())
     assert host.is_loopback is loopback
+
+
+def test_a_server_listens_where_ssh_came_over_ipv6(tmp_path: Path) -> None:
+    with hosts(tmp_path, [], address="::1") as (group, _):
+        server = group.start("server", ["serve", "--listen", "udp://{host}:0", "--json"])
+        ready = group.wait_for_line(server, "ready", DEADLINE_S)
+        assert ready["addresses"][0].startswith("udp://[::1]:")
 
 
 def test_a_server_without_keys_that_others_reach_is_refused(tmp_path: Path) -> None:

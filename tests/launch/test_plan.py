@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ GIVEN = {
 
 def made(**more: object) -> Plan:
     given = {**GIVEN, **more}
-    return plan_of(load("CartPole-v1", sets=given), given)
+    return plan_of(load("CartPole-v1", sets=given))
 
 
 def test_roles_with_what_each_takes() -> None:
@@ -65,10 +66,30 @@ def test_the_learner_alone_is_told_the_settings() -> None:
     assert shlex.split(learner.command())[:3] == ["drlnet", "learn", "CartPole-v1"]
 
 
+@pytest.mark.parametrize(
+    ("text", "sets"),
+    [
+        ('base = "none"\n[algo]\nn_step = 2\n', ["run.max_seconds=5"]),
+        ('[algo]\nname = "btr"\n', ["run.goal=none"]),
+        # What a default follows from, and that default of another value's.
+        ("[algo]\nn_step = 20\n", ["replay.samples_per_insert=8", "replay.error_buffer=5000"]),
+    ],
+)
+def test_the_learners_settings_are_those_of_the_file_without_the_file(
+    text: str, sets: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "own.toml").write_text(text)
+    folder = f'run.folder="{tmp_path / "run"}"'
+    config = load("CartPole-v1", file=tmp_path / "own.toml", sets=[*sets, folder])
+    words = plan_of(config).role("learner").argv
+    told = [word for at, word in enumerate(words) if words[at - 1] == "--set"]
+    assert load("CartPole-v1", sets=told) == config
+
+
 def test_the_server_holds_the_tables() -> None:
     config = load("CartPole-v1", sets={**GIVEN, "replay.capacity": 100_000})
     tables = make_algorithm(config, find_spaces(config.env)).tables()
-    small = plan_of(config, GIVEN)
+    small = plan_of(config)
     more = (
         with_tables(small, tables).role("server").memory_bytes - small.role("server").memory_bytes
     )

@@ -69,6 +69,19 @@ def test_another_signal_neither_ends_the_wait_nor_leaves_a_word() -> None:
         signal.signal(signal.SIGUSR1, saved)
 
 
+def test_a_hangup_that_is_ignored_stays_so() -> None:
+    saved = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup leaves it
+    try:
+        with Stop() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.is_set()
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.is_set()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, saved)
+
+
 def run_in_python(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from drlnet.errors import ConfigError, NotInstalled, RoleFailed
-from drlnet.launch.plan import Plan, Role, reachable
+from drlnet.launch.plan import HOST, SERVER, Plan, Role, reachable
 from drlnet.launch.signals import Stop
 
 _PORT = "$((20000 + SLURM_JOB_ID % 10000))"  # jobs may share a node
@@ -37,14 +37,9 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
     )
     gpus = sum(role.gpus for role in near)
     address = f"udp://$host:{_PORT}"
-    serving = shlex.join(["drlnet", *reachable(server.args(host="HOST"))])
-    serving = serving.replace("udp://HOST:0", f'"{address}"')
+    serving = _line(reachable(server.argv), f"udp://{HOST}:0", address)
     inference, learning, playing = (
-        [
-            role.command(server="SERVER").replace("SERVER", '"$server"')
-            for role in plan
-            if role.name == name
-        ]
+        [_line(role.argv, SERVER, "$server") for role in plan if role.name == name]
         for name in ("infer", "learner", "actor")
     )
     lines = [
@@ -66,7 +61,7 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
         "learner=",
         "trap end EXIT",
         "trap 'exit 143' TERM",
-        f"mkdir -p {plan.folder}",
+        f"mkdir -p {shlex.quote(plan.folder)}",
         # The address by which Slurm itself reaches the node.
         'host=$(scontrol show node "$SLURMD_NODENAME" | sed -n "s/.*NodeAddr=\\([^ ]*\\).*/\\1/p")',
         f"server={address}",
@@ -79,6 +74,12 @@ def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
         "wait $learner",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _line(args: Sequence[str], unknown: str, variable: str) -> str:
+    """The command of those arguments, with what the shell will know for the one that is not."""
+    words = (f'"{variable}"' if word == unknown else shlex.quote(word) for word in args)
+    return " ".join(["drlnet", *words])
 
 
 def _actors_alone(plan: Plan, slurm_args: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drlnet.errors import ConfigError, DrlnetError, NotInstalled, TransportError
-from drlnet.launch.plan import Plan, reachable
+from drlnet.launch.plan import Plan, in_url, reachable
 from drlnet.launch.process import Process
 from drlnet.launch.supervisor import Supervisor
 
@@ -121,7 +121,7 @@ def refused(link: Process) -> DrlnetError:
 def script(plan: Plan, hosts: list[SshHost], ssh: str) -> str:
     """A script that does the same by hand: a connection to each host, which ends with it."""
     first = hosts[0]
-    address = f"udp://{first.address or first.name}:{_PORT}"
+    address = f"udp://{in_url(first.address or first.name)}:{_PORT}"
     lines = [
         "#!/bin/sh",
         f"# {plan.title} on {len(hosts)} hosts.",
