@@ -69,8 +69,11 @@ class Mirror:
     def _drawn(self, layout: BatchLayout, depth: int, timeout_s: float) -> Drawn:
         buffers = [BatchMemory(layout) for _ in range(depth + 1)]
         ahead = self._mirror.stream(layout.native, [buffer.bytes for buffer in buffers])
-        while True:
-            yield self._whole(lambda: Batch(buffers[ahead.next(timeout_s)]), ahead)
+        try:
+            while True:
+                yield self._whole(lambda: Batch(buffers[ahead.next(timeout_s)]), ahead)
+        finally:  # after an error, too: the stream has ended
+            self._late.discard(ahead)
 
     def _whole(self, draw: Callable[[], Batch], drawer: object) -> Batch:
         """What draw() returns, with rows that lie on the device. drawer: the same of each draw that

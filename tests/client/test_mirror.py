@@ -123,6 +123,13 @@ def test_a_stream_is_drawn_ahead_and_lends_its_arrays(client: Client) -> None:
         del stream
 
 
+def test_a_mirror_keeps_no_stream_that_timed_out(client: Client) -> None:
+    with numbered(client).mirror(device="cpu") as mirror:
+        with pytest.raises(ReplayTimeout):
+            next(mirror.stream(5, timeout=0.1))
+        assert not mirror._late
+
+
 def test_the_limiter_counts_draws_by_reference(client: Client) -> None:
     limiter = Limiter(min_size=9, samples_per_insert=2.0, error_buffer=10.0)
     table = numbered(client, limiter=limiter)
