@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -30,14 +31,17 @@ RunArgument = Annotated[
     ),
 ]
 IntervalOption = Annotated[
-    float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="between two readings")
+    float,
+    typer.Option("--interval", metavar="SECONDS", min=0.1, max=86400, help="between two readings"),
 ]
 CountOption = Annotated[
     int | None, typer.Option("--count", metavar="N", min=1, help="stop after this many readings")
 ]
 JsonOption = Annotated[
     bool,
-    typer.Option("--json", help="one reading as a line of JSON", rich_help_panel="Output"),
+    typer.Option(
+        "--json", help="one reading as a line of JSON, or --count of them", rich_help_panel="Output"
+    ),
 ]
 FollowOption = Annotated[
     bool,
@@ -110,11 +114,11 @@ def stats(
     """
     from drlnet.cli.which import server_to_watch
 
-    _check(json, follow, once)
+    _check(json, follow, once, interval)
     address = server_to_watch(run, server)
     options.require_dpdk(eal, [address])
     patient = follow or not (once or json)
-    if not patient:
+    if not patient and count is None:
         count = 2 if once else 1  # the tables show their difference
     with until_stopped() as stop, ExitStack() as stack:
         readings = _Readings(address, stop, interval, count, patient)
@@ -133,13 +137,15 @@ def stats(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _check(json: bool, follow: bool, once: bool) -> None:
+def _check(json: bool, follow: bool, once: bool, interval: float) -> None:
     from drlnet.errors import ConfigError
 
     if follow and not json:
         raise ConfigError("--follow goes with --json", "add --json, or leave --follow out")
     if once and json:
         raise ConfigError("--once prints tables, --json prints JSON", "choose one of them")
+    if math.isnan(interval):  # which the range of some versions of click lets pass
+        raise ConfigError("--interval nan is not a time", "give seconds, from 0.1 to a day")
 
 
 def _sink(server: str, stop: Stop, stack: ExitStack, json: bool, follow: bool, once: bool) -> Sink:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import math
 import os
 import select
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ECHO_S = 0.5  # in which another signal is the same request: `timeout` sends two, a terminal, too
+_AT_ONCE_S = 86400.0  # of a wait: select takes no more than some years
 
 
 class Stop:
@@ -108,10 +110,11 @@ class Stop:
         """Waits until set, or `timeout` seconds; returns is_set()."""
         end_s = None if timeout is None else time.monotonic() + timeout
         while not self._set:
-            left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
-            if not select.select([self._read_fd], [], [], left_s)[0]:
+            left_s = math.inf if end_s is None else max(0.0, end_s - time.monotonic())
+            if select.select([self._read_fd], [], [], min(left_s, _AT_ONCE_S))[0]:
+                self.heard()
+            elif left_s <= _AT_ONCE_S:
                 break
-            self.heard()
         return self._set
 
     def fileno(self) -> int:

@@ -43,6 +43,13 @@ def test_a_signal_that_another_thread_is_given_ends_the_wait() -> None:
         assert select.select([stop.fileno()], [], [], 0)[0]
 
 
+def test_a_wait_may_be_longer_than_the_system_takes_at_once() -> None:
+    with Stop() as stop:
+        threading.Timer(0.05, stop.set).start()
+        assert stop.wait(float("inf"))
+    assert not Stop().wait(0.001)
+
+
 def test_one_that_is_over_keeps_no_descriptor() -> None:
     before = len([*Path("/proc/self/fd").iterdir()])
     for _ in range(10):

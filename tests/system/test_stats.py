@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import select
 import shutil
 import signal
@@ -17,9 +18,11 @@ from pathlib import Path
 import pytest
 from system.command import DEADLINE_S, PROGRAM, Command, command, finished, server
 from system.terminal import Terminal, terminal
+from typer.testing import CliRunner
 
 from drlnet import errors
-from drlnet.cli.stats import _Readings
+from drlnet.cli.main import app
+from drlnet.cli.stats import _check, _Readings
 from drlnet.launch.signals import Stop
 
 
@@ -234,6 +237,22 @@ def test_once_prints_everything(address: str, tmp_path: Path) -> None:
     for words in ("nothing runs", "throughput", "latency", "clients", "replay", "server", "stats"):
         assert words in printed
     assert "\x1b" not in printed
+
+
+def test_a_count_goes_with_every_form(address: str, tmp_path: Path) -> None:
+    asked = ("stats", "--server", address, "--interval", "0.1", "--count")
+    lines = finished(tmp_path, *asked, "2", "--json").out.splitlines()
+    assert ["bottleneck" in json.loads(line) for line in lines] == [False, False]
+    assert "measuring" in finished(tmp_path, *asked, "1", "--once").out.decode()
+
+
+@pytest.mark.fast
+def test_an_interval_is_at_most_a_day() -> None:
+    for interval in ("inf", "1e10"):
+        ended = CliRunner().invoke(app, ["stats", "--interval", interval, "--count", "1"])
+        assert ended.exit_code == 2 and "--interval" in ended.output
+    with pytest.raises(errors.ConfigError, match="--interval nan"):  # in some versions of click
+        _check(False, False, False, math.nan)
 
 
 def test_what_does_not_go_together(address: str, tmp_path: Path) -> None:
