@@ -81,7 +81,7 @@ def atari_settings() -> str:
 
 
 def limits() -> str:
-    rows = (f"| `{name}` | {default} | {of} |" for name, default, of in native.Server.limits())
+    rows = (f"| `{name}` | {default} | {of} |" for name, default, _, of in native.Server.limits())
     return table("| limit | default | of what |", rows)
 
 

@@ -119,6 +119,8 @@ def _servers(folder: Path) -> list[native.Server]:
         version=__version__,
         state=str(folder),
         read_state_only=True,
+        # Whatever the server was allowed whose state it is.
+        limits={name: highest for name, _, highest, _ in native.Server.limits()},
     )
 
 

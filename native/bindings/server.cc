@@ -129,7 +129,7 @@ void bind_server(nb::module_& module) {
                   [] {
                     nb::list limits;
 #define DRLNET_LIMIT(name, standard, lowest, highest, of) \
-  limits.append(nb::make_tuple(#name, uint64_t{standard}, of));
+  limits.append(nb::make_tuple(#name, uint64_t{standard}, uint64_t{highest}, of));
 #include "spec/limits.def"
 #undef DRLNET_LIMIT
                     return limits;

@@ -16,7 +16,7 @@ from system.command import Command, finished, lines_of_error
 from system.stateful import STREAMS, Filling, items_of, on_disk, open_table, serving, wait_until
 
 from drlnet import errors
-from drlnet.client import Client
+from drlnet.client import Client, Column, Item, View
 
 ANY_PORT = "udp://127.0.0.1:0"
 
@@ -120,6 +120,16 @@ def test_what_leaves_nothing_to_go_on_from_is_damage(tmp_path: Path) -> None:
     with serving(tmp_path, ANY_PORT) as server:
         server.wait_for(f"warning: the state is damaged: ../{named}")
     assert finished(tmp_path, "state", "check", "state").popen.returncode == 0
+
+
+def test_limits_that_a_server_had_raised_hold_for_its_state(tmp_path: Path) -> None:
+    long, raised = 300 * "x", ("--set", "server.limits.name_bytes=1000")
+    with serving(tmp_path, ANY_PORT, *raised) as server, Client(address_of(server)) as client:
+        item = Item({"x": View(long, 0)})
+        client.table("wide", columns={long: Column("int64")}, item=item, capacity=100)
+        assert server.end(signal.SIGTERM) == 0
+    assert finished(tmp_path, "state", "check", "state").popen.returncode == 0
+    assert finished(tmp_path, "state", "export", "state", "--out", "off").popen.returncode == 0
 
 
 def test_folders_without_a_state(tmp_path: Path) -> None:
