@@ -123,10 +123,10 @@ def test_what_leaves_nothing_to_go_on_from_is_damage(tmp_path: Path) -> None:
 
 
 def test_limits_that_a_server_had_raised_hold_for_its_state(tmp_path: Path) -> None:
-    raised = ("--set", "server.limits.name_bytes=1000")
+    long, raised = 300 * "x", ("--set", "server.limits.name_bytes=1000")
     with serving(tmp_path, ANY_PORT, *raised) as server, Client(address_of(server)) as client:
-        item = Item({"x": View("x", 0)})
-        client.table(300 * "a", columns={"x": Column("int64")}, item=item, capacity=100)
+        item = Item({"x": View(long, 0)})
+        client.table("wide", columns={long: Column("int64")}, item=item, capacity=100)
         assert server.end(signal.SIGTERM) == 0
     assert finished(tmp_path, "state", "check", "state").popen.returncode == 0
     assert finished(tmp_path, "state", "export", "state", "--out", "off").popen.returncode == 0
