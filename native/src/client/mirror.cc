@@ -217,6 +217,16 @@ void Mirror::wait_for_news(size_t shard, Deadline deadline) {
     shards_[shard]->rows.wait_for_news(std::min(deadline, deadline_in(kMomentNs)));
 }
 
+void Mirror::throw_empty() const {
+  if (only_) {
+    throw Error(Status::timeout,
+                "shard " + std::to_string(*only_) + ", this rank's own, has no items",
+                "run actors whose streams it has, or fewer shards than ranks");
+  }
+  throw Error(Status::timeout, "the mirror: no item has all of its rows here yet",
+              "allow more time, or start the mirror before the actors: it gets later rows");
+}
+
 RowMirror::Run Mirror::copy_apart(std::span<const std::span<std::byte>> to) {
   for (const auto& shard : shards_) {
     if (!shard) continue;

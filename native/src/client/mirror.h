@@ -47,6 +47,7 @@ class Mirror {
   uint64_t from(size_t shard, Deadline deadline);
   // Waits for rows of that shard, for a moment.
   void wait_for_news(size_t shard, Deadline deadline);
+  [[noreturn]] void throw_empty() const;  // a draw waited in vain for an item whose rows are here
   // Waits until all rows are here that the server has.
   void wait_until_whole(Deadline deadline) const;
   // Gathers what a sample by reference of a shard named, when all of its rows are here, into the

@@ -157,8 +157,13 @@ void ShardedTable::ask(SplitSample& split, const BatchLayout& batch, std::span<s
 void ShardedTable::gather(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,
                           Deadline deadline) {
   if (split.parts.empty()) ask(split, batch, memory, deadline);
-  for (const SplitSample::Part& part : split.parts) {
-    if (part.call) shards_[part.shard]->wait(*part.call, deadline);
+  try {
+    for (const SplitSample::Part& part : split.parts) {
+      if (part.call) shards_[part.shard]->wait(*part.call, deadline);
+    }
+  } catch (const Error& error) {  // of a round that had no time to ask again
+    if (split.nothing_here && error.status() == Status::timeout) mirror_->throw_empty();
+    throw;
   }
 }
 
@@ -223,17 +228,10 @@ bool ShardedTable::take(SplitSample& split, const BatchLayout& batch, std::span<
     return true;
   }
   if (mirror_ == nullptr) return false;
-  const bool nothing = none_at && !some;  // nor will there be at once
-  if (nothing) mirror_->wait_for_news(*none_at, deadline);
-  if (waking_ns() < deadline) return false;
-  if (const auto only = mirror_->only()) {
-    throw Error(Status::timeout,
-                "shard " + std::to_string(*only) + ", this rank's own, has no items",
-                "run actors whose streams it has, or fewer shards than ranks");
-  }
-  if (!nothing) return false;
-  throw Error(Status::timeout, "the mirror: no item has all of its rows here yet",
-              "allow more time, or start the mirror before the actors: it gets later rows");
+  split.nothing_here = none_at && !some;  // nor will there be at once
+  if (split.nothing_here) mirror_->wait_for_news(*none_at, deadline);
+  if (waking_ns() >= deadline && (split.nothing_here || mirror_->only())) mirror_->throw_empty();
+  return false;
 }
 
 bool ShardedTable::taken(SplitSample& split, const BatchLayout& batch, std::span<std::byte> memory,

@@ -55,6 +55,7 @@ struct SplitSample {
   std::vector<Rows> gaps;             // to be asked for
   std::vector<Part> parts;            // asked for
   std::vector<SampleHeader> headers;  // by shard: the newest ones
+  bool nothing_here = false;          // the last answers named no item, see Mirror::throw_empty()
 };
 
 class ShardedTable {
