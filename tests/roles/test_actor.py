@@ -188,8 +188,8 @@ def test_a_crash_whose_close_fails_too_goes_on(
     def close(_toy: Toy) -> None:
         raise OSError("the door is stuck")
 
-    monkeypatch.setattr(Toy, "close", close)
     actor, client = started(config(longest=8, crash_at=4))
+    monkeypatch.setattr(Toy, "close", close)
     with pytest.raises(UserCodeError, match="4 times within 60 s: RuntimeError: the toy broke"):
         for _ in range(1000):
             actor.tick()

@@ -184,7 +184,7 @@ void Storage::forget_dropped(const Cut& cut) {
   }
 }
 
-// Of earlier lives: such a name may never come again.
+// Earlier lives left them, and such a name may never come again.
 void Storage::remove_unfinished() const {
   for (const Path& path : list_folder(folder_)) {
     if (is_unfinished(path.filename().string())) remove_file(path);
