@@ -16,7 +16,7 @@ from drlnet.config.keys import KEY_VARIABLE
 from drlnet.config.names import remedy_for
 from drlnet.config.transports import LISTEN
 from drlnet.config.tree import Config
-from drlnet.errors import ConfigError, Deadlock, Insecure
+from drlnet.errors import ConfigError, Deadlock, Insecure, TransportError
 
 
 def least_error_buffer(config: Config) -> float:
@@ -379,7 +379,11 @@ def _check_transport(transport: str, serial: bool) -> None:
             "server.transport = 'memory' cannot join processes", "use udp, or --serial"
         )
     if transport in LISTEN or (rest and scheme in native.transport_names()):
-        if native.is_loopback(LISTEN.get(transport, transport)):
+        try:
+            within = native.is_loopback(LISTEN.get(transport, transport))
+        except TransportError as error:
+            raise ConfigError(f"server.transport: {error.cause}", error.remedy) from error
+        if within:
             return
         raise ConfigError(
             f"server.transport = {transport!r}: `drlnet run` joins processes of this machine only",

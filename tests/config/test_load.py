@@ -109,7 +109,7 @@ def test_unknown_key_suggests(text: str, suggestion: str) -> None:
         ("server.transport=upd", "unknown name"),
         ("server.transport=memory", "cannot join processes"),
         ("server.transport=dpdk", "unknown name"),
-        ("server.transport=dpdk:locl", "this machine only"),
+        ("server.transport=dpdk:locl", 'no DPDK link is called "locl"'),
         ("server.transport=dpdk:af_xdp:eth0,ip=10.7.0.2/24", "this machine only"),
         ("server.transport=udp://0.0.0.0:0", "this machine only"),
         ("replay.batch_size=65537", "a request draws 65536 items at most"),

@@ -87,7 +87,7 @@ def test_a_result_of_other_settings_is_not_taken_over(tmp_path: Path) -> None:
     more = Sweep(tmp_path / "s", arguments, first, 2)
     with more.open() as left:
         assert left == more.plan[2:]
-    other = Sweep(tmp_path / "s", arguments, [("learner.torch_threads=1",)], 1)
+    other = Sweep(tmp_path / "s", arguments, [("learner.torch_threads=2",)], 1)
     with pytest.raises(ConfigError, match=r"(actor|learner)\.torch_threads = "), other.open():
         pass
     file.write_text("[algo]\nn_step = 5\n")
