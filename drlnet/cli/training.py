@@ -129,8 +129,7 @@ def resumed(config: Config, *, again: bool = False) -> RunFolder:
     import torch
 
     from drlnet.algos import make_algorithm
-    from drlnet.config import repeatable
-    from drlnet.config.fields import walk
+    from drlnet.config import changes, repeatable
     from drlnet.envs import find_spaces
     from drlnet.nets.params import load_state
 
@@ -141,11 +140,11 @@ def resumed(config: Config, *, again: bool = False) -> RunFolder:
     if config.run.keep_replay and folder.replay_path.is_dir():
         before = folder.read_config()
         if algorithm.tables() != make_algorithm(repeatable(before), spaces).tables():
-            then = {key: value for key, value, _ in walk(before)}
+            now, then = changes(config, before), changes(before, config)
             changed = [
-                f"{key} = {then[key]!r}, not {now!r}"
-                for key, now, _ in walk(config)
-                if now != then[key] and not key.startswith("run.")
+                f"{key} = {then.get(key)!r}, not {value!r}"
+                for key, value in now.items()
+                if not key.startswith("run.")
             ]
             raise CheckpointMismatch(
                 f"the replay that {folder.path} has kept was made with {'; '.join(changed)}",

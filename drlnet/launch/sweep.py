@@ -19,8 +19,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from drlnet.config import Config, load
-from drlnet.config.fields import walk
+from drlnet.config import Config, changes, load
 from drlnet.errors import ConfigError, RunFolderError, cannot_write
 from drlnet.launch.process import Watched
 from drlnet.launch.signals import Stop
@@ -199,15 +198,13 @@ class Sweep:
     def _require_settings(self, run: Planned) -> None:
         """Raises ConfigError where the run in that folder had other settings: two keys may end in
         the same word, and a --config file may have changed."""
-        kept, wanted = (
-            {key: value for key, value, _ in walk(config) if key not in _OWN}
-            for config in (RunFolder(run.path).read_config(), self._config(run))
-        )
-        for key in [*wanted, *kept]:
-            if kept.get(key) != wanted.get(key):
+        was, wanted = RunFolder(run.path).read_config(), self._config(run)
+        kept, now = changes(was, wanted), changes(wanted, was)
+        for key in {**now, **kept}:
+            if key not in _OWN:
                 raise ConfigError(
                     f"{run.path} holds a run with {key} = {kept.get(key)!r}, which is "
-                    f"{wanted.get(key)!r} in this sweep",
+                    f"{now.get(key)!r} in this sweep",
                     "choose another folder with --out",
                 )
 
