@@ -98,10 +98,16 @@ class Command:
         return values
 
 
-def learned_since(running: Command, folder: RunFolder, time_s: float) -> None:
-    """Waits until the run's learner has reported after that time, in seconds since the epoch."""
+def learned_since(
+    running: Command, folder: RunFolder, time_s: float, learner_steps: int = -1
+) -> None:
+    """Waits until the run's learner has reported after that time, in seconds since the epoch, and
+    more steps than that."""
     deadline = time.monotonic() + 2 * DEADLINE_S
-    while folder.last_reading("learner").get("time", 0.0) <= time_s:
+    while True:
+        last = folder.last_reading("learner")
+        if last.get("time", 0.0) > time_s and last["learner_steps"] > learner_steps:
+            return
         assert time.monotonic() < deadline, running.text()
         running.read(0.2)
 

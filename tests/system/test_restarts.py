@@ -107,7 +107,7 @@ def test_a_killed_learner_goes_on_from_its_state(tmp_path: Path) -> None:
             running.read(0.1)
         pids = kill_the("learn", running)
         running.wait_for(r"learner restarts 1", deadline_s=120)
-        learned_since(running, folder, time.time())
+        learned_since(running, folder, time.time(), before)
         assert running.end(signal.SIGTERM, deadline_s=120) == 143, running.text()
         result = running.last_json()
         assert (result["learner_restarts"], result["stopped"]) == (1, "interrupted")
