@@ -177,10 +177,20 @@ def test_result_is_one_line_of_json() -> None:
     summary = EvalSummary.of([1.0, 3.0])
     assert (summary.mean, summary.std, summary.episodes) == (2.0, 1.0, 2)
     result = RunResult("E-v0", 1, math.nan, 0.0, 0.0, 0, 0, 0, 1.5, 10, 2, "runs/x", "goal")
-    line = result.to_json()
+    line = replace(result, env_settings={"kwargs": {"limits": [math.inf, 1]}}).to_json()
     assert "\n" not in line
-    assert json.loads(line)["eval_return_mean"] is None
-    assert json.loads(line)["wall_clock_s"] == 1.5
+    told = json.loads(line, parse_constant=pytest.fail)  # Infinity, which strict parsers refuse
+    assert told["eval_return_mean"] is None
+    assert told["env_settings"] == {"kwargs": {"limits": [None, 1]}}
+    assert told["wall_clock_s"] == 1.5
+
+
+@pytest.mark.parametrize("odd", [-math.inf, math.nan])
+def test_an_infinite_return_or_nan_leaves_a_result(odd: float) -> None:
+    summary = EvalSummary.of([odd, 3.0, 1.0])
+    assert str(summary.mean) == str(odd) and math.isnan(summary.std)
+    assert summary.episodes == 3
+    assert EvalSummary.of([1e308, 1e308]).mean == math.inf  # the sum is too large
 
 
 def test_start_time_and_host_are_read() -> None:
