@@ -165,6 +165,26 @@ def test_a_run_that_goes_on_appends_to_whole_lines(tmp_path: Path, again: bool) 
         folder.metrics_path.write_bytes(b"")
 
 
+def test_a_line_of_a_thousand_actors_hides_neither_learner_nor_line_s_end(tmp_path: Path) -> None:
+    begun = RunFolder.create(config_in(tmp_path / "run"))
+    begun.learner_path.touch()
+    begun.write_result('{"stopped": "budget"}')
+    begun.record({"role": "learner", "learner_steps": 1, "loss": 0.5})
+    begun.record({"changes": "learner", "learner_steps": 2})
+    server = {"role": "server", "client.actor-0.env": "x" * 1_200_000}
+    begun.record(server)
+    whole = begun.metrics_path.read_bytes()
+    begun.metrics_path.write_bytes(whole + whole[-1_200_000:-10])
+    folder = RunFolder.reopen(config_in(tmp_path / "run"))
+    assert folder.metrics_path.read_bytes() == whole
+    newest = folder.last_reading("learner")
+    assert (newest["learner_steps"], newest["loss"]) == (2, 0.5)
+    folder.record({"role": "learner", "learner_steps": 3})
+    folder.record(server)
+    assert not folder.put_back() and not folder.read_result()
+    assert len(list(folder.readings())) == 5
+
+
 def test_open_wants_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"config\.toml is missing"):
         RunFolder.open(tmp_path)
