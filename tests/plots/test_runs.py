@@ -88,6 +88,11 @@ def test_many_differences_keep_labels_apart(tmp_path: Path) -> None:
     labels = list(grouped(read))
     assert len(labels) == 3
     assert labels[0] == "n_step 10, gamma 0.99, double True, 2 more"
+    # Nor are those of equal names left out, as a sweep's are.
+    for period in (8, 9, 11, 12):
+        path = made(tmp_path / f"sweep-{period}" / "seed=0", *sets, f"algo.target_period={period}")
+        read.append(read_run(path))
+    assert sum(map(len, grouped(read).values())) == len(read)
 
 
 def test_learning_has_a_point_for_each_look(tmp_path: Path) -> None:
