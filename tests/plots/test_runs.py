@@ -151,6 +151,20 @@ def test_throughput_is_what_counters_grew_by(tmp_path: Path) -> None:
     last["transport.udp.bytes_sent"] += 900
     at_end = replace(run, server=[*run.server, last])
     assert list(_rate(at_end, patterns)[1]) == pytest.approx([6000] * 3)
+    again = [{**each, "time": each["time"] + 4.5} for each in run.server]  # it went on
+    both = replace(run, server=[*at_end.server, *again])
+    assert max(_rate(both, patterns)[1]) == pytest.approx(6000)
+
+
+def test_learner_steps_are_the_learner_s_own(tmp_path: Path) -> None:
+    """The server has the reports of its other processes, too, and of one that it has replaced."""
+    from drlnet.plots.throughput import _PANELS, _rate
+
+    (run,) = runs(tmp_path, ())
+    more = {"client.learner-1.learner_steps": 500, "client.learner~2.learner_steps": 900}
+    server = [*run.server[:2], *({**each, **more} for each in run.server[2:])]
+    _, rates = _rate(replace(run, server=server), _PANELS["learner steps per second"])
+    assert max(rates) == pytest.approx(20)  # 10 steps within the half second before each look
 
 
 @pytest.mark.parametrize("told", ["all starts", "the last one"])
