@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+MUTED = (errno.EIO, *DISK_FULL)  # of words: the terminal was closed, or the disk of a log is full
 
 
 class DrlnetError(Exception):

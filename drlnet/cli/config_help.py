@@ -16,6 +16,7 @@ from drlnet.config.checks import derived
 from drlnet.config.fields import walk
 from drlnet.config.load import build, layers, merged
 from drlnet.config.toml import literal, parse_value
+from drlnet.metrics import RunFolder
 
 
 def print_config_help(context: typer.Context) -> None:
@@ -26,8 +27,12 @@ def print_config_help(context: typer.Context) -> None:
     Raises ConfigError for what they cannot be.
     """
     words = _words(context)
-    env_id, file = words.get("env"), words.get("config")
+    env_id, file, resume = (words.get(name) for name in ("env", "config", "resume"))
     flags = {key: _value(words.get(key.replace(".", "_"))) for key in known_keys()}
+    if resume:
+        folder = RunFolder(Path(resume).absolute())
+        file = folder.config_path
+        flags |= {"run.folder": str(folder.path), "run.resume": True}
     found = layers(
         env_id, file=Path(file) if file else None, flags=flags, sets=words.get("set_") or ()
     )
@@ -51,7 +56,7 @@ def print_config_help(context: typer.Context) -> None:
             key, "none" if value is None else literal(value, key), origin, field.metadata["help"]
         )
     console.print(table, markup=False)
-    if env_id is None and "env" in (parameter.name for parameter in context.command.params):
+    if not (env_id or resume) and "env" in (parameter.name for parameter in context.command.params):
         console.print("\nWithout ENV there is no recipe: drlnet run ENV --help-config")
     elif found.get("recipe"):
         path = find_recipe(str(env_id), config.algo.name) or find_recipe(str(env_id))

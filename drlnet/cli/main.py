@@ -143,6 +143,8 @@ def main() -> None:
             print(json_module.dumps({"error": told.said()}))
         try:
             sys.stdout.flush()  # here and not at the interpreter's end, which makes it code 120
+            if Output.lost is not None:
+                raise Output.lost
         except BrokenPipeError:
             drop(sys.stdout)
             sys.exit(128 + signal.SIGPIPE)

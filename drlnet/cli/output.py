@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, ClassVar, NoReturn, TextIO
 
-from drlnet.errors import ConfigError, cannot_write, tell
+from drlnet.errors import DISK_FULL, MUTED, ConfigError, cannot_write, tell
 
 _USUAL_BYTES = 1 << 18  # of results
 
 
 class Output:
-    """Results on standard output; notes there too, or on standard error with --json."""
+    """Results on standard output; notes there too, or on standard error with --json.
+
+    What cannot be written because the terminal was closed or a disk is full ends nothing, unless it
+    is a result: what was measured is kept. main() tells of the full disk as the command ends.
+    """
+
+    lost: ClassVar[OSError | None] = None  # of a note that a full disk did not take
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -24,27 +29,28 @@ class Output:
 
     def note(self, line: str) -> None:
         """A line for a person, or several (see shown)."""
-        self._write(shown(line))
+        self._write(shown(line), self.notes)
 
-    def _write(self, line: str) -> None:
+    def _write(self, line: str, file: TextIO) -> None:
         try:
-            print(line, file=self.notes, flush=True)
+            print(line, file=file, flush=True)
         except OSError as error:
-            # The terminal was closed: SIGHUP says so, too, and then what was measured is kept.
-            if error.errno != errno.EIO:
+            if error.errno not in MUTED:
                 raise
+            if error.errno in DISK_FULL and not self.as_json:
+                Output.lost = error
 
     def hint(self, command: str, what: str) -> None:
         """A command that may come next; nothing with --json."""
         if self.as_json:
             return
         dim, plain = ("\x1b[2m", "\x1b[0m") if coloured(self.notes) else ("", "")
-        self._write(f"{dim}  {shown(command)}  # {what}{plain}")
+        self._write(f"{dim}  {shown(command)}  # {what}{plain}", self.notes)
 
     def event(self, name: str, **values: Any) -> None:
         """A JSON line for the process that watches this one; nothing without --json."""
         if self.as_json:
-            print(json.dumps({"event": name, **values}), flush=True)
+            self._write(json.dumps({"event": name, **values}), sys.stdout)
 
     def result(self, line: str) -> None:
         """The JSON object that ends the command; nothing without --json."""
@@ -114,7 +120,7 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         print(f"{label} {shown(told.cause)}", file=sys.stderr)
         if told.remedy:
             print(f"  try: {shown(told.remedy)}", file=sys.stderr, flush=True)
-    except BrokenPipeError:  # the reader is gone; the error keeps its exit code
+    except OSError:  # the reader is gone, or the disk is full; the error keeps its exit code
         drop(sys.stderr)
     try:
         if as_json:

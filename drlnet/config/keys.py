@@ -148,15 +148,17 @@ def make_keys(folder: Path, *, rotate: bool = False) -> list[Path]:
 
     path = folder / f"{SERVER}.key"
     try:
-        there = path.exists()
+        there = [one for owner in (SERVER, *ROLES) if (one := folder / f"{owner}.key").exists()]
     except OSError as error:
         raise cannot_write(folder, error, "choose another folder") from error
-    if there != rotate:
+    if rotate and path not in there:
+        raise ConfigError(f"{path} does not exist", "leave out --rotate to make the first keys")
+    if there and not rotate:
         raise ConfigError(
-            f"{folder} has a server's key already" if there else f"{path} does not exist",
-            "replace its keys with --rotate, or choose another folder"
-            if there
-            else "leave out --rotate to make the first keys",
+            f"{there[0]} is there already",
+            "replace the keys with --rotate, or choose another folder"
+            if path in there
+            else "choose another folder; if a keygen was cut short in this one, remove its files",
         )
     former = _identities(path, _read(path))[:1] if rotate else []
     secrets = {owner: os.urandom(_KEY_BYTES) for owner in (SERVER, *ROLES)}

@@ -14,6 +14,7 @@ from rich.text import Text
 from drlnet.dashboard.reading import clients, is_histogram, mean, number, peers, total
 from drlnet.dashboard.units import clock, compact, count, duration, short, sparkline
 from drlnet.dashboard.view import View
+from drlnet.errors import MUTED
 
 _TRAINING, _WAITING, _EVALUATING = "training", "waiting for actors", "evaluating"
 _LINE_INTERVAL_S = 5.0
@@ -166,7 +167,11 @@ class ProgressView(View):
                 ),
                 *filter(None, [_shards_lost(reading)]),
             ]
-        self.console.print("  ".join(parts), soft_wrap=True, markup=False)
+        try:  # not by the console, which would keep what a full disk does not take
+            print("  ".join(parts), file=self.console.file, flush=True)
+        except OSError as error:
+            if error.errno not in MUTED:
+                raise
         self._phase, self._next_line_s = phase, elapsed + _LINE_INTERVAL_S
 
     def _learner(self, reading: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -56,7 +56,7 @@ def grid(sets: Sequence[str]) -> tuple[list[tuple[str, ...]], list[str]]:
 
     sets: KEY=VALUE or KEY=VALUE,VALUE,... texts. Raises ConfigError for one that is neither.
     """
-    axes: list[list[str]] = []
+    axes: dict[str, list[str]] = {}
     common: list[str] = []
     for text in sets:
         key, equals, words = text.partition("=")
@@ -70,11 +70,16 @@ def grid(sets: Sequence[str]) -> tuple[list[tuple[str, ...]], list[str]]:
             raise ConfigError(
                 f"--set {text}: a sweep counts the seeds itself", "use --seed, --seeds"
             )
+        if key.strip() in axes:
+            raise ConfigError(
+                f"--set {text}: the sweep has several values of {key.strip()} already",
+                f"give them in one: --set {key.strip()}=VALUE,VALUE,...",
+            )
         if len(values) == 1:
             common.append(text)
         else:
-            axes.append([f"{key.strip()}={value}" for value in dict.fromkeys(values)])
-    return list(product(*axes)), common
+            axes[key.strip()] = [f"{key.strip()}={value}" for value in dict.fromkeys(values)]
+    return list(product(*axes.values())), common
 
 
 @dataclass(frozen=True)

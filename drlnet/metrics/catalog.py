@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram", "text"]
+NAMES_KEPT = 1 << 18  # in caches: each actor has 63, and all names come up with every reading
 
 # What may stand for a part of a name in angle brackets. Clients, tables and transports have the
 # names that they were given, dots included; "op" stands for an operation of the protocol.
@@ -379,7 +380,7 @@ def matches(name: str) -> Iterator[tuple[Metric, dict[str, str]]]:
             yield metric, found.groupdict()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(NAMES_KEPT)
 def find(name: str) -> tuple[Metric, dict[str, str]] | None:
     """The metric of a name, with its labels; None for a figure that a client made up itself."""
     return next(matches(name), None)

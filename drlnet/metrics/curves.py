@@ -8,7 +8,7 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Any
 
-from drlnet.metrics.catalog import find
+from drlnet.metrics.catalog import NAMES_KEPT, find
 from drlnet.metrics.plain import PERCENTILES
 
 # Tags by the figure of the learner's report.
@@ -73,7 +73,7 @@ def curves(learner: Mapping[str, Any], reading: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(NAMES_KEPT)
 def is_main(name: str) -> bool:
     """Whether a name of the server's reading is recorded often: what curves and plots draw, and
     the figures of tables, transports and the server; no histograms but two, no session's traffic.
@@ -113,7 +113,7 @@ def every_curve(reading: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(NAMES_KEPT)
 def tag_of(name: str) -> str | None:
     """client.learner.loss becomes client.learner/loss: sinks group by what is before /.
 

@@ -61,8 +61,8 @@ def labels_of(metric: Metric) -> list[str]:
 class ReadingCollector(Collector):
     """Makes a reading into families each time that it is scraped.
 
-    What is not in the catalog (a client may report what it likes) is left out. Threading: that of
-    `read`.
+    What is not in the catalog, or is of another kind there (a client may report what it likes), is
+    left out. Threading: that of `read`.
     """
 
     def __init__(self, read: Read) -> None:
@@ -73,7 +73,7 @@ class ReadingCollector(Collector):
         families: dict[str, Family] = {}
         for name, value in self._read().items():
             found = find(name)
-            if found is None or isinstance(value, str) != (found[0].kind == "text"):
+            if found is None or not _fits(value, found[0].kind):
                 continue
             metric, labels = found
             if metric.pattern not in families:
@@ -116,6 +116,12 @@ def _cannot_listen(endpoint: Endpoint, error: OSError) -> TransportError:
     elif error.errno == errno.EACCES:
         remedy = "choose a port above 1023"
     return TransportError(f"cannot serve metrics at {endpoint}: {error.strerror or error}", remedy)
+
+
+def _fits(value: Any, kind: str) -> bool:
+    return hasattr(value, "buckets") == (kind == "histogram") and isinstance(value, str) == (
+        kind == "text"
+    )
 
 
 def _family(metric: Metric) -> Family:

@@ -63,14 +63,17 @@ class RunRecords:
         nor the last ones, which are kept whole. time_s: seconds since the epoch; None: now.
         """
         now = time.time() if time_s is None else time_s
-        self._first_s = now if self._first_s is None else self._first_s
+        at_s = time.monotonic() if time_s is None else time_s  # the clock may be set back
+        self._first_s = at_s if self._first_s is None else self._first_s
         self._last = server
         evaluated = learner.get("eval_learner_steps")
-        gap_s = min(_LONGEST_GAP_S, (now - self._first_s) * _GAP_SHARE)
-        if last or now - self._recorded_s >= gap_s:
+        gap_s = min(_LONGEST_GAP_S, (at_s - self._first_s) * _GAP_SHARE)
+        if last or at_s - self._recorded_s >= gap_s:
             self._pending = None
-            whole = last or now - self._whole_s >= _WHOLE_EVERY_S
+            whole = last or at_s - self._whole_s >= _WHOLE_EVERY_S
             self._keep(now, learner, server, whole=whole)
+            self._recorded_s = at_s
+            self._whole_s = at_s if whole else self._whole_s
         else:
             self._pending = (now, learner, server)
             if evaluated != self._evaluated:
@@ -109,8 +112,6 @@ class RunRecords:
             self._write("learner", learner, now, whole=whole or bool(server))
             if server:
                 self._write("server", server, now, whole=whole)
-                self._recorded_s = now
-                self._whole_s = now if whole else self._whole_s
             if self._sinks is None:
                 run = self._config.run
                 self._sinks = [open_sink(name, self._folder, self._config) for name in run.sinks]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -21,16 +20,14 @@ class EvalSummary:
 
     @staticmethod
     def of(returns: Sequence[float]) -> EvalSummary:
-        """The summary of one return per episode; NaN for none."""
-        values = [float(value) for value in returns]
-        if not values:
+        """The summary of one return per episode, which may be infinite; NaN for none."""
+        import numpy as np  # takes time to load, and other results need it not
+
+        if not returns:
             return EvalSummary(math.nan, math.nan, math.nan, 0)
-        return EvalSummary(
-            statistics.fmean(values),
-            statistics.pstdev(values),
-            statistics.median(values),
-            len(values),
-        )
+        with np.errstate(invalid="ignore", over="ignore"):
+            figures = [float(f(returns)) for f in (np.mean, np.std, np.median)]
+        return EvalSummary(*figures, len(returns))
 
 
 @dataclass(frozen=True)
@@ -70,10 +67,12 @@ class RunResult:
 
     def to_json(self, **extra: Any) -> str:
         """One line of JSON; a number that JSON has no name for becomes null."""
-        values = {**asdict(self), **extra}
-        return json.dumps(
-            {
-                key: None if isinstance(value, float) and not math.isfinite(value) else value
-                for key, value in values.items()
-            }
-        )
+        return json.dumps(_named({**asdict(self), **extra}))
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _named(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_named(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

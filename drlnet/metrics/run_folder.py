@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from drlnet import __version__
 from drlnet.config import Config, dump, load_file
@@ -21,7 +21,7 @@ from drlnet.metrics.live import NO_LOCKS, live_file, read_live
 from drlnet.metrics.whole import write_whole
 
 _RANK_LOG = "rank-{}.log"
-_TAIL_BYTES = 1 << 20  # of metrics.jsonl: many readings
+_TAIL_BYTES = 1 << 20  # of metrics.jsonl: many readings of few actors
 
 
 class RunFolder:
@@ -309,21 +309,17 @@ class RunFolder:
                 yield reading
 
     def last_reading(self, role: str) -> dict[str, Any]:
-        """The newest reading of that role ("learner", "server"); empty before the first.
-
-        What only an older line of the server's says is left out; the learner's are whole.
-        """
-        with self.metrics_path.open("rb") as file:
-            start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
-            file.seek(start)
-            whole = file.read().split(b"\n")[1 if start else 0 : -1]
+        """The newest reading of that role ("learner", "server"), whole; empty before the first."""
         marks = [f'"{kind}": "{role}"'.encode() for kind in ("role", "changes")]
         found: dict[str, Any] = {}
-        for line in reversed(whole):
-            if any(mark in line for mark in marks):
-                found = {**json.loads(line), **found}
-                if found.pop("changes", None) is None:
-                    break
+        with self.metrics_path.open("rb") as file:
+            for start, tail in _tails(file):
+                found = {}
+                for line in reversed(tail.split(b"\n")[1 if start else 0 : -1]):
+                    if any(mark in line for mark in marks):
+                        found = {**json.loads(line), **found}
+                        if found.pop("changes", None) is None:
+                            return found
         return found
 
     def cut_short(self) -> bool:
@@ -354,9 +350,23 @@ def _facts(config: Config) -> dict[str, Any]:
 def _end_at_whole_line(path: Path) -> None:
     """Takes away half a line at the end, which the next one would be appended to."""
     with path.open("rb+") as file:
-        start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
+        for start, tail in _tails(file):
+            if b"\n" in tail or not start:
+                file.truncate(start + tail.rfind(b"\n") + 1)
+                return
+
+
+def _tails(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Ever more of the file's end, with where that begins, up to all of it: a line of the server's
+    has 3 kB for each actor."""
+    size, wanted = file.seek(0, os.SEEK_END), _TAIL_BYTES
+    while True:
+        start = max(0, size - wanted)
         file.seek(start)
-        file.truncate(start + file.read().rfind(b"\n") + 1)
+        yield start, file.read(size - start)
+        if not start:
+            return
+        wanted *= 2
 
 
 def reserve(base: Path) -> Path:

@@ -246,7 +246,8 @@ class Figure:
 def check_suffix(path: Path) -> None:
     """Raises ConfigError unless the name says which of the formats it is to have."""
     if path.suffix.lower() not in SUFFIXES:
+        name = path.with_suffix(".svg").name if path.name.strip(".") else "plot.svg"
         raise ConfigError(
             f"{path}: a plot is written as {' or '.join(SUFFIXES)}",
-            f"name it {path.with_suffix('.svg').name}",
+            f"name it {name}",
         )

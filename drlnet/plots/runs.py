@@ -107,7 +107,8 @@ def grouped(runs: Sequence[Run]) -> dict[str, list[Run]]:
     for settings, members in groups:
         label = _label(settings, [known for known, _ in groups])
         if label in labels:  # the settings that tell them apart are not among those named
-            label = f"{label}, {members[0].path.name}"
+            named = f"{label}, {members[0].path.name}"
+            label = f"{label}, {members[0].path}" if named in labels else named
         labels[label] = members
     return labels
 

@@ -13,10 +13,11 @@ from drlnet.plots.figure import Figure
 from drlnet.plots.panel import Axis
 from drlnet.plots.runs import Numbers, Run, grouped, series
 
-# What each panel adds up.
+# What each panel adds up of the server's readings; nothing: the steps of the learner's own, whose
+# other processes, and one that it replaced, report theirs to the server, too.
 _PANELS = {
     "environment steps per second": ("table.<table>.env_steps",),
-    "learner steps per second": ("client.<client>.learner_steps",),
+    "learner steps per second": (),
     "bytes per second, in and out": (
         "transport.<transport>.bytes_received",
         "transport.<transport>.bytes_sent",
@@ -55,13 +56,16 @@ def throughput(runs: Sequence[Run]) -> Figure:
 def _rate(run: Run, patterns: Sequence[str]) -> tuple[Numbers, Numbers]:
     """(seconds, rate) of each interval between two readings.
 
-    The last reading is taken as the run ends, some milliseconds after another: over so little time
-    there is no rate. An interval under half of the one before is left out.
+    The last reading is taken as the run ends, some milliseconds after another, and so is one each
+    time that it paused: over so little time there is no rate. A reading that came after less than
+    half of the interval before is left out.
     """
-    seconds = series(run.server, "time") - run.started_s
-    total = _total(run, patterns)
-    if len(seconds) > 2 and seconds[-1] - seconds[-2] < (seconds[-2] - seconds[-3]) / 2:
-        seconds, total = seconds[:-1], total[:-1]
+    seconds = series(run.server if patterns else run.learner, "time") - run.started_s
+    total = _total(run, patterns) if patterns else series(run.learner, "learner_steps")
+    gaps = np.diff(seconds)
+    kept = np.ones(len(seconds), bool)
+    kept[2:] = gaps[1:] >= gaps[:-1] / 2
+    seconds, total = seconds[kept], total[kept]
     elapsed = np.diff(seconds)
     rates = np.diff(total)[elapsed > 0] / elapsed[elapsed > 0]
     return seconds[1:][elapsed > 0], np.maximum(rates, 0.0)

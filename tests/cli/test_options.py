@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from drlnet.cli.main import app
 from drlnet.cli.options import EAL_VARIABLE
+from drlnet.config import load
 from drlnet.errors import ConfigError
+from drlnet.metrics import RunFolder
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,23 @@ def test_arguments_for_dpdk_where_there_is_none(
     assert error.cause == f"--eal is for DPDK, which {place} does without"
     assert error.remedy.startswith("leave it out")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("role", ["run", "learn"])
+def test_help_config_of_a_run_that_goes_on_shows_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    flags = {"run.folder": str(tmp_path / "mine"), "algo.n_step": 7}
+    RunFolder.create(load("CartPole-v1", flags=flags))
+    monkeypatch.chdir(tmp_path)
+    args = [role, "--resume", "mine", "--set", "replay.batch_size=64", "--help-config"]
+    monkeypatch.setattr("sys.argv", ["drlnet", *args])
+    said = CliRunner().invoke(app, args, catch_exceptions=False).output
+    shown = {tuple(line.split()[:3]) for line in said.splitlines()}
+    assert {
+        ("env.id", '"CartPole-v1"', "file"),
+        ("algo.n_step", "7", "file"),
+        ("replay.batch_size", "64", "--set"),
+        ("run.resume", "true", "flag"),
+    } <= shown
+    assert "Without ENV" not in said

@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from system.command import PROGRAM
@@ -51,10 +52,29 @@ def test_no_note_or_error_steers_a_terminal(capsys: pytest.CaptureFixture[str]) 
     assert said.err == f"error: {shown}\n  try: {shown}\n"
 
 
-def test_a_note_to_a_full_disk_is_an_error() -> None:
-    full = os.open("/dev/full", os.O_WRONLY)
-    with output_to(full) as output, pytest.raises(OSError, match="No space left"):
+def test_a_note_or_event_to_a_full_disk_ends_nothing_and_a_result_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with output_to(os.open("/dev/full", os.O_WRONLY)) as output:
+        monkeypatch.setattr("sys.stdout", output.notes)
         output.note("one")
+        output.event("two")
+        with pytest.raises(OSError, match="No space left"):
+            output.result("{}")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_a_full_disk_is_told_as_the_command_ends(
+    monkeypatch: pytest.MonkeyPatch, unbuffered: str
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    with Path("/dev/full").open("wb") as full:
+        for errors in (subprocess.PIPE, full):
+            ended = subprocess.run(
+                [*PROGRAM, "version"], stdout=full, stderr=errors, text=True, check=False
+            )
+            assert ended.returncode == ConfigError.exit_code
+            assert ended.stderr is None or "cannot write: No space left" in ended.stderr
 
 
 @pytest.mark.parametrize("args", [["--help"], ["bench", "distribution", "--batches", "20"]])

@@ -85,6 +85,12 @@ def test_keys_are_not_overwritten_by_chance(folder: Path, tmp_path: Path) -> Non
         make_keys(folder)
     with pytest.raises(ConfigError, match="does not exist"):
         make_keys(tmp_path / "others", rotate=True)
+    (folder / "server.key").unlink()  # it lies on the server's machine
+    (folder / "actor.key").unlink()
+    kept = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ConfigError, match=r"viewer\.key is there already"):
+        make_keys(folder)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == kept
 
 
 def test_what_is_no_key_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

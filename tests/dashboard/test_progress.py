@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +64,13 @@ def test_progress_lines_go_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(lines) == 2
     assert "learner_steps 77" in lines[1]
     assert "\x1b" not in file.getvalue()
+
+
+def test_a_full_disk_under_its_lines_ends_nothing() -> None:
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        view = ProgressView("x", goal=None, file=io.TextIOWrapper(full, write_through=True))
+        view.show({"run.phase": "starting"})
+        view.show({**reading(5), "run.phase": "training"})
 
 
 def test_what_training_waits_for_is_its_phase() -> None:

@@ -44,6 +44,9 @@ def test_keys_with_several_values_span_a_grid() -> None:
     for wrong in ("a.x", "a.x=1,", "=3"):
         with pytest.raises(ConfigError, match="expected KEY=VALUE"):
             grid([wrong])
+    for again in ("a.x=5,7", "a.x=5"):
+        with pytest.raises(ConfigError, match=r"several values of a\.x already"):
+            grid(["a.x=1,3", again])
     for seeds in ("run.seed=7", "run.seed=1,2"):
         with pytest.raises(ConfigError, match="counts the seeds itself"):
             grid([seeds])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drlnet.metrics.catalog import CATALOG, find, matches
+from drlnet.metrics.curves import is_main, tag_of
 
 
 def test_patterns_are_unique() -> None:
@@ -40,6 +41,18 @@ def test_a_name_finds_its_metric(name: str, pattern: str, labels: dict[str, str]
     found = list(matches(name))
     assert [(metric.pattern, values) for metric, values in found] == [(pattern, labels)]
     assert find(name) == found[0]
+
+
+def test_the_names_of_a_thousand_actors_are_looked_up_once() -> None:
+    names = [f"client.actor-{actor}.{one}" for actor in range(1000) for one in ("cpu_s", "pid",
+             "env_steps", "episodes", "return_mean")]  # fmt: skip
+    for look_up in (find, is_main, tag_of):
+        for name in names:
+            look_up(name)
+        before = look_up.cache_info().hits
+        for name in names:
+            look_up(name)
+        assert look_up.cache_info().hits == before + len(names)
 
 
 def test_what_a_client_made_up_is_not_in_it() -> None:

@@ -104,7 +104,13 @@ def test_histograms_are_cumulative_and_complete(scraped: tuple[str, Reading]) ->
 
 
 def test_units_become_base_units() -> None:
-    reading = {"client.a.smoothed_round_trip_us": 40, "peer.a.waiting_for": "", "client.a.pid": "?"}
+    reading: Reading = {
+        "client.a.smoothed_round_trip_us": 40,
+        "peer.a.waiting_for": "",
+        "client.a.pid": "?",  # a client may report what it likes
+        "client.a.sample.latency": 3.0,
+        "client.a.loss": Histogram(),
+    }
     (family,) = ReadingCollector(lambda: reading).collect()
     assert family.name == "drlnet_client_smoothed_round_trip_seconds"
     assert family.samples[0].value == pytest.approx(40e-6)

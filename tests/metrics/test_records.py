@@ -96,6 +96,18 @@ def test_the_last_reading_is_whole(tmp_path: Path, reading: Mapping[str, Any]) -
     assert len(list(folder.readings())) == 6
 
 
+def test_a_clock_that_is_set_back_keeps_nothing_from_the_records(
+    tmp_path: Path, reading: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, passed = RunFolder(tmp_path), iter(range(5))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(passed)))
+    records = RunRecords(folder, config("run.sinks=[]"))
+    for now in (9000.0, 9001.0, 5400.0, 5401.0, 5402.0):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        records.add({"env_steps": 1}, reading)
+    assert [one["time"] for one in folder.readings()][1::2] == [9000, 9001, 5400, 5401, 5402]
+
+
 def actors(count: int, t: int) -> dict[str, Any]:
     """What that many actors report, and what the server knows of their sessions, at second t."""
     figures = {"env_steps": 900 * t, "env_steps_per_s": 900.0 + t % 7, "episodes": 9 * t}

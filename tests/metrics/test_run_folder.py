@@ -165,6 +165,26 @@ def test_a_run_that_goes_on_appends_to_whole_lines(tmp_path: Path, again: bool) 
         folder.metrics_path.write_bytes(b"")
 
 
+def test_a_line_of_a_thousand_actors_hides_neither_learner_nor_line_s_end(tmp_path: Path) -> None:
+    begun = RunFolder.create(config_in(tmp_path / "run"))
+    begun.learner_path.touch()
+    begun.write_result('{"stopped": "budget"}')
+    begun.record({"role": "learner", "learner_steps": 1, "loss": 0.5})
+    begun.record({"changes": "learner", "learner_steps": 2})
+    server = {"role": "server", "client.actor-0.env": "x" * 1_200_000}
+    begun.record(server)
+    whole = begun.metrics_path.read_bytes()
+    begun.metrics_path.write_bytes(whole + whole[-1_200_000:-10])
+    folder = RunFolder.reopen(config_in(tmp_path / "run"))
+    assert folder.metrics_path.read_bytes() == whole
+    newest = folder.last_reading("learner")
+    assert (newest["learner_steps"], newest["loss"]) == (2, 0.5)
+    folder.record({"role": "learner", "learner_steps": 3})
+    folder.record(server)
+    assert not folder.put_back() and not folder.read_result()
+    assert len(list(folder.readings())) == 5
+
+
 def test_open_wants_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"config\.toml is missing"):
         RunFolder.open(tmp_path)
@@ -177,10 +197,20 @@ def test_result_is_one_line_of_json() -> None:
     summary = EvalSummary.of([1.0, 3.0])
     assert (summary.mean, summary.std, summary.episodes) == (2.0, 1.0, 2)
     result = RunResult("E-v0", 1, math.nan, 0.0, 0.0, 0, 0, 0, 1.5, 10, 2, "runs/x", "goal")
-    line = result.to_json()
+    line = replace(result, env_settings={"kwargs": {"limits": [math.inf, 1]}}).to_json()
     assert "\n" not in line
-    assert json.loads(line)["eval_return_mean"] is None
-    assert json.loads(line)["wall_clock_s"] == 1.5
+    told = json.loads(line, parse_constant=pytest.fail)  # Infinity, which strict parsers refuse
+    assert told["eval_return_mean"] is None
+    assert told["env_settings"] == {"kwargs": {"limits": [None, 1]}}
+    assert told["wall_clock_s"] == 1.5
+
+
+@pytest.mark.parametrize("odd", [-math.inf, math.nan])
+def test_an_infinite_return_or_nan_leaves_a_result(odd: float) -> None:
+    summary = EvalSummary.of([odd, 3.0, 1.0])
+    assert str(summary.mean) == str(odd) and math.isnan(summary.std)
+    assert summary.episodes == 3
+    assert EvalSummary.of([1e308, 1e308]).mean == math.inf  # the sum is too large
 
 
 def test_start_time_and_host_are_read() -> None:

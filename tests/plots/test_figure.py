@@ -10,6 +10,7 @@ import pytest
 
 from drlnet.errors import ConfigError
 from drlnet.plots import Axis, Bar, Figure, Line, Mark
+from drlnet.plots.figure import check_suffix
 from drlnet.plots.style import look, number
 
 SUBJECTS = [f"subject {i}" for i in range(13)]
@@ -83,6 +84,9 @@ def test_it_is_written_in_the_format_of_its_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\.svg or \.png") as raised:
         figure.save(tmp_path / "plot.pdf")
     assert "plot.svg" in raised.value.remedy
+    for folder in (".", "/", ".."):
+        with pytest.raises(ConfigError, match=r"name it plot\.svg"):
+            check_suffix(Path(folder))
     with pytest.raises(ConfigError, match="cannot write"):
         figure.save(tmp_path / "plot.SVG" / "plot.svg")
     (tmp_path / "plot.SVG.part").mkdir()  # where the bytes of a new one would go first

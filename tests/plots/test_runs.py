@@ -88,6 +88,11 @@ def test_many_differences_keep_labels_apart(tmp_path: Path) -> None:
     labels = list(grouped(read))
     assert len(labels) == 3
     assert labels[0] == "n_step 10, gamma 0.99, double True, 2 more"
+    # Nor are those of equal names left out, as a sweep's are.
+    for period in (8, 9, 11, 12):
+        path = made(tmp_path / f"sweep-{period}" / "seed=0", *sets, f"algo.target_period={period}")
+        read.append(read_run(path))
+    assert sum(map(len, grouped(read).values())) == len(read)
 
 
 def test_learning_has_a_point_for_each_look(tmp_path: Path) -> None:
@@ -146,6 +151,20 @@ def test_throughput_is_what_counters_grew_by(tmp_path: Path) -> None:
     last["transport.udp.bytes_sent"] += 900
     at_end = replace(run, server=[*run.server, last])
     assert list(_rate(at_end, patterns)[1]) == pytest.approx([6000] * 3)
+    again = [{**each, "time": each["time"] + 4.5} for each in run.server]  # it went on
+    both = replace(run, server=[*at_end.server, *again])
+    assert max(_rate(both, patterns)[1]) == pytest.approx(6000)
+
+
+def test_learner_steps_are_the_learner_s_own(tmp_path: Path) -> None:
+    """The server has the reports of its other processes, too, and of one that it has replaced."""
+    from drlnet.plots.throughput import _PANELS, _rate
+
+    (run,) = runs(tmp_path, ())
+    more = {"client.learner-1.learner_steps": 500, "client.learner~2.learner_steps": 900}
+    server = [*run.server[:2], *({**each, **more} for each in run.server[2:])]
+    _, rates = _rate(replace(run, server=server), _PANELS["learner steps per second"])
+    assert max(rates) == pytest.approx(20)  # 10 steps within the half second before each look
 
 
 @pytest.mark.parametrize("told", ["all starts", "the last one"])
