@@ -281,10 +281,10 @@ def _plan(settings: Config, key: Path | None = None) -> Plan:
     from drlnet.algos import make_algorithm
     from drlnet.envs import find_spaces
     from drlnet.launch.plan import plan_of, with_tables
+    from drlnet.metrics import RunFolder
 
-    if settings.run.folder is None:  # nothing is started: a name that does not change
-        name = settings.env.id.replace("/", "-").replace(":", "-")
-        run = replace(settings.run, folder=f"runs/{name}")
+    if settings.run.folder is None:  # nothing is started: it is named, not made
+        run = replace(settings.run, folder=str(RunFolder.name(settings)))
         settings = replace(settings, run=run)
     plan = plan_of(settings, key=key)
     return with_tables(plan, make_algorithm(settings, find_spaces(settings.env)).tables())
