@@ -157,7 +157,7 @@ def launch(
     require_trainable(settings)
     output = Output(json)
     if show:
-        _show(_plan(settings, key), where, output)
+        _show(_plan(settings, key, on), where, output)
         return
     if on == "slurm":
         require_guarded("the job's node", key is not None or settings.server.insecure)
@@ -169,7 +169,7 @@ def launch(
         if on == "local":
             run_processes(settings, folder, stop, output)
             return
-        plan = _plan(settings, key)
+        plan = _plan(settings, key, on)
         if on == "slurm":
             run_job(where.script(plan), folder, stop, output)
             return
@@ -262,9 +262,9 @@ def run_job(script: str, folder: RunFolder, stop: Stop, output: Output) -> None:
         raise RoleFailed("the job ended without a result", f"its log is in {folder.path}")
 
 
-def print_local(settings: Config, output: Output) -> None:
+def print_local(settings: Config, output: Output, key: Path | None) -> None:
     """Prints the plan of a run on this machine, and the script that does it."""
-    _show(_plan(settings), _Where("local"), output)
+    _show(_plan(settings, key, "local"), _Where("local"), output)
 
 
 def _show(plan: Plan, where: _Where, output: Output) -> None:
@@ -275,14 +275,20 @@ def _show(plan: Plan, where: _Where, output: Output) -> None:
         print(script, end="")
 
 
-def _plan(settings: Config, key: Path | None = None) -> Plan:
+def _plan(settings: Config, key: Path | None, on: Engine) -> Plan:
     from dataclasses import replace
 
     from drlnet.algos import make_algorithm
     from drlnet.envs import find_spaces
+    from drlnet.errors import ConfigError
     from drlnet.launch.plan import plan_of, with_tables
     from drlnet.metrics import RunFolder
 
+    if on == "local" and settings.server.transport != "udp":
+        raise ConfigError(
+            f"--print with server.transport = {settings.server.transport!r}: a script uses udp",
+            "leave one of them out",
+        )
     if settings.run.folder is None:  # nothing is started: it is named, not made
         run = replace(settings.run, folder=str(RunFolder.name(settings)))
         settings = replace(settings, run=run)

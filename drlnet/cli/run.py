@@ -115,7 +115,7 @@ def run(
     if show:
         from drlnet.cli.launch import print_local
 
-        print_local(settings, output)
+        print_local(settings, output, key)
         return
     if pictures is not None:
         require_writable(pictures, "--pictures")
