@@ -84,6 +84,12 @@ def layers(
         return found
     if not env_id:
         raise ConfigError("ENV is empty", "name an environment, as CartPole-v1")
+    said = found["--set"].get("env.id", env_id)
+    if said != env_id:
+        raise ConfigError(
+            f"env.id = {said!r} among the settings, but the environment named is {env_id}",
+            "leave env.id out, or name the environment that you mean",
+        )
     found["flag"]["env.id"] = env_id
     given = merged(found)
     chosen = {
