@@ -77,7 +77,7 @@ def evaluate(
         "eval.num_envs": num_envs,
         "run.seed": seed,
     }
-    settings = load(file=folder.config_path, flags=flags, sets=set_ or ())
+    settings = load(file=folder.config_path, flags=flags, sets=set_ or (), listens=False)
 
     from drlnet.roles.evaluate import evaluate_checkpoint, film_checkpoint
 
