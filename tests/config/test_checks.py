@@ -93,6 +93,20 @@ def test_settings_of_another_environment_are_refused(tmp_path: Path) -> None:
     assert load("Acrobot-v1", file=tmp_path / "own.toml").env.id == "Acrobot-v1"
 
 
+@pytest.mark.parametrize(
+    ("set_", "expected"),
+    [
+        ("replay.capacity=" + "9" * 5000, "an integer"),
+        ("run.goal=1" + "0" * 400, "a number"),
+        ("net.hidden_sizes=" + "[" * 5000 + "]" * 5000, "a list"),
+    ],
+    ids=["digits", "float", "nested"],
+)
+def test_a_value_beyond_all_bounds_is_refused(set_: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=f"expected {expected}"):
+        load(ID, sets=[set_])
+
+
 @pytest.mark.parametrize("name", ["dqn", "pqn", "r2d2", "vtrace"])
 @pytest.mark.parametrize("more", [[], ["replay.prefetch=2", "replay.batch_size=16"]])
 def test_the_server_takes_the_least_capacity(name: str, more: list[str]) -> None:
