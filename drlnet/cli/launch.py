@@ -132,11 +132,11 @@ def launch(
 
     drlnet launch CartPole-v1 --on ssh --hosts hosts.txt --key /home/me/keys
 
-    drlnet launch CartPole-v1 --on ray --num-actors 200 --key /home/me/keys
+    drlnet launch ALE/Pong-v5 --on ray --num-actors 200 --key /home/me/keys
 
     drlnet launch CartPole-v1 --on slurm --slurm-args '-p gpu' --insecure
 
-    drlnet launch --join runs/mine --on ray --num-actors 100
+    drlnet launch --join runs/mine --on ray --num-actors 16
 
     drlnet launch CartPole-v1 --on kubernetes --print --image me/drlnet:1
     """
