@@ -20,7 +20,10 @@ RunArgument = Annotated[
     ),
 ]
 EpisodesOption = Annotated[
-    int | None, typer.Option("--episodes", min=1, help="how many [dim](default 100)[/dim]")
+    int | None,
+    typer.Option(
+        "--episodes", min=1, help="how many [dim](default: the run's eval.report_episodes)[/dim]"
+    ),
 ]
 EvalSeedOption = Annotated[
     int | None, typer.Option("--seed", min=0, help="another seed than the run's")
