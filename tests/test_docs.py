@@ -20,13 +20,14 @@ import typer
 from drlnet import native
 from drlnet.cli import help as help_command
 from drlnet.cli.main import app
-from drlnet.config import Config, EnvConfig, known_keys
+from drlnet.config import Config, EnvConfig, known_keys, load
 from drlnet.config.fields import field_types
 from drlnet.config.load import build
-from drlnet.config.toml import literal
+from drlnet.config.toml import literal, parse_value
 from drlnet.dashboard.bottleneck import RULES
 from drlnet.envs.settings import AtariSettings
 from drlnet.errors import DPDK_UNFIT_EXIT_CODE, RUN_UNFIT_EXIT_CODE, DrlnetError, all_errors
+from drlnet.launch.sweep import grid
 from drlnet.metrics.catalog import as_table
 from drlnet.native import operation_names
 
@@ -35,6 +36,7 @@ DOCS = ROOT / "drlnet" / "docs"
 RECORDED = ROOT / "runs" / "results" / "README.md"  # its commands are those of their commits
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 
+RUNS = ("run", "learn", "launch", "sweep")
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 
@@ -155,6 +157,34 @@ def test_commands_shown_exist(path: Path) -> None:
             continue
         used = {word.partition("=")[0] for word in rest if word.startswith("--")}
         assert used <= known, f"drlnet {' '.join(words)}"
+
+
+def runs_shown() -> Iterator[str]:
+    """The commands of runs that name all they need: in the pages, and in the commands' help."""
+    pages = [path.read_text(encoding="utf-8") for path in PAGES]
+    lines = [shlex.join(words) for text in pages for words in commands_shown(text)]
+    helps = "\n".join(COMMANDS[name].help for name in RUNS)
+    lines += re.findall(r"^ *drlnet (.*)", helps, re.MULTILINE)
+    for line in dict.fromkeys(lines):
+        name, *rest = shlex.split(line)
+        left_open = any(
+            re.search(r"(^|=)[A-Z]+$|\b\w+:[A-Z]|--config|--resume|--join", one) for one in rest
+        )
+        if name in RUNS and rest and rest[0][0] != "-" and not left_open:
+            yield line
+
+
+@pytest.mark.parametrize("line", [*runs_shown()])
+def test_runs_that_are_shown_have_settings_that_fit(line: str) -> None:
+    name, *rest = shlex.split(line.replace("$processes", "2"))
+    context = typer.Context(COMMANDS[name], info_name=name)
+    given: dict[str, Any] = COMMANDS[name].make_parser(context).parse_args(rest)[0]
+    words = {key: given.get(key.replace(".", "_")) for key in known_keys()}
+    flags = {key: parse_value(one) if isinstance(one, str) else one for key, one in words.items()}
+    sets = given.get("set_") or []
+    settings, common = grid(sets) if name == "sweep" else ([()], sets)
+    for setting in settings:
+        load(given["env"], flags=flags, sets=[*common, *setting])
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path.stem != "metrics"], ids=named)

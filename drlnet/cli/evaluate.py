@@ -20,7 +20,10 @@ RunArgument = Annotated[
     ),
 ]
 EpisodesOption = Annotated[
-    int | None, typer.Option("--episodes", min=1, help="how many [dim](default 100)[/dim]")
+    int | None,
+    typer.Option(
+        "--episodes", min=1, help="how many [dim](default: the run's eval.report_episodes)[/dim]"
+    ),
 ]
 EvalSeedOption = Annotated[
     int | None, typer.Option("--seed", min=0, help="another seed than the run's")
@@ -77,7 +80,7 @@ def evaluate(
         "eval.num_envs": num_envs,
         "run.seed": seed,
     }
-    settings = load(file=folder.config_path, flags=flags, sets=set_ or ())
+    settings = load(file=folder.config_path, flags=flags, sets=set_ or (), listens=False)
 
     from drlnet.roles.evaluate import evaluate_checkpoint, film_checkpoint
 

@@ -132,11 +132,11 @@ def launch(
 
     drlnet launch CartPole-v1 --on ssh --hosts hosts.txt --key /home/me/keys
 
-    drlnet launch CartPole-v1 --on ray --num-actors 200 --key /home/me/keys
+    drlnet launch ALE/Pong-v5 --on ray --num-actors 200 --key /home/me/keys
 
     drlnet launch CartPole-v1 --on slurm --slurm-args '-p gpu' --insecure
 
-    drlnet launch --join runs/mine --on ray --num-actors 100
+    drlnet launch --join runs/mine --on ray --num-actors 16
 
     drlnet launch CartPole-v1 --on kubernetes --print --image me/drlnet:1
     """
@@ -157,7 +157,7 @@ def launch(
     require_trainable(settings)
     output = Output(json)
     if show:
-        _show(_plan(settings, key), where, output)
+        _show(_plan(settings, key, on), where, output)
         return
     if on == "slurm":
         require_guarded("the job's node", key is not None or settings.server.insecure)
@@ -169,7 +169,7 @@ def launch(
         if on == "local":
             run_processes(settings, folder, stop, output)
             return
-        plan = _plan(settings, key)
+        plan = _plan(settings, key, on)
         if on == "slurm":
             run_job(where.script(plan), folder, stop, output)
             return
@@ -262,9 +262,9 @@ def run_job(script: str, folder: RunFolder, stop: Stop, output: Output) -> None:
         raise RoleFailed("the job ended without a result", f"its log is in {folder.path}")
 
 
-def print_local(settings: Config, output: Output) -> None:
+def print_local(settings: Config, output: Output, key: Path | None) -> None:
     """Prints the plan of a run on this machine, and the script that does it."""
-    _show(_plan(settings), _Where("local"), output)
+    _show(_plan(settings, key, "local"), _Where("local"), output)
 
 
 def _show(plan: Plan, where: _Where, output: Output) -> None:
@@ -275,16 +275,22 @@ def _show(plan: Plan, where: _Where, output: Output) -> None:
         print(script, end="")
 
 
-def _plan(settings: Config, key: Path | None = None) -> Plan:
+def _plan(settings: Config, key: Path | None, on: Engine) -> Plan:
     from dataclasses import replace
 
     from drlnet.algos import make_algorithm
     from drlnet.envs import find_spaces
+    from drlnet.errors import ConfigError
     from drlnet.launch.plan import plan_of, with_tables
+    from drlnet.metrics import RunFolder
 
-    if settings.run.folder is None:  # nothing is started: a name that does not change
-        name = settings.env.id.replace("/", "-").replace(":", "-")
-        run = replace(settings.run, folder=f"runs/{name}")
+    if on == "local" and settings.server.transport != "udp":
+        raise ConfigError(
+            f"--print with server.transport = {settings.server.transport!r}: a script uses udp",
+            "leave one of them out",
+        )
+    if settings.run.folder is None:  # nothing is started: it is named, not made
+        run = replace(settings.run, folder=str(RunFolder.name(settings)))
         settings = replace(settings, run=run)
     plan = plan_of(settings, key=key)
     return with_tables(plan, make_algorithm(settings, find_spaces(settings.env)).tables())

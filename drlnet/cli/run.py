@@ -76,8 +76,9 @@ def run(
 ) -> None:
     """Train on this machine: starts a server, actors and a learner, and shows them in one view.
 
-    It stops at the goal or a budget, plays 100 greedy episodes, prints their mean
-    and the run's folder. No process survives it, however it ends.
+    It stops at the goal or a budget, plays greedy episodes (how many:
+    eval.report_episodes), prints their mean and the run's folder. No process
+    survives it, however it ends.
 
     [bold]Examples[/bold]
 
@@ -115,7 +116,7 @@ def run(
     if show:
         from drlnet.cli.launch import print_local
 
-        print_local(settings, output)
+        print_local(settings, output, key)
         return
     if pictures is not None:
         require_writable(pictures, "--pictures")

@@ -73,9 +73,9 @@ def sweep(
 
     [bold]Examples[/bold]
 
-    drlnet sweep CartPole-v1 --seeds 5 --set algo.n_step=1,3,5 --jobs 2
+    drlnet sweep CartPole-v1 --set replay.sampler=prioritized,uniform --jobs 2
 
-    drlnet sweep Acrobot-v1 --set replay.sampler=prioritized,uniform --serial
+    drlnet sweep Acrobot-v1 --set algo.n_step=1,3 --serial --max-env-steps 50000
     """
     from drlnet.config import load
     from drlnet.config.toml import literal

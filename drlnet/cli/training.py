@@ -57,11 +57,11 @@ def settings_of(env: str | None, resume: Path | None, **layers: Any) -> Config:
     return _changed(RunFolder.unfinished(resume.absolute()), **layers)
 
 
-def _changed(folder: RunFolder, **layers: Any) -> Config:
+def _changed(folder: RunFolder, fixed: Sequence[str] = _FIXED, **layers: Any) -> Config:
     """The settings of a folder's run, under what is given now.
 
-    Raises CheckpointMismatch where that is another environment, algorithm or optimizer: what was
-    learned is of no use to them.
+    Raises CheckpointMismatch where that changes what is fixed, by default environment, algorithm
+    and optimizer: what was learned is of no use to others.
     """
     from drlnet.config import load
     from drlnet.config.load import layers as by_source
@@ -70,12 +70,12 @@ def _changed(folder: RunFolder, **layers: Any) -> Config:
     now = {"flags": layers["flags"], "sets": layers["sets"]}
     found = by_source(file=folder.config_path, **now)
     own, given = found.pop("file"), merged(found)
-    for key in _FIXED:
+    for key in fixed:
         if key in given and given[key] != own.get(key, given[key]):
             raise CheckpointMismatch(
                 f"{folder.path} was trained with {key} = {own[key]!r}, "
                 f"and {given[key]!r} cannot go on from it",
-                f"leave {key} out, or start a new run (without --resume, in another folder)",
+                f"leave {key} as it was, or start a new run (without --resume, in another folder)",
             )
     flags = {**layers["flags"], "run.folder": str(folder.path), "run.resume": True}
     return load(file=folder.config_path, flags=flags, sets=layers["sets"])
@@ -95,7 +95,8 @@ def require_trainable(settings: Config) -> None:
 def going_on(settings: Config, **layers: Any) -> Config | None:
     """The settings of the run in run.folder, where a learner has left its state there; else None.
 
-    Raises ConfigError where no folder is named, CheckpointMismatch where it is another run's.
+    Raises ConfigError where no folder is named, CheckpointMismatch where it is another run's, such
+    as one with another seed.
     """
     if settings.run.folder is None:
         raise ConfigError(
@@ -105,8 +106,8 @@ def going_on(settings: Config, **layers: Any) -> Config | None:
     folder = RunFolder(Path(settings.run.folder).absolute())
     if not (folder.learner_path.is_file() and folder.config_path.is_file()):
         return None
-    flags = {**layers["flags"], "env.id": settings.env.id}
-    return _changed(folder, flags=flags, sets=layers["sets"])
+    flags = {**layers["flags"], "env.id": settings.env.id, "run.seed": settings.run.seed}
+    return _changed(folder, (*_FIXED, "run.seed"), flags=flags, sets=layers["sets"])
 
 
 def note_no_end(config: Config, output: Output) -> None:

@@ -99,7 +99,6 @@ def check(config: Config) -> None:
     _check_processes(config)
     _check_run(config)
     _check_evaluation(config)
-    _check_listen(config)
     _check_names(config)
 
 
@@ -309,7 +308,9 @@ def _check_evaluation(config: Config) -> None:
             )
 
 
-def _check_listen(config: Config) -> None:
+def check_listen(config: Config) -> None:
+    """Raises Insecure where a server with these settings would let anyone in, ConfigError where it
+    cannot serve metrics."""
     metrics = config.server.metrics
     endpoint = Endpoint.parse(metrics) if metrics is not None else None
     if endpoint is not None and config.run.serial:

@@ -119,7 +119,10 @@ def _number(value: Any, kind: Any) -> Any:
         return _WRONG
     if kind is int and isinstance(value, float) and not value.is_integer():
         return _WRONG
-    return kind(value)  # 1e6 reads better than 1000000: an integer may be written so
+    try:
+        return kind(value)  # 1e6 reads better than 1000000: an integer may be written so
+    except OverflowError:  # an integer that no float holds
+        return _WRONG
 
 
 def check_limits(key: str, value: Any, metadata: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drlnet.config import plugins, toml
-from drlnet.config.checks import check, derived
+from drlnet.config.checks import check, check_listen, derived
 from drlnet.config.fields import (
     changes,
     check_limits,
@@ -51,15 +51,18 @@ def load(
     file: Path | None = None,
     flags: Mapping[str, Any] | None = None,
     sets: Sequence[str] | Mapping[str, Any] = (),
+    listens: bool = True,
 ) -> Config:
     """The config of an environment and an algorithm.
 
     `flags` maps dotted keys to values, where None means "not given". `sets` are "key=value" texts,
-    or values by key.
+    or values by key. listens: whether a server may come of it, which then has to be guarded.
     Raises ConfigError (UnknownKey, Deadlock) naming the key.
     """
     config = derived(build(merged(layers(env_id, file=file, flags=flags, sets=sets))))
     check(config)
+    if listens:
+        check_listen(config)
     return config
 
 
@@ -84,6 +87,12 @@ def layers(
         return found
     if not env_id:
         raise ConfigError("ENV is empty", "name an environment, as CartPole-v1")
+    said = found["--set"].get("env.id", env_id)
+    if said != env_id:
+        raise ConfigError(
+            f"env.id = {said!r} among the settings, but the environment named is {env_id}",
+            "leave env.id out, or name the environment that you mean",
+        )
     found["flag"]["env.id"] = env_id
     given = merged(found)
     chosen = {
@@ -113,7 +122,7 @@ def sets_of(config: Config) -> dict[str, Any]:
 
 def load_file(path: Path) -> Config:
     """A config as a run's folder keeps it."""
-    return load(file=path)
+    return load(file=path, listens=False)
 
 
 def load_server(
@@ -126,6 +135,7 @@ def load_server(
     if config.server.index_only:  # what learners do with it is theirs to say
         config = replace(config, replay=replace(config.replay, rows="learner"))
     check(config)
+    check_listen(config)
     return config.server
 
 

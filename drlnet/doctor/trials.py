@@ -70,10 +70,13 @@ def torch() -> dict[str, Any]:
 
 
 def gymnasium() -> dict[str, Any]:
-    """A step of CartPole-v1."""
+    """A step of CartPole-v1, in the vector form that actors step."""
     import gymnasium as library
+    from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-    env = library.make("CartPole-v1")
+    env = SyncVectorEnv(
+        [lambda: library.make("CartPole-v1")], autoreset_mode=AutoresetMode.NEXT_STEP
+    )
     env.reset(seed=0)
     env.step(env.action_space.sample())
     env.close()

@@ -52,6 +52,13 @@ class RunFolder:
         return self.path / _RANK_LOG.format(rank)
 
     @staticmethod
+    def name(config: Config) -> Path:
+        """The name of our choosing for a run that begins now."""
+        env = config.env.id.replace("/", "-").replace(":", "-")
+        stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+        return Path("runs") / f"{env}-{stamp}-{config.run.seed}"
+
+    @staticmethod
     def plan(config: Config) -> Config:
         """The config with `run.folder` filled in, absolute.
 
@@ -60,9 +67,7 @@ class RunFolder:
         if config.run.folder is not None:
             path = Path(config.run.folder).absolute()
         else:
-            env = config.env.id.replace("/", "-").replace(":", "-")
-            stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-            path = Path("runs").absolute() / f"{env}-{stamp}-{config.run.seed}"
+            path = RunFolder.name(config).absolute()
             try:
                 path = reserve(path)
             except OSError as error:

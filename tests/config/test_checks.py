@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from drlnet import native
@@ -80,6 +82,29 @@ def test_a_server_is_told_where_and_when_to_keep_its_state(set_: str, cause: str
     with pytest.raises(ConfigError) as caught:
         load_server(None, sets=[set_])
     assert caught.value.cause == cause
+
+
+def test_settings_of_another_environment_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"env\.id = 'CartPole-v1' among the") as caught:
+        load("Acrobot-v1", sets=["env.id=CartPole-v1"])
+    assert "the environment named is Acrobot-v1" in caught.value.cause
+    assert load(ID, sets={"env.id": ID}).env.id == ID
+    (tmp_path / "own.toml").write_text('[env]\nid = "CartPole-v1"\n')  # a file is of any
+    assert load("Acrobot-v1", file=tmp_path / "own.toml").env.id == "Acrobot-v1"
+
+
+@pytest.mark.parametrize(
+    ("set_", "expected"),
+    [
+        ("replay.capacity=" + "9" * 5000, "an integer"),
+        ("run.goal=1" + "0" * 400, "a number"),
+        ("net.hidden_sizes=" + "[" * 5000 + "]" * 5000, "a list"),
+    ],
+    ids=["digits", "float", "nested"],
+)
+def test_a_value_beyond_all_bounds_is_refused(set_: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=f"expected {expected}"):
+        load(ID, sets=[set_])
 
 
 @pytest.mark.parametrize("name", ["dqn", "pqn", "r2d2", "vtrace"])

@@ -82,6 +82,13 @@ def test_a_package_that_is_broken_counts_as_installed(monkeypatch: pytest.Monkey
     assert "cannot be imported" in run_trial("torch")["error"]["cause"]
 
 
+def test_a_package_that_lacks_what_is_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import gymnasium.vector
+
+    monkeypatch.delattr(gymnasium.vector, "AutoresetMode")  # as in gymnasium 1.0
+    assert "cannot import name 'AutoresetMode'" in run_trial("gymnasium")["error"]["cause"]
+
+
 def test_a_package_that_does_not_work_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     import gymnasium
 

@@ -6,6 +6,7 @@ DRLNET_WRITE_GOLDEN=1 pytest tests/launch/test_engines.py writes them anew.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 
 from drlnet.cli.main import app
 from drlnet.config import load
+from drlnet.config.keys import KEY_VARIABLE
 from drlnet.errors import ConfigError, Insecure, NotInstalled
 from drlnet.launch.engines import kubernetes, ray, shell, slurm, ssh
 from drlnet.launch.plan import Plan, joining_plan, plan_of
@@ -250,6 +252,30 @@ def test_a_config_that_can_be_read_once_is_in_the_script() -> None:
     finally:
         os.close(reading)
     assert "--set algo.n_step=2" in ended.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "launch"])
+def test_scripts_of_two_runs_name_two_folders(command: str) -> None:
+    texts = [
+        CliRunner().invoke(app, [command, "CartPole-v1", "--seed", seed, "--print"]).stdout
+        for seed in "12"
+    ]
+    folders = [re.findall(r'run\.folder="(runs/CartPole-v1-\d{8}-\d{6}-\d)"', one) for one in texts]
+    assert [[name[-2:] for name in found] for found in folders] == [["-1"], ["-2"]]
+
+
+def test_a_script_for_this_machine_has_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "/others")  # --key sets it, for processes that are started
+    script = CliRunner().invoke(app, ["run", "CartPole-v1", "--print", "--key", "/keys"]).stdout
+    assert script.count("--key /keys") == 3
+
+
+@pytest.mark.parametrize("command", ["run", "launch"])
+def test_a_script_for_another_transport_is_refused(command: str) -> None:
+    given = [command, "CartPole-v1", "--print", "--set", "server.transport=dpdk:local"]
+    ended = CliRunner().invoke(app, given)
+    assert isinstance(ended.exception, ConfigError)
+    assert "server.transport = 'dpdk:local': a script uses udp" in ended.exception.cause
 
 
 def test_a_job_whose_server_has_no_keys_is_not_submitted(monkeypatch: pytest.MonkeyPatch) -> None:

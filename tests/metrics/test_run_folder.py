@@ -11,9 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from drlnet.config import Config, load
-from drlnet.errors import ConfigError, RunFolderError
+from drlnet.cli.main import app
+from drlnet.config import Config, load, load_server
+from drlnet.config.keys import KEY_VARIABLE
+from drlnet.errors import ConfigError, DrlnetError, Insecure, RunFolderError
 from drlnet.metrics import EvalSummary, RunFolder, RunResult, host_facts, seconds_since_start
 
 
@@ -48,6 +51,23 @@ def test_folder_names_are_not_taken_twice(tmp_path: Path, monkeypatch: pytest.Mo
     second = RunFolder.create(Config())
     assert first.path != second.path
     assert first.path.parent == tmp_path / "runs"
+
+
+def test_a_run_with_keys_is_read_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "keys")
+    flags = {"server.listen": ["udp://0.0.0.0:7447"], "run.folder": str(tmp_path / "run")}
+    config = load("CartPole-v1", flags=flags)
+    folder = RunFolder.create(config)
+    folder.checkpoint_path.touch()
+    monkeypatch.delenv(KEY_VARIABLE)
+    assert folder.read_config() == config
+    ended = CliRunner().invoke(app, ["eval", str(folder.path)])
+    assert isinstance(ended.exception, DrlnetError)
+    assert str(folder.checkpoint_path) in ended.exception.cause  # which is empty
+    with pytest.raises(Insecure):
+        load_server(folder.config_path)
 
 
 def test_an_unused_folder_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_notebook_example(tmp_path: Path) -> None:
+    """Its blocks in their order, as they are pasted into one notebook."""
     page = (ROOT / "drlnet" / "docs" / "client.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(.*?)```", page, re.DOTALL)
-    assert found is not None
+    blocks = re.findall(r"```py(?:thon)?\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 4
     with server(tmp_path) as address:
-        code = found.group(1).replace("udp://127.0.0.1:7447", address)
+        code = "\n".join(blocks).replace("udp://127.0.0.1:7447", address)
         # With the package that these tests meet, wherever it lies.
         package = Path(drlnet.__file__).parents[1]
         code = f"import sys; sys.path.append({str(package)!r})\n{code}"

@@ -94,13 +94,23 @@ def test_another_run_does_not_go_on_from_it(tmp_path: Path, flag: str, value: st
         settings_of(None, tmp_path, file=None, flags={}, sets=[f"{flag}={value}"])
     was = {"env.id": ENV, "algo.name": "dqn", "algo.optimizer": "adam"}[flag]
     assert f"{flag} = {was!r}, and {value!r}" in caught.value.cause
-    assert f"leave {flag} out" in caught.value.remedy
+    assert f"leave {flag} as it was" in caught.value.remedy
     own = value if flag == "env.id" else ENV
     given = {"flags": {"run.folder": str(tmp_path)}, "sets": {} if own == value else {flag: value}}
     with pytest.raises(errors.CheckpointMismatch, match=flag):
         going_on(load(own, **given), **given)
     same = settings_of(None, tmp_path, file=None, flags={}, sets=[f"{flag}={was}", "run.seed=3"])
     assert (same.env.id, same.run.seed, same.run.resume) == (ENV, 3, True)
+
+
+def test_a_learner_that_is_started_again_has_its_seed(tmp_path: Path) -> None:
+    flags = {"run.folder": str(tmp_path), "run.seed": 2}
+    RunFolder.create(load(ENV, flags=flags)).learner_path.touch()
+    same = going_on(load(ENV, flags=flags), flags=flags, sets={})
+    assert same is not None and same.run.seed == 2
+    del flags["run.seed"]  # a script does not say the default
+    with pytest.raises(errors.CheckpointMismatch, match=r"run\.seed = 2, and 0 cannot"):
+        going_on(load(ENV, flags=flags), flags=flags, sets={})
 
 
 def test_a_network_whose_code_has_changed_since(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class Actors(Suite):
 
     drlnet bench actors --shape atari --steps-per-second 1000 --double
 
-    drlnet bench actors --actors 32 --transport dpdk:local
+    drlnet bench actors --actors 29 --transport dpdk:local --eal '-m 1024'
     """
 
     actors: int = option(1000, "sessions, of one stream each", min=1, max=100_000)
