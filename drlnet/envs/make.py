@@ -165,6 +165,8 @@ def close_crashed(env_id: str, envs: RowEnv) -> None:
 
 def failed(what: str, error: Exception, remedy: str) -> ConfigError:
     """The error of an environment: with a remedy unless it comes from a user's own code."""
+    if error.args and isinstance(error.args[0], EnvCrash):
+        return error.args[0].retold(f"{what}: ")
     if user_place(error):
         return UserCodeError.of(f"{what}: ", error)
     return ConfigError(f"{what}: {one_line(error)}", remedy)
