@@ -209,7 +209,8 @@ class DqnLearner(TargetNetLearner[DqnSettings]):
     def __init__(self, algo: Dqn, device: str, seed: int):
         super().__init__(algo, algo.q_net, device, seed)
         self._gradients: Callable[[Tensors], tuple[torch.Tensor, ...]] = self.gradients
-        if self.device.type == "cuda" and vars(type(self)).get("captured"):
+        own_net = ":" in algo.config.net.name  # which may do another thing at every call
+        if self.device.type == "cuda" and vars(type(self)).get("captured") and not own_net:
             from drlnet.nets.captured import Captured
 
             self._gradients = Captured(self.gradients, self.online.parameters())

@@ -123,6 +123,8 @@ class RowEnv:
             final_obs, final_valid = self._final_obs(obs, info, last), self._final_valid(info)
         else:
             final_obs, final_valid = obs, valid
+            # An own vectorised form may return its buffers, and clear them as it resets.
+            reward, terminated, truncated = map(np.array, (reward, terminated, truncated))
             with workers.blamed(self.envs):
                 obs, info = self.envs.reset(options={"reset_mask": last.copy()})
             obs, began = self._own(obs), self._valid(info)

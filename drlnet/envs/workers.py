@@ -83,9 +83,10 @@ def _refuse(found: breach.Breach | None) -> None:
         raise EnvCrash(*found, "")
 
 
-def work(*args: Any) -> None:
+def work(index: int, env_fn: Any, pipe: Any, *rest: Any) -> None:
     """A worker process: gymnasium's, but it dies with its parent, and a signal ends it.
 
+    It tells EnvCrash for what the environment raises as it is made, where gymnasium's ends unheard.
     A fork has its parent's handlers, by which a signal is only noted.
     """
     signal.set_wakeup_fd(-1)
@@ -94,7 +95,15 @@ def work(*args: Any) -> None:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # by nohup
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     die_with(os.getppid())
-    _async_worker(*args)
+    try:
+        env = env_fn()
+    except Exception as error:  # an environment is someone else's code
+        told, errors = _told(error), rest[2]
+        pipe.recv()  # gymnasium's first question, which this answers as its worker would
+        errors.put((index, EnvCrash, told, str(told)))
+        pipe.send((None, False))
+    else:
+        _async_worker(index, lambda: env, pipe, *rest)
 
 
 def close(envs: VectorEnv[Any, Any, Any]) -> None:

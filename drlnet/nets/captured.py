@@ -29,6 +29,10 @@ class Captured:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, inputs: Inputs) -> tuple[torch.Tensor, ...]:
+        with torch.cuda.device(self._params[0].device):  # whose streams are the ones to watch
+            return self._compute(inputs)
+
+    def _compute(self, inputs: Inputs) -> tuple[torch.Tensor, ...]:
         if self._graph is None:
             self._capture(inputs)
         assert self._graph is not None
@@ -52,7 +56,8 @@ class Captured:
         torch.cuda.current_stream().wait_stream(aside)
         self._graph = torch.cuda.CUDAGraph()
         # Inference may use the GPU meanwhile, on a thread of its own (policy.where = learner).
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+        # Without a stream it takes that of the process's first graph, maybe another GPU's.
+        with torch.cuda.graph(self._graph, stream=aside, capture_error_mode="thread_local"):
             self._outputs = self._function(self._inputs)
         self._grads = [param.grad for param in self._params]
 

@@ -127,6 +127,25 @@ def test_importance_exponent_is_annealed() -> None:
     assert exponents == pytest.approx([0.4, 0.55, 0.7, 0.85, 1.0, 1.0])
 
 
+class OwnNet(torch.nn.Linear):
+    def __init__(self, settings: object, obs_shape: tuple[int, ...]):
+        super().__init__(obs_shape[0], 8)
+        self.features = 8
+
+
+@pytest.mark.parametrize(("net", "expected"), [("mlp", True), ("algos.test_dqn:OwnNet", False)])
+def test_an_own_network_is_not_made_a_graph(
+    net: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = object()
+    monkeypatch.setattr("drlnet.nets.device.usable_device", torch.device)
+    monkeypatch.setattr("drlnet.nets.captured.Captured", lambda *_: graph)
+    monkeypatch.setattr(torch.nn.Module, "to", lambda self, _: self)  # no GPU is needed
+    algorithm = make_algorithm(load(flags={"net.name": net}), SPACES)
+    learner: Any = algorithm.learner("cuda", 1)
+    assert (learner._gradients is graph) == expected
+
+
 def test_architecture_names_what_must_agree() -> None:
     def architecture(*sets: str, obs: int = 4, actions: int = 2) -> str:
         spaces = EnvSpaces((obs,), "float32", actions, 0)

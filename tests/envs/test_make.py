@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import re
 import subprocess
 import sys
@@ -105,6 +106,21 @@ def test_whatever_an_environment_raises_is_its_own(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(gym.spec(TOY), "entry_point", Unmakeable)
     with pytest.raises(ConfigError, match="AttributeError: no licence for this simulator"):
         make_envs(EnvConfig(id=TOY), 1)
+
+
+class UnmakeableElsewhere(Toy):
+    def __init__(self) -> None:
+        if multiprocessing.parent_process() is not None:
+            raise OSError("no licence\nleft, 100 % in use")
+        super().__init__()
+
+
+def test_what_a_worker_cannot_make_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym.spec(TOY), "entry_point", UnmakeableElsewhere)
+    own = rf"{TOY} cannot be made: OSError: no licence left, 100 % in use, in test_make.py:\d+"
+    with pytest.warns(), pytest.raises(UserCodeError, match=own) as info:  # gymnasium's own words
+        make_envs(EnvConfig(id=TOY, vectorization="async"), 2)
+    assert "raise OSError(" in info.value.trace
 
 
 def test_no_own_vector_form() -> None:

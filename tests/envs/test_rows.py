@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -155,3 +157,44 @@ def test_truth_is_a_byte_of_255(mode: AutoresetMode, monkeypatch: pytest.MonkeyP
                     steps[i] = 0 if rows.first[i] else steps[i] + 1
                     assert list(rows.obs[i]) == [255 * bool(steps[i] & bit) for bit in (1, 2, 4)]
     envs.close()
+
+
+class Buffered(gym.vector.VectorEnv[Any, Any, Any]):
+    """Returns its own arrays, and clears them as it resets."""
+
+    metadata = {"autoreset_mode": AutoresetMode.DISABLED}  # noqa: RUF012
+
+    def __init__(self, num_envs: int):
+        self.num_envs = num_envs
+        self.single_observation_space = gym.spaces.Box(0, 9, (1,), np.float32)
+        self.single_action_space = gym.spaces.Discrete(2)
+        self._obs = np.zeros((num_envs, 1), np.float32)
+        self._reward, *self._ended = np.zeros(num_envs), *np.zeros((2, num_envs), np.bool_)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        begins = (options or {}).get("reset_mask", slice(None))
+        for array in (self._obs, self._reward, *self._ended):
+            array[begins] = 0
+        return self._obs, {}
+
+    def step(self, actions: Any) -> Any:
+        self._obs += 1
+        self._reward += 0.5
+        self._ended[0][:] = self._obs[:, 0] == 3  # terminated
+        self._ended[1][:] = self._obs[:, 0] == 3  # truncated
+        return self._obs, self._reward, *self._ended, {}
+
+
+def test_a_reset_takes_nothing_from_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym.spec(TOY), "vector_entry_point", Buffered)
+    envs, _ = make_envs(EnvConfig(id=TOY, vectorization="vector_entry_point"), 2)
+    recorder = Recorder(2)
+    recorder.take(envs.reset(0))
+    for _ in range(3):
+        for tick in ticks(envs.step(np.zeros(2, dtype=np.int64))):
+            recorder.take(tick)
+    for lines in recorder.lines:
+        assert lines[3:] == [
+            (3, 1.5, True, True, False, True),
+            (0, 0.0, False, False, True, False),
+        ]
