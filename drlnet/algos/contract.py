@@ -69,7 +69,7 @@ class Held(NamedTuple):
 
 
 Priorities = Union[npt.NDArray[np.float32], "torch.Tensor"]
-"""New priorities of a batch's items, [B]: an array, or a tensor that a GPU is to compute."""
+"""New priorities of a batch's items, [B]; a tensor may be one that a GPU is to compute."""
 
 
 @dataclass(frozen=True)

@@ -191,6 +191,19 @@ def test_each_step_gets_a_batch_of_its_own(buffer: int) -> None:
         batch.spent = 0.5
 
 
+@pytest.mark.parametrize(
+    "given", [torch.ones(SIZE, requires_grad=True), torch.ones(SIZE).bfloat16(), [1.0] * SIZE]
+)
+def test_priorities_on_this_processor_are_sent_as_an_array_is(given: Any) -> None:
+    server = serve()
+    server.feed.draw()
+    server.feed.take()
+    server.feed.update(TABLE, given)
+    ((keys, priorities),) = server.sent
+    np.testing.assert_array_equal(keys, server.drawn[0].keys)
+    np.testing.assert_array_equal(priorities, np.ones(SIZE, np.float32))
+
+
 @contextmanager
 def served() -> Iterator[Client]:
     """A client of a server in a thread of its own."""
