@@ -79,6 +79,8 @@ class Learned:
     figures: Mapping[str, float | torch.Tensor]  # scalars to report; read only when they are
     priorities: Mapping[str, Priorities] = field(default_factory=dict)
     """New ones by table; without an entry they stay."""
+    save: bool = False
+    """Whether no agent may have these params before the learner's state with them is on disk."""
 
 
 class Agent(Protocol):

@@ -179,6 +179,8 @@ class Learning:
             raise diverged(config.env.id, error.cause) from error
         stages.ended("update")
         self._env_steps = max(batch.env_steps for batch in batches.values())
+        if learned.save:
+            self._save_state()
         steps = self._learner.steps
         if steps % config.learner.publish_period == 0:
             self._publish()

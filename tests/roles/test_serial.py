@@ -17,7 +17,7 @@ from drlnet.errors import BadPriority, ConfigError, UserCodeError
 from drlnet.launch.signals import Stop
 from drlnet.learning.feed import Feed
 from drlnet.metrics import RunFolder
-from drlnet.nets.params import read_metadata
+from drlnet.nets.params import load_state, read_metadata
 from drlnet.roles import gate
 from drlnet.roles.evaluate import evaluate_checkpoint
 from drlnet.roles.learn import Learning, LearnResult
@@ -109,6 +109,29 @@ def test_a_loss_that_is_not_finite_ends_a_run_that_sends_no_priorities(
     with pytest.raises(BadPriority, match=r"no longer finite \(the loss is nan\): the params have"):
         serial(made.read_config(), made, Stop())
     assert not made.checkpoint_path.exists() and not made.learner_path.exists()
+
+
+def test_lower_layers_are_on_disk_before_actors_embed_by_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published: list[bool] = []
+    publish = Learning._publish
+
+    def spy(learning: Learning) -> None:
+        published.append(bool(learning._learner.params()["frozen"]))
+        if published[-1]:
+            kept, _ = load_state(learning._run.learner_path, learning.algorithm.architecture)
+            assert kept["learner"]["frozen"] and kept["learner"]["steps"] == 20
+        publish(learning)
+
+    monkeypatch.setattr(Learning, "_publish", spy)
+    sets = [
+        "algo.freeze_learner_steps=20",
+        "learner.publish_period=10",
+        "learner.save_period_s=1e9",
+    ]
+    run(tmp_path, 1000, "algo.name=seer", *sets)
+    assert published == [False, False, *[True] * 5]
 
 
 def test_a_state_that_cannot_be_stored_leaves_the_checkpoint(
