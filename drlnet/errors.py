@@ -115,7 +115,7 @@ class UnknownLease(DrlnetError):
 
 
 class BadPriority(DrlnetError):
-    """A priority that is NaN, infinite or negative."""
+    """A priority that is NaN, infinite or negative, or a loss that is NaN or infinite."""
 
     exit_code = 13
 

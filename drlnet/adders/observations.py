@@ -9,9 +9,9 @@ observation that is a Discrete itself is the only leaf, in the column "obs".
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from drlnet.envs import EnvSpaces
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+A = TypeVar("A")  # an array, or a tensor
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,20 @@ def observed(spaces: EnvSpaces | None, views: Arrays) -> Arrays:
 
     "obs.KEY" [n, (k,) *shape] become "obs" [n, (k,) size] float32; "next_obs.KEY" likewise.
     """
+    return joined(spaces, views, flat)
+
+
+def joined(
+    spaces: EnvSpaces | None,
+    views: Mapping[str, A],
+    flatten: Callable[[Mapping[str, Leaf], Mapping[str, A]], A],
+) -> Mapping[str, A]:
+    """What observed() says, by this function in place of flat()."""
     if spaces is None or not spaces.leaves:
         return views
-    joined = {name: view for name, view in views.items() if "." not in name}
+    seen = {name: view for name, view in views.items() if "." not in name}
     for name in dict.fromkeys(view.partition(".")[0] for view in views):
         if name.endswith("obs"):
-            arrays = {column: views[name + column.removeprefix("obs")] for column in spaces.leaves}
-            joined[name] = flat(spaces.leaves, arrays)
-    return joined
+            leaves = {column: views[name + column.removeprefix("obs")] for column in spaces.leaves}
+            seen[name] = flatten(spaces.leaves, leaves)
+    return seen

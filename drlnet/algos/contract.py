@@ -69,7 +69,7 @@ class Held(NamedTuple):
 
 
 Priorities = Union[npt.NDArray[np.float32], "torch.Tensor"]
-"""New priorities of a batch's items, [B]: an array, or a tensor that a GPU is to compute."""
+"""New priorities of a batch's items, [B]; a tensor may be one that a GPU is to compute."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ class Learned:
     figures: Mapping[str, float | torch.Tensor]  # scalars to report; read only when they are
     priorities: Mapping[str, Priorities] = field(default_factory=dict)
     """New ones by table; without an entry they stay."""
+    save: bool = False
+    """Whether no agent may have these params before the learner's state with them is on disk."""
 
 
 class Agent(Protocol):

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 EMBEDDINGS = "embeddings"
 """The name of the second table."""
 
-_FROZEN = "frozen"  # among the params: whether the lower layers are
+_FROZEN = "frozen"  # in params and state: whether the lower layers are
 _LARGEST = float(np.finfo(np.float16).max)
 
 
@@ -257,16 +257,24 @@ class SeerLearner(DqnLearner):
         """One gradient step on a batch of one of the tables."""
         self._on_embeddings = EMBEDDINGS in batches
         learned = super().step(batches)
-        if not self.frozen and self.steps >= self.settings.freeze_learner_steps:
+        freezes = not self.frozen and self.steps >= self.settings.freeze_learner_steps
+        if freezes:
             self.freeze()
-        return replace(learned, figures={**learned.figures, _FROZEN: float(self.frozen)})
+        figures = {**learned.figures, _FROZEN: float(self.frozen)}
+        # Once actors embed by this f, a learner that restarts must go on with no other.
+        return replace(learned, figures=figures, save=freezes)
 
     def params(self) -> Params:
         """The online network's, and whether its lower layers are frozen."""
         return {**super().params(), _FROZEN: torch.tensor(self.frozen)}
 
+    def state_dict(self) -> dict[str, Any]:
+        """DQN's, and whether the lower layers are frozen."""
+        return {**super().state_dict(), _FROZEN: self.frozen}
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state_dict of the same settings."""
+        """Goes on from a state_dict of the same settings, but for freeze_learner_steps."""
         super().load_state_dict(state)
-        if self.steps >= self.settings.freeze_learner_steps:
+        # Older states do not say it.
+        if state.get(_FROZEN, self.steps >= self.settings.freeze_learner_steps):
             self.freeze()

@@ -181,10 +181,12 @@ class Feed:
         keys = self.batches[name].keys[last]
         if not len(keys):
             return
-        if isinstance(priorities, np.ndarray):
-            self._send(name, keys, priorities[last])
+        if isinstance(priorities, torch.Tensor):
+            priorities = priorities.detach().float()
+        if not (isinstance(priorities, torch.Tensor) and priorities.is_cuda):
+            self._send(name, keys, np.asarray(priorities, np.float32)[last])
             return
-        here = torch.empty_like(priorities, device="cpu", pin_memory=priorities.is_cuda)
+        here = torch.empty_like(priorities, device="cpu", pin_memory=True)
         here.copy_(priorities, non_blocking=True)
         come = torch.cuda.Event()  # type: ignore[no-untyped-call]
         come.record(torch.cuda.current_stream(priorities.device))

@@ -82,11 +82,23 @@ class Optimizer:
             self._move(rate)
 
     def _move(self, rate: float) -> None:
-        if self._settings.max_grad_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self._params, self._settings.max_grad_norm)
+        most = self._settings.max_grad_norm
+        if most is not None and self.exchange is None:
+            torch.nn.utils.clip_grad_norm_(self._params, most)
+        elif most is not None:
+            self._clip(most)
         self._rule.step(rate)
         for one in self._params:
             one.grad = None
+
+    def _clip(self, most: float) -> None:
+        """As torch does, but to the bit the same in ranks whose gradients lie in other orders: each
+        has chosen channels first or last by its own measurement."""
+        grads = [one.grad for one in self._params if one.grad is not None]
+        norms = [torch.linalg.vector_norm(grad.contiguous()) for grad in grads]
+        scale = most / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)
+        for grad in grads:
+            grad.mul_(scale.clamp(max=1.0))
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept of every param, in their order."""

@@ -1,14 +1,14 @@
-"""Names the cause of a priority that is NaN or infinite: it lies in params or environment."""
+"""Names the cause of numbers that are NaN or infinite: it lies in params or environment."""
 
 from __future__ import annotations
 
 from drlnet.errors import BadPriority
 
 
-def diverged(env_id: str, error: BadPriority) -> BadPriority:
-    """The error of an algorithm whose numbers are no longer finite."""
+def diverged(env_id: str, sign: str) -> BadPriority:
+    """The error of an algorithm whose numbers are no longer finite. sign: that says so."""
     return BadPriority(
-        f"the numbers of this run are no longer finite ({error.cause}): the params have diverged, "
+        f"the numbers of this run are no longer finite ({sign}): the params have diverged, "
         f"or {env_id} gives rewards or observations that are NaN or infinite",
         "lower the learning rate (--help-config lists it); play the environment alone",
     )

@@ -176,18 +176,30 @@ class Learning:
             for name, priorities in learned.priorities.items():
                 self.feed.update(name, priorities)
         except BadPriority as error:
-            raise diverged(config.env.id, error) from error
+            raise diverged(config.env.id, error.cause) from error
         stages.ended("update")
         self._env_steps = max(batch.env_steps for batch in batches.values())
+        if learned.save:
+            self._save_state()
         steps = self._learner.steps
         if steps % config.learner.publish_period == 0:
             self._publish()
         self._evaluate()
-        if time.monotonic() - self._saved_s >= config.learner.save_period_s:
+        saves = time.monotonic() - self._saved_s >= config.learner.save_period_s
+        reports = self._rates.due(config.learner.report_interval_s)
+        if saves or reports:
+            self._require_finite()
+        if saves:
             self._save_state()
-        if self._rates.due(config.learner.report_interval_s):
+        if reports:
             self._report()
         stages.ended("other")
+
+    def _require_finite(self) -> None:
+        """Raises BadPriority for a loss that is not finite: not every algorithm has priorities."""
+        loss = float(self._figures.get("loss", 0.0))
+        if not math.isfinite(loss):
+            raise diverged(self._config.env.id, f"the loss is {loss}")
 
     def finished(self, interrupted: bool) -> bool:
         """Whether the goal or a budget is reached, or the stop flag was set."""
@@ -206,6 +218,7 @@ class Learning:
     def close(self) -> LearnResult:
         """Evaluates the newest params where a budget ended the run; saves the best; sums up."""
         self._ranks.end()
+        self._require_finite()
         limit = None if self._config.run.serial else self._config.eval.max_report_seconds
         begun = time.monotonic()
         best = self._best()

@@ -100,7 +100,7 @@ class Rank:
             for name, priorities in learned.priorities.items():
                 self.feed.update(name, priorities)
         except BadPriority as error:
-            raise diverged(self._config.env.id, error) from error
+            raise diverged(self._config.env.id, error.cause) from error
         stages.ended("update")
         if self._rates.due(self._config.learner.report_interval_s):
             self._report()

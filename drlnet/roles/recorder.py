@@ -153,7 +153,7 @@ class Recorder:
                     place, name, "add_items", streams, items.steps[own], priorities
                 )
             except BadPriority as error:
-                raise diverged(self._config.env.id, error) from error
+                raise diverged(self._config.env.id, error.cause) from error
         self.items_added += len(items.steps)
 
 

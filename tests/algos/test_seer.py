@@ -162,6 +162,23 @@ def test_a_state_goes_on_frozen() -> None:
         assert torch.equal(one, other)
 
 
+def test_what_is_frozen_stays_so_when_a_run_goes_on_with_another_freeze() -> None:
+    first, later = learner_of(), learner_of(**{"algo.freeze_learner_steps": 30})
+    saved = [
+        first.step({TABLE: random_batch(64, 3)}).save  # type: ignore[dict-item]
+        for _ in range(4)
+    ]
+    assert saved == [False, True, False, False]
+    later.load_state_dict(first.state_dict())
+    assert later.frozen and bool(later.params()["frozen"])
+    older = {**first.state_dict()}
+    del older["frozen"]
+    again, unfrozen = learner_of(), learner_of(**{"algo.freeze_learner_steps": 30})
+    again.load_state_dict(older)
+    unfrozen.load_state_dict(older)
+    assert again.frozen and not unfrozen.frozen
+
+
 def chosen(learner: seer.SeerLearner, old: int, new: int) -> tuple[str, ...]:
     held = {TABLE: Held(old, old), EMBEDDINGS: Held(new, new)}
     return tuple(learner.choose(held.__getitem__))

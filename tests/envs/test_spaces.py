@@ -7,10 +7,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
+from algos.transitions import batch_of
 from gymnasium.vector import AutoresetMode
 from levers import LEVERS, STEPS, Levers
 
-from drlnet.adders import observed, transition_columns, transition_item
+from drlnet.adders import observed, tensors, transition_columns, transition_item
 from drlnet.algos import make_algorithm
 from drlnet.client import Column
 from drlnet.config import EnvConfig, load
@@ -121,6 +123,23 @@ def test_a_discrete_batch_is_seen_one_hot(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(seen["obs"], np.eye(STEPS + 1, dtype=np.float32)[stacked])
     np.testing.assert_array_equal(seen["next_obs"], np.eye(STEPS + 1)[stacked[:, 1]])
     assert seen["action"] is views["action"]
+
+
+@pytest.mark.parametrize("away", [(), ("obs.image", "next_obs.image")])
+def test_a_batch_of_leaves_is_the_same_tensor_wherever_its_rows_lie(away: tuple[str, ...]) -> None:
+    spaces, rng = find_spaces(levers()), np.random.default_rng(1)
+    arrays: dict[str, Any] = {}
+    for name, column in COLUMNS.items():
+        high = STEPS + 1 if column.dtype == "int32" else 256
+        drawn = rng.integers(high, size=(64, 3, *column.shape)).astype(column.dtype)
+        arrays |= {name: drawn, f"next_{name}": drawn[:, -1]}
+    held = arrays | {name: torch.from_numpy(arrays[name]) for name in away}
+    batch: Any = batch_of(held, np.ones(64))
+    seen = tensors(batch, torch.device("cpu"), spaces)
+    assert set(seen) == {"obs", "next_obs", "length"}
+    for name, known in observed(spaces, arrays).items():
+        assert seen[name].dtype == torch.float32
+        np.testing.assert_array_equal(seen[name], known)
 
 
 @pytest.mark.parametrize("value", [-3, STEPS - 1])

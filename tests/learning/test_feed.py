@@ -6,13 +6,16 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from drlnet import native
+from drlnet.adders import observed, tensors
+from drlnet.adders.observations import Leaf
 from drlnet.algos import TABLE, make_algorithm
 from drlnet.client import Batch, Client, importance_weights
 from drlnet.config import load
@@ -188,6 +191,19 @@ def test_each_step_gets_a_batch_of_its_own(buffer: int) -> None:
         batch.spent = 0.5
 
 
+@pytest.mark.parametrize(
+    "given", [torch.ones(SIZE, requires_grad=True), torch.ones(SIZE).bfloat16(), [1.0] * SIZE]
+)
+def test_priorities_on_this_processor_are_sent_as_an_array_is(given: Any) -> None:
+    server = serve()
+    server.feed.draw()
+    server.feed.take()
+    server.feed.update(TABLE, given)
+    ((keys, priorities),) = server.sent
+    np.testing.assert_array_equal(keys, server.drawn[0].keys)
+    np.testing.assert_array_equal(priorities, np.ones(SIZE, np.float32))
+
+
 @contextmanager
 def served() -> Iterator[Client]:
     """A client of a server in a thread of its own."""
@@ -223,6 +239,33 @@ def test_a_mirror_feeds_as_the_server_does() -> None:
         assert figures["mirror.drawn"] >= 5 * SIZE
         assert client.stats()["table.replay.applied_updates"] == 5 * SIZE
         del feed, made
+
+
+def test_a_mirror_on_a_device_feeds_leaves_that_are_long_and_short() -> None:
+    leaves = {
+        "obs.far": Leaf(("far",), "uint8", (64,)),
+        "obs.here": Leaf(("here",), "int32", (), 3),
+    }
+    spaces = replace(SPACES, obs_shape=(67,), leaves=leaves)
+    own = [f"replay.batch_size={SIZE}", "replay.min_size=20", "replay.rows=device"]
+    algorithm = make_algorithm(load("Unregistered-v0", sets=own), spaces)
+    with served() as client:
+        tables = open_tables(client, algorithm)
+        feed, writer = Feed(algorithm, tables, SEED, device="cpu"), tables[TABLE].writer(1)
+        for step in range(60):
+            obs = {"obs.far": np.full((1, 64), step), "obs.here": [step % 3]}
+            row = {**obs, "action": [0], "reward": [1.0], "discount": [1.0]}
+            writer.add_items([0], writer.append(row, [step == 0], [False]), [1.0])
+        writer.flush()
+        feed.draw()
+        batch = feed.take()[TABLE]
+        assert isinstance(batch.views["obs.far"], torch.Tensor)
+        read = observed(spaces, tables[TABLE].read_items(batch.keys).views)
+        seen = tensors(batch, torch.device("cpu"), spaces)
+        for name in ("obs", "next_obs"):
+            np.testing.assert_array_equal(seen[name], read[name])
+        feed.close()
+        del writer
 
 
 def test_without_a_mirror_there_are_no_figures() -> None:

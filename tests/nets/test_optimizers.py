@@ -120,6 +120,27 @@ def test_gradients_are_clipped_and_a_state_goes_on() -> None:
     assert all(map(torch.equal, ours.parameters(), theirs.parameters()))
 
 
+@pytest.mark.parametrize("name", ["adam", "adamw", "radam", "rmsprop"])
+def test_ranks_whose_channels_lie_in_other_orders_clip_alike(name: Any) -> None:
+    """And as one process alone does."""
+    settings = OptimizerSettings(optimizer=name, max_grad_norm=10.0)
+    torch.manual_seed(1)
+    layers: Any = torch.nn.Sequential(torch.nn.Conv2d(4, 32, 8), torch.nn.Conv2d(32, 63, 3))
+    alone, rank, other = nets = [copy.deepcopy(layers) for _ in range(3)]
+    other.to(memory_format=torch.channels_last)
+    optimizers = [Optimizer(settings, net.parameters()) for net in nets]
+    for optimizer in optimizers[1:]:
+        optimizer.exchange = lambda _, rate: rate
+    for size in (1, 1, 1, 1e-6, 1):  # the fourth is short enough already
+        given = [size * torch.randn(one.shape) for one in layers.parameters()]
+        for net, optimizer in zip(nets, optimizers, strict=True):
+            for one, grad in zip(net.parameters(), given, strict=True):
+                one.grad = torch.empty_like(one).copy_(grad)
+            optimizer.step()
+        assert all(map(torch.equal, rank.parameters(), other.parameters()))
+        assert all(map(torch.equal, rank.parameters(), alone.parameters()))
+
+
 def test_the_rate_decays_over_env_steps_or_the_budget() -> None:
     ours, _ = nets()
     settings = OptimizerSettings(learning_rate=1e-3, learning_rate_end=1e-4)

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from drlnet.algos import TABLE
 from drlnet.algos.dqn import DqnLearner
 from drlnet.client import Client
 from drlnet.config import Config, load
 from drlnet.envs import crashed
 from drlnet.errors import BadPriority, ConfigError, UserCodeError
 from drlnet.launch.signals import Stop
+from drlnet.learning.feed import Feed
 from drlnet.metrics import RunFolder
-from drlnet.nets.params import read_metadata
+from drlnet.nets.params import load_state, read_metadata
 from drlnet.roles import gate
 from drlnet.roles.evaluate import evaluate_checkpoint
 from drlnet.roles.learn import Learning, LearnResult
@@ -85,6 +88,50 @@ def test_newest_params_are_kept_unless_they_diverged(
     with pytest.raises(type(error)):
         serial(made.read_config(), made, Stop())
     assert made.checkpoint_path.is_file() is made.learner_path.is_file() is kept
+
+
+@pytest.mark.parametrize("period_s", [1e-9, 1e9])  # seen by a report, or at the end
+@pytest.mark.parametrize("name", ["pqn", "vtrace"])
+def test_a_loss_that_is_not_finite_ends_a_run_that_sends_no_priorities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, period_s: float
+) -> None:
+    unrolls = Feed.take
+
+    def take(feed: Feed) -> Any:
+        batches = unrolls(feed)
+        batches[TABLE].views["reward"][0, 3] = np.nan
+        return batches
+
+    monkeypatch.setattr(Feed, "take", take)
+    flags = {"run.serial": True, "run.folder": str(tmp_path / "a"), "algo.name": name}
+    sets = ["run.max_learner_steps=3", f"learner.report_interval_s={period_s}"]
+    made = RunFolder.create(load("CartPole-v1", flags=flags, sets=sets))
+    with pytest.raises(BadPriority, match=r"no longer finite \(the loss is nan\): the params have"):
+        serial(made.read_config(), made, Stop())
+    assert not made.checkpoint_path.exists() and not made.learner_path.exists()
+
+
+def test_lower_layers_are_on_disk_before_actors_embed_by_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published: list[bool] = []
+    publish = Learning._publish
+
+    def spy(learning: Learning) -> None:
+        published.append(bool(learning._learner.params()["frozen"]))
+        if published[-1]:
+            kept, _ = load_state(learning._run.learner_path, learning.algorithm.architecture)
+            assert kept["learner"]["frozen"] and kept["learner"]["steps"] == 20
+        publish(learning)
+
+    monkeypatch.setattr(Learning, "_publish", spy)
+    sets = [
+        "algo.freeze_learner_steps=20",
+        "learner.publish_period=10",
+        "learner.save_period_s=1e9",
+    ]
+    run(tmp_path, 1000, "algo.name=seer", *sets)
+    assert published == [False, False, *[True] * 5]
 
 
 def test_a_state_that_cannot_be_stored_leaves_the_checkpoint(
