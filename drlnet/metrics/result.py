@@ -26,8 +26,8 @@ class EvalSummary:
         if not returns:
             return EvalSummary(math.nan, math.nan, math.nan, 0)
         with np.errstate(invalid="ignore", over="ignore"):
-            figures = [float(f(returns)) for f in (np.mean, np.std, np.median)]
-        return EvalSummary(*figures, len(returns))
+            mean, std, median = (float(f(returns)) for f in (np.mean, np.std, np.median))
+        return EvalSummary(mean, std, median, len(returns))
 
 
 @dataclass(frozen=True)
