@@ -74,13 +74,16 @@ def _picture(envs: RowEnv, env_id: str) -> Picture:
             if isinstance(error, DependencyNotInstalled)
             else "repair its render()",
         ) from error
-    drawn: npt.NDArray[Any] = np.asarray(drawings[0]) if drawings else np.empty(0)
-    if drawn.ndim != 3:
+    drawn: npt.NDArray[Any] = np.asarray(drawings[0] if drawings else None)
+    if drawn.ndim != 3 or drawn.shape[2] != 3:
+        found = f"the shape {list(drawn.shape)}" if drawn.ndim else "none"
         raise ConfigError(
-            f"environment {env_id} draws no pictures: its render() returns none",
-            'it has to know render_mode = "rgb_array"',
+            f"environment {env_id} draws no pictures: its render() returns {found}",
+            'let it return [height, width, 3] where render_mode = "rgb_array"',
         )
-    return drawn if drawn.dtype == np.uint8 else np.rint(255 * drawn).astype(np.uint8)
+    if drawn.dtype.kind not in "iu":
+        drawn = np.rint(255 * drawn)
+    return drawn.clip(0, 255).astype(np.uint8)
 
 
 def _replayed(envs: AtariRows, screen: AtariScreen, act: Act, seed: int) -> Iterator[Picture]:

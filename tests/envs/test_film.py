@@ -78,6 +78,8 @@ class Drawn(Toy):
         self.render_mode, self._picture = render_mode, picture
 
     def render(self) -> Any:
+        if isinstance(self._picture, np.ndarray):
+            return self._picture
         if self._picture == "broken":
             raise RuntimeError("no pencil\nhere")
         return None if self._picture == "none" else np.full((4, 5, 3), self._step, np.uint8)
@@ -92,14 +94,38 @@ def test_one_picture_for_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [("none", "returns none"), ("broken", "RuntimeError: no pencil here")]
+    ("kind", "expected"),
+    [
+        ("none", "returns none"),
+        ("broken", "RuntimeError: no pencil here"),
+        (np.zeros((4, 5), np.uint8), r"returns the shape \[4, 5\]"),
+        (np.zeros((4, 5, 1), np.uint8), r"returns the shape \[4, 5, 1\]"),
+        (np.zeros((4, 5, 4), np.uint8), r"returns the shape \[4, 5, 4\]"),
+    ],
 )
-def test_what_draws_nothing(kind: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_draws_nothing(kind: Any, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gym.spec(TOY), "entry_point", Drawn)
     filmed = film(EnvConfig(id=TOY, kwargs={"picture": kind}), Watcher(4).act, 3)
     with pytest.raises(ConfigError, match=expected) as info:
         list(filmed.pictures)
     assert TOY in info.value.cause and info.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("pixels", "shown"),
+    [
+        (np.array([-3, 200, 256], np.int64), [0, 200, 255]),
+        (np.array([-0.1, 0.5, 1.1]), [0, 128, 255]),
+        (np.array([False, True, True]), [0, 255, 255]),
+    ],
+)
+def test_colours_are_integers_or_shares(
+    pixels: np.ndarray, shown: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gym.spec(TOY), "entry_point", Drawn)
+    kwargs = {"picture": np.tile(pixels, (4, 5, 1))}
+    picture = next(film(EnvConfig(id=TOY, kwargs=kwargs), Watcher(4).act, 3).pictures)
+    assert picture.dtype == np.uint8 and picture[2, 2].tolist() == shown
 
 
 @pytest.mark.filterwarnings("ignore:.*possible render_modes")
