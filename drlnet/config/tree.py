@@ -178,8 +178,7 @@ class EvalConfig:
     )
     max_episode_steps: int | None = setting(
         None,
-        "steps after which an episode counts as never ended; none: the environment's, or 27000 "
-        "(vector_entry_point: only where it takes max_episode_steps)",
+        "steps after which an episode counts as never ended; none: the environment's, or 27000",
         low=1,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from drlnet.config import EnvConfig, plugins
@@ -44,7 +46,8 @@ def make_envs(
     The environments are reset once, to see whether they say which actions are valid.
     autoreset_mode: for what gymnasium vectorises; an environment's own vectorised form has the mode
     that it declares.
-    max_episode_steps: the steps after which an environment is truncated.
+    max_episode_steps: the steps after which an environment is truncated; longest_episode for an own
+    vectorised form that takes no limit.
     longest_episode: the same, for an environment that has no limit of its own. An own vectorised
     form cannot be given it; its RowEnv says so.
     Errors: UnknownEnvironment for an id that is not registered (with near matches) or spaces that
@@ -63,13 +66,16 @@ def make_envs(
             else "use --set env.vectorization=sync, or a wrapper inside the environment's own form",
         )
     kwargs = dict(env.kwargs)
-    if max_episode_steps is not None:
-        kwargs["max_episode_steps"] = max_episode_steps
-    if spec.max_episode_steps is not None or "max_episode_steps" in kwargs:
-        longest_episode = None
-    if longest_episode is not None and env.vectorization != "vector_entry_point":
-        kwargs["max_episode_steps"], longest_episode = longest_episode, None
     try:
+        if max_episode_steps is not None:
+            if isinstance(env, AtariSettings) or _takes_limit(spec, env.vectorization):
+                kwargs["max_episode_steps"] = max_episode_steps
+            else:
+                longest_episode = max_episode_steps
+        if spec.max_episode_steps is not None or "max_episode_steps" in kwargs:
+            longest_episode = None
+        if longest_episode is not None and env.vectorization != "vector_entry_point":
+            kwargs["max_episode_steps"], longest_episode = longest_episode, None
         if isinstance(env, AtariSettings):
             envs, longest_episode = make_atari(spec.kwargs["game"], env, num_envs, kwargs), None
         else:
@@ -102,6 +108,16 @@ def find_spaces(env: EnvConfig) -> EnvSpaces:
     envs, spaces = make_envs(env, 1)
     envs.close()
     return spaces
+
+
+def _takes_limit(spec: gym.envs.registration.EnvSpec, vectorization: str) -> bool:
+    """Whether environments made in that way can be given max_episode_steps."""
+    form = spec.vector_entry_point
+    if vectorization != "vector_entry_point" or form is None:
+        return True
+    creator: Callable[..., Any] = load_env_creator(form) if isinstance(form, str) else form
+    taken = inspect.signature(creator).parameters.values()
+    return any(one.name == "max_episode_steps" or one.kind is one.VAR_KEYWORD for one in taken)
 
 
 def _make_vec(

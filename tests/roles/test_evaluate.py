@@ -115,6 +115,16 @@ def test_a_vector_form_without_a_limit_is_given_up_and_begun_anew(
     assert found.never_ended == 4
 
 
+def test_a_vector_form_that_takes_no_limit_has_the_evaluations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gym.spec(TOY), "vector_entry_point", Endless)
+    own = EnvConfig(id=TOY, vectorization="vector_entry_point")
+    made = dataclasses.replace(config("eval.max_episode_steps=7", "eval.num_envs=2"), env=own)
+    found = evaluate(made, params_of(made), 4)
+    assert found.returns == [7.0, 7.0, 3.0, 3.0] and found.never_ended == 2
+
+
 def test_a_crash_is_the_environments() -> None:
     made = dataclasses.replace(config(), env=EnvConfig(id=TOY, kwargs={"crash_at": 1}))
     with pytest.raises(ConfigError, match=f"{TOY} crashed in an evaluation: RuntimeError: the toy"):
