@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import math
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _LEAST_HEIGHT = 400  # pixels: MinAtar's pictures have 10
 _PICTURES_MAX = 3_000  # a game may last half an hour, and a GIF of it is kept in memory
+_GIF_PER_S_MAX = 50  # viewers show pictures of less than 20 ms for 100 ms
 
 
 def check_video(path: Path) -> None:
@@ -99,8 +101,12 @@ def _times(picture: Picture) -> int:
 def _gif(pictures: Iterator[Picture], per_s: float, into: BinaryIO) -> None:
     from PIL import Image
 
+    step = math.ceil(per_s / _GIF_PER_S_MAX)
+    # It counts hundredths of a second: pictures last so many that the whole keeps its speed.
+    ends = [round(100 * step * i / per_s) for i in range(_PICTURES_MAX + 1)]
+
     def images() -> Iterator[Image.Image]:
-        for picture in pictures:
+        for picture in islice(pictures, 0, None, step):
             image = Image.fromarray(picture).quantize()  # before it grows: fewer pixels to look at
             times = _times(picture)
             size = (image.width * times, image.height * times)
@@ -112,7 +118,7 @@ def _gif(pictures: Iterator[Picture], per_s: float, into: BinaryIO) -> None:
         "GIF",
         save_all=True,
         append_images=all_images,
-        duration=round(1000 / per_s),
+        duration=[10 * (end - begin) for begin, end in pairwise(ends)],
         loop=0,
     )
 

@@ -40,6 +40,27 @@ def test_a_gif(tmp_path: Path) -> None:
             assert pixels[..., 0].sum() == 255 * 1600
 
 
+@pytest.mark.parametrize(
+    ("per_s", "shown_ms"), [(15.0, [70, 60, 70, 70, 60, 70]), (60.0, [30, 40, 30])]
+)
+def test_a_gif_keeps_the_speed(per_s: float, shown_ms: list[int], tmp_path: Path) -> None:
+    path = tmp_path / "film.gif"
+    assert video.write_video(path, Film(squares(6).pictures, per_s)) == 6
+    found: list[int] = []
+    with Image.open(path) as image:
+        for i in range(image.n_frames):
+            image.seek(i)
+            found.append(image.info["duration"])
+    assert found == shown_ms and sum(found) == round(1000 * 6 / per_s)
+
+
+def test_a_gif_of_one_picture(tmp_path: Path) -> None:
+    still = np.zeros((10, 11, 3), np.uint8)
+    video.write_video(tmp_path / "film.gif", Film(iter([still] * 6), per_s=15.0))
+    with Image.open(tmp_path / "film.gif") as image:
+        assert image.n_frames == 1 and image.info["duration"] == 400
+
+
 def test_an_mp4(tmp_path: Path) -> None:
     require("imageio_ffmpeg")
     import imageio_ffmpeg
