@@ -81,9 +81,9 @@ def _picture(envs: RowEnv, env_id: str) -> Picture:
             f"environment {env_id} draws no pictures: its render() returns {found}",
             'let it return [height, width, 3] where render_mode = "rgb_array"',
         )
-    if drawn.dtype.kind in "iu":
-        return drawn.clip(0, 255).astype(np.uint8)
-    return np.rint(255 * np.clip(drawn, 0, 1)).astype(np.uint8)
+    if drawn.dtype.kind not in "iu":
+        drawn = np.rint(255 * drawn)
+    return drawn.clip(0, 255).astype(np.uint8)
 
 
 def _replayed(envs: AtariRows, screen: AtariScreen, act: Act, seed: int) -> Iterator[Picture]:

@@ -115,9 +115,8 @@ def _takes_limit(spec: gym.envs.registration.EnvSpec, vectorization: str) -> boo
     form = spec.vector_entry_point
     if vectorization != "vector_entry_point" or form is None:
         return True
-    if not callable(form):
-        form = load_env_creator(form)
-    taken = inspect.signature(form).parameters.values()
+    creator: Callable[..., Any] = load_env_creator(form) if isinstance(form, str) else form
+    taken = inspect.signature(creator).parameters.values()
     return any(one.name == "max_episode_steps" or one.kind is one.VAR_KEYWORD for one in taken)
 
 
