@@ -70,7 +70,7 @@ class Feed:
         self._held, self._splits_rows = _Holdings(stats), algorithm.splits_rows
         self._stats = stats
         self._grown: dict[str, Any] = {}  # items of tables that a draw has waited for in vain
-        self._env_steps: dict[str, int] = {}  # at the newest draw from each table
+        self.env_steps: dict[str, int] = {}  # at the newest draw from each table, gone ones too
         self._chosen: Collection[str] | None = None  # for the next batches
         learner = algorithm.config.learner
         settings = {
@@ -114,7 +114,8 @@ class Feed:
         for name in self._next():
             if self._echoes[name].due:
                 batch = self._drawn(name)
-                self._env_steps[name] = batch.env_steps
+                # A table that a restarted learner has made again counts from 0.
+                self.env_steps[name] = max(batch.env_steps, self.env_steps.get(name, 0))
                 self._echoes[name].add(batch)
 
     def _drawn(self, name: str) -> Batch:
@@ -138,7 +139,7 @@ class Feed:
         for name in self._next():
             batch, self._last[name] = self._echoes[name].take()
             if self._splits_rows:
-                batch.env_steps = sum(self._env_steps.values())
+                batch.env_steps = sum(self.env_steps.values())
             self.batches[name] = batch
         self._chosen = None
         return self.batches

@@ -133,18 +133,16 @@ class Learning:
             self.algorithm, tables, echo_seed, self._learner, client.stats,
             parts=self._ranks.count, device=device,
         )  # fmt: skip
-        self._env_steps_before = 0  # of the run that this one goes on from
-        self._env_steps = 0
+        self._env_steps_before = self._env_steps = 0  # before: of the run that it goes on from
         if config.run.resume:
             self._restore()
         self._ranks.attach(self._learner, self.algorithm)
         best = read_best(run, self.algorithm.architecture)
         # A serial run evaluates its params itself; else an evaluator does, and reports.
         self._gate = Gate(config, stop, best) if config.run.serial else None
-        self._saved_s = self._started
+        self._saved_s = self._listened_s = self._started
         self._unsaved: RunFolderError | None = None
         self._evaluated = Evaluated()
-        self._listened_s = self._started
         self._stopped: Reason | None = None
         self._evaluated_steps = 0
         self._figures: Mapping[str, float | torch.Tensor] = {}
@@ -181,8 +179,7 @@ class Learning:
         self._env_steps = max(batch.env_steps for batch in batches.values())
         if learned.save:
             self._save_state()
-        steps = self._learner.steps
-        if steps % config.learner.publish_period == 0:
+        if self._learner.steps % config.learner.publish_period == 0:
             self._publish()
         self._evaluate()
         saves = time.monotonic() - self._saved_s >= config.learner.save_period_s
@@ -270,6 +267,7 @@ class Learning:
         Where it cannot be written, the run goes on, and its result says so.
         """
         state = {"learner": self._learner.state_dict(), "torch_rng": torch.get_rng_state()}
+        state["env_steps"] = self.feed.env_steps
         facts = {**self._facts(self._learner.steps), "run_dir": str(self._run.path)}
         self._saved_s = time.monotonic()
         try:
@@ -286,6 +284,8 @@ class Learning:
         # A server that has counted the run's steps until now goes on to count them, wherever
         # the run's folder is by now.
         counted = told.get("run_dir", "") in (facts.get("run_dir"), str(self._run.path))
+        if counted:
+            self.feed.env_steps.update(state.get("env_steps", {}))
         before = told["env_steps_before"] if counted else facts["env_steps"]
         self._env_steps_before, self._env_steps = int(before), int(facts["env_steps"])
 

@@ -303,6 +303,12 @@ def test_the_feed_draws_as_the_learner_chooses_and_drops_what_is_over() -> None:
     assert drawn[TABLE] > 150 and drawn[EMBEDDINGS] > 120
     assert env_steps == sorted(env_steps) and env_steps[-1] == 200 + 100 + 400
     assert "table.replay.rows" not in client.stats()
+    again = made.learner("cpu", 1)  # one that restarts makes that table anew
+    again.load_state_dict(learner.state_dict())
+    on = Feed(made, open_tables(client, made), 1, again, client.stats)
+    on.env_steps.update(feed.env_steps)
+    on.draw()
+    assert [batch.env_steps for batch in on.take().values()] == [200 + 100 + 400]
     assert client.stats()["table.embeddings.rows"] == 400
 
 

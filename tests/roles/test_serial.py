@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from drlnet import native
 from drlnet.algos import TABLE
 from drlnet.algos.dqn import DqnLearner
 from drlnet.client import Client
@@ -132,6 +133,18 @@ def test_lower_layers_are_on_disk_before_actors_embed_by_them(
     ]
     run(tmp_path, 1000, "algo.name=seer", *sets)
     assert published == [False, False, *[True] * 5]
+
+
+def test_a_learner_goes_on_with_the_counts_of_a_table_that_is_gone(tmp_path: Path) -> None:
+    flags = {"run.serial": True, "run.folder": str(tmp_path / "a")}
+    made = load("CartPole-v1", flags=flags, sets=SETS)
+    with Client.in_process(native.Server(["memory:"])) as client:
+        first = Learning(made, client, RunFolder.create(made), Stop())
+        first.feed.env_steps["gone"] = 700
+        first._save_state()
+        on = load("CartPole-v1", flags=flags, sets=[*SETS, "run.resume=true"])
+        second = Learning(on, client, RunFolder.reopen(on), Stop())
+        assert second.feed.env_steps == {"gone": 700}
 
 
 def test_a_state_that_cannot_be_stored_leaves_the_checkpoint(
