@@ -92,8 +92,8 @@ class Optimizer:
             one.grad = None
 
     def _clip(self, most: float) -> None:
-        """As torch does, but to the bit the same in ranks whose gradients lie in other orders: each
-        has chosen channels first or last by its own measurement."""
+        """Clips as torch does, but to the bit alike in ranks whose gradients lie in other orders:
+        each has chosen channels first or last by its own measurement."""
         grads = [one.grad for one in self._params if one.grad is not None]
         norms = [torch.linalg.vector_norm(grad.contiguous()) for grad in grads]
         scale = most / (torch.linalg.vector_norm(torch.stack(norms)) + 1e-6)
