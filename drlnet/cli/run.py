@@ -76,9 +76,8 @@ def run(
 ) -> None:
     """Train on this machine: starts a server, actors and a learner, and shows them in one view.
 
-    It stops at the goal or a budget, plays greedy episodes (how many:
-    eval.report_episodes), prints their mean and the run's folder. No process
-    survives it, however it ends.
+    It stops at the goal or a budget, plays eval.report_episodes greedy episodes,
+    prints their mean and the run's folder. No process survives it.
 
     [bold]Examples[/bold]
 
