@@ -29,7 +29,7 @@ from drlnet.metrics import RunFolder
 pytest.importorskip("ray", reason="needs ray: pip install 'drlnet[ray]'")
 
 ENV = "CartPole-v1"
-START_S = 120.0
+START_S = 240.0  # beside other tests Ray has taken more than two minutes to tell of a lost node
 
 # In a process of its own, which answers lines: Ray's driver leaves threads and signal handlers.
 CLUSTER = """
