@@ -8,6 +8,7 @@
 
 #include "session/bench.h"
 #include "session/keys/pairs.h"
+#include "transport/forwarding.h"
 #include "wire/messages.h"
 
 namespace drlnet::test {
@@ -71,6 +72,12 @@ struct Stranger {
       ++received;
     }
   }
+};
+
+class Cheap final : public ForwardingTransport {
+ public:
+  Cheap() : ForwardingTransport(listen(kUdp)) {}
+  bool bursts_are_cheap() const override { return true; }
 };
 
 FrameHeader hello_header() {
@@ -254,6 +261,27 @@ TEST_CASE("while keys are replaced both are good, and the sessions of one that i
   CHECK(refusal(bench, former.key(Role::actor)).status() == Status::forbidden);
   CHECK_THROWS_AS(keys->set({}), Error);
   CHECK_THROWS_AS(keys->set({next.identity(), former.identity(), next.identity()}), Error);
+}
+
+TEST_CASE("a request changes no sealed sample that the one before it has asked for") {
+  const Pairs pairs;
+  Bench bench(kUdp, 0, 1, 0, pairs.store(), pairs.key(Role::learner));
+  auto cheap = std::make_unique<Cheap>();
+  bench.address = cheap->local_address();
+  bench.sessions.add_listener(std::move(cheap));
+  Connection& client = bench.add_client();
+  open(bench);
+  std::vector<std::byte> memory(1000);
+  bench.handler.work = [&] {  // as a table does that lets go of the sampled rows
+    for (Peer* peer : bench.sessions.peers()) {
+      const auto& source = peer->lane(Lane::sample).slot(1).source;
+      if (source) static_cast<PatternReply&>(*source).assign(2, 1000);
+    }
+  };
+  const CallId sampled = order(client, 1, memory);
+  const CallId pinged = client.submit(client.begin(Operation::ping));
+  bench.run_until([&] { return client.done(sampled) && client.done(pinged); });
+  check_pattern(1, memory);
 }
 
 TEST_CASE("within this machine's memory nothing is sealed") {

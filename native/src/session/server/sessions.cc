@@ -70,6 +70,9 @@ bool Sessions::poll() {
   note_ran();
   const bool turned = serve_turn();
   answer_held(turned);
+  if (turned && !backlog_.empty()) {  // its requests may change, or free, what that turn has lent
+    for (Outbox& outbox : outboxes_) outbox.flush();
+  }
   const bool late = run_backlog();
   const bool busy = turned || late || ran_ || started != 0;
   for (Outbox& outbox : outboxes_) outbox.flush();
@@ -276,9 +279,13 @@ void Sessions::answer(Peer& peer, Lane which, Slot& slot) {
   // At least the first frame goes unasked: it tells the client how much there is to pull.
   Pull pull{which, slot.request, 0, std::min(total, std::max(slot.eager_bytes, room))};
   uint32_t budget = room;
-  const bool at_once = total <= room && outboxes_[peer.listener].transport().bursts_are_cheap();
-  if (at_once && serve_pull(peer, pull, budget)) return;
-  queue_pull(peer, pull);
+  Outbox& outbox = outboxes_[peer.listener];
+  const bool at_once = total <= room && outbox.transport().bursts_are_cheap();
+  if (!at_once || !serve_pull(peer, pull, budget)) {
+    queue_pull(peer, pull);
+  } else {
+    outbox.flush();  // the next request may change what a sealed frame was lent
+  }
 }
 
 void Sessions::run_waiting(uint32_t connection, Lane which) {

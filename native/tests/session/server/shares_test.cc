@@ -43,11 +43,16 @@ class Script final : public ForwardingTransport {
       FrameHeader header;
       REQUIRE(!parse_frame({sent.data, sent.length}, header));
       answers[{port_of(sent.to), header.kind}].push_back(header);
+      if (header.operation != Operation::sample) continue;
+      sent.loans.copy_out();
+      const std::span<const std::byte> frame(sent.data, sent.length);
+      samples.emplace_back(frame.begin() + kHeaderBytes, frame.end());
     }
     return frames.size();
   }
 
   std::map<std::pair<uint64_t, FrameKind>, std::vector<FrameHeader>> answers;
+  std::vector<std::vector<std::byte>> samples;
   size_t count(uint64_t port, FrameKind kind) { return answers[{port, kind}].size(); }
 
  private:
@@ -66,17 +71,29 @@ class Script final : public ForwardingTransport {
   std::vector<RxFrame> frames_;
 };
 
-// Remembers whose requests ran, in order.
+// Remembers whose requests ran, in order. Samples are lent, and a publish fills what lies there.
 class Recorder final : public RequestHandler {
  public:
   std::vector<uint32_t> ran;
-  uint32_t work = 0;  // that the next request says it was
+  uint32_t work = 0;         // that the next request says it was
+  uint32_t sample_work = 0;  // of each
+  PatternReply* lent = nullptr;
 
   uint16_t handle(Peer& peer, Slot& slot, std::span<const std::byte>) override {
     ran.push_back(peer.connection);
     slot.work = std::exchange(work, 0);
+    if (slot.operation == Operation::sample) {
+      auto source = std::make_unique<PatternReply>();
+      lent = source.get();
+      lent->assign(1, kLentBytes);
+      slot.source = std::move(source);
+      slot.use_source = true;
+      slot.work = sample_work;
+    }
+    if (slot.operation == Operation::publish) lent->assign(2, kLentBytes);
     return 0;
   }
+  static constexpr uint32_t kLentBytes = 4096;
   void retry_waiting() override {}
   void ended(Peer&) override {}
 };
@@ -255,6 +272,24 @@ TEST_CASE("a client that writes alone is never held up, whatever sessions there 
   CHECK(turns.ran_for(kFlooder) == share);
   turns.sessions.poll();  // and the others when that one wants nothing more
   CHECK(turns.ran_for(kFlooder) == kAll);
+}
+
+TEST_CASE("a request that was put off changes no sample that is on its way") {
+  Turns turns({kFlooder, kHonest});
+  turns.handler.sample_work = Sessions::kShare / 2;
+  turns.ask(kFlooder, Operation::sample);
+  turns.ask(kFlooder, Operation::sample);
+  turns.ask(kHonest);
+  turns.ask(kFlooder, Operation::publish);
+  turns.sessions.poll();
+  CHECK(turns.ran_for(kFlooder) == 2);
+  // The second sample leaves in the turn in which the request runs that overwrites it.
+  turns.sessions.poll();
+  CHECK(turns.ran_for(kFlooder) == 3);
+  const auto& responses = turns.script->answers[{kFlooder, FrameKind::response}];
+  REQUIRE(responses.size() == 3);
+  CHECK(responses[1].operation == Operation::sample);
+  check_pattern(1, turns.script->samples.back());
 }
 
 TEST_CASE("what waits when its session ends is forgotten") {
