@@ -19,8 +19,10 @@ class Mapping {
   Mapping() = default;
   enum class Pages : bool { small, huge };
   // small: a part of it that is touched takes no more memory than that. Throws Error(server_full)
-  // when the kernel refuses.
-  explicit Mapping(size_t bytes, Pages pages = Pages::huge) : bytes_(bytes) {
+  // when the kernel refuses, which says what it was for.
+  explicit Mapping(size_t bytes, Pages pages = Pages::huge, const char* purpose = "a table",
+                   const char* remedy = "lower the capacity, or free memory")
+      : bytes_(bytes) {
     if (bytes == 0) return;
     const bool huge = pages == Pages::huge && bytes >= kHugePage;
     const size_t whole = mapped_bytes(bytes), slack = huge ? kHugePage : 0;
@@ -28,8 +30,8 @@ class Mapping {
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) {
       throw Error(Status::server_full,
-                  "the machine has no " + std::to_string(bytes) + " bytes of memory for a table",
-                  "lower the capacity, or free memory");
+                  "the machine has no " + std::to_string(bytes) + " bytes of memory for " + purpose,
+                  remedy);
     }
     data_ = static_cast<std::byte*>(address);
     if (pages == Pages::small) madvise(data_, whole, MADV_NOHUGEPAGE);  // both are hints

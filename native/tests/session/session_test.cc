@@ -1,11 +1,16 @@
 // Sessions end to end, client and server in one thread: over the in-memory transport and UDP, bare
 // and through a network that drops, doubles and reorders 5% of all frames each way.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <deque>
+#include <fstream>
 
 #include "base/random.h"
 #include "session/bench.h"
+#include "session/keys/pairs.h"
+#include "wire/messages.h"
 
 namespace drlnet::test {
 namespace {
@@ -54,6 +59,24 @@ void exercise(Bench& bench, int rounds, uint64_t seed) {
     REQUIRE(bench.handler.appended[static_cast<size_t>(i)] == static_cast<uint64_t>(2 * i + 1));
   }
 }
+
+// While it lives, this process may map that many bytes more.
+class Room {
+ public:
+  explicit Room(rlim_t bytes) {
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    REQUIRE(pages > 0);
+    getrlimit(RLIMIT_AS, &former_);
+    const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + bytes;
+    const rlimit less{most, former_.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_AS, &less) == 0);
+  }
+  ~Room() { setrlimit(RLIMIT_AS, &former_); }
+
+ private:
+  rlimit former_{};
+};
 
 }  // namespace
 
@@ -232,6 +255,37 @@ TEST_CASE("an abandoned reply is received and thrown away") {
   const CallId id = order(client, 2, into);
   bench.run_until([&] { return client.done(id); });
   check_pattern(2, into);
+}
+
+TEST_CASE("a client for which the machine has no memory is told so, and the others go on") {
+  const Pairs pairs;
+  for (const bool sealed : {false, true}) {
+    CAPTURE(sealed);
+    Bench bench("udp://127.0.0.1:0", 0, 1, 0, sealed ? pairs.store() : nullptr,
+                sealed ? std::optional(pairs.key(Role::actor)) : std::nullopt);
+    const auto ping = [&](Connection& client) {
+      const CallId id = client.submit(client.begin(Operation::ping));
+      bench.run_until([&] { return client.done(id); });
+      std::string cause, remedy;
+      if (client.call(id).status != Status::ok) {
+        REQUIRE(decode_error(client.call(id).result(), cause, remedy));
+        CHECK(client.call(id).status == Status::server_full);
+        CHECK(remedy.starts_with("end some of its clients"));
+      }
+      client.release(id);
+      return cause;
+    };
+    Connection& late = bench.add_client();
+    bench.open();
+    CHECK(ping(*bench.clients[0]) == "");
+    {
+      const Room room(4 << 20);
+      CHECK(ping(late).ends_with("bytes of memory for one more client of the server"));
+      CHECK(ping(*bench.clients[0]) == "");
+    }
+    CHECK(ping(late) == "");
+    CHECK(bench.sessions.peers().size() == 2);
+  }
 }
 
 TEST_CASE("another protocol version is refused with a remedy") {

@@ -146,10 +146,25 @@ void Sessions::end_oldest_half_open() {
 
 // The client's first frame in the session: it is where its hello said, and wants something. Only
 // now it takes the place of its former session, which a stranger's copy of a hello does not end,
-// and what costs more than a few microseconds.
-void Sessions::prove(Peer& peer) {
-  peer.map_bodies();
+// and what costs more than a few microseconds. False: there is no memory for its requests; it is
+// told, and the session has ended.
+bool Sessions::prove(Peer& peer, const FrameHeader& header) {
   const size_t index = index_of(peer.connection);
+  try {
+    peer.map_bodies();
+  } catch (const Error& error) {
+    refusals_.count(Limit::sessions);
+    Slot refused;
+    refused.operation = header.operation;
+    refused.request = header.request;
+    refused.status = error.status();
+    encode_error(error.cause(), error.remedy(), refused.bytes);
+    FrameHeader answer = header_for(peer, FrameKind::response, header.lane, refused);
+    answer.length = answer.total_bytes = refused.reply_bytes();
+    if (header.kind == FrameKind::request) send(peer, answer, refused.bytes);
+    end(index);
+    return false;
+  }
   if (const auto former = indices_.find(peer.client); former != indices_.end()) {
     end(former->second);
   }
@@ -157,6 +172,7 @@ void Sessions::prove(Peer& peer) {
   peer.name = distinct(peer.name);
   peer.proved = true;
   indices_[peer.client] = index;
+  return true;
 }
 
 void Sessions::forget_opening(const Peer& peer) {

@@ -57,7 +57,7 @@ void Sessions::on_keyed_frame(uint16_t listener, const RxFrame& frame, uint64_t 
   }
   const auto opened = std::span<const std::byte>(doorkeeper_->opened).first(frame.data.size());
   if (const auto reason = parse_frame(opened, header)) return drop(*reason);
-  if (!peer->proved) prove(*peer);
+  if (!peer->proved && !prove(*peer, header)) return;
   on_session_frame(*peer, header, opened, now);
 }
 

@@ -44,7 +44,8 @@ Peer::Peer(const Hello& hello)
 void Peer::map_bodies() {
   size_t total = 0;
   for (size_t i = 0; i < kLanes; ++i) total += size_t{kLaneWindow[i]} * body_bytes(i);
-  bodies = Mapping(total, Mapping::Pages::small);
+  bodies = Mapping(total, Mapping::Pages::small, "one more client of the server",
+                   "end some of its clients, free memory, or raise the server's limit (ulimit -v)");
   std::byte* at = bodies.data();
   for (size_t i = 0; i < kLanes; ++i) {
     for (Slot& slot : lanes[i].slots) {

@@ -166,7 +166,7 @@ struct Peer {
   size_t report_bytes = 0;   // of a stats reply, that it takes
 
   explicit Peer(const Hello& hello);
-  // Makes room for requests.
+  // Makes room for requests. Throws Error(server_full).
   void map_bodies();
   // The first bytes of the slot's body are in use; returns how many take memory that did not.
   uint64_t hold(Slot& slot, uint32_t bytes, uint64_t now_ns);

@@ -105,7 +105,7 @@ void Sessions::on_frame(uint16_t listener, const RxFrame& frame, uint64_t now) {
   }
   Peer* peer = peer_of(listener, frame, header);
   if (peer == nullptr) return;
-  if (!peer->proved) prove(*peer);
+  if (!peer->proved && !prove(*peer, header)) return;
   on_session_frame(*peer, header, frame.data, now);
 }
 

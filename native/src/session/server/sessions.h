@@ -137,7 +137,7 @@ class Sessions {
   Peer* opened_by(const Hello& hello, const Endpoint& from);
   void make_room();
   void end_oldest_half_open();
-  void prove(Peer& peer);
+  bool prove(Peer& peer, const FrameHeader& header);
   void forget_opening(const Peer& peer);
   void hold(Peer& peer, Slot& slot, uint32_t bytes);
   void let_bodies_go();
