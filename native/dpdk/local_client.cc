@@ -75,6 +75,7 @@ class LocalClient final : public LinkKeeper {
     links[0] = std::move(arriving_);
   }
 
+  bool shared_memory() const override { return true; }
   void close(std::vector<std::unique_ptr<Link>>& links) override { links.clear(); }
   Endpoint server() const override { return local_server(); }
   int wake_fd() const override { return connection_ < 0 ? -1 : wake_; }

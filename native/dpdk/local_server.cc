@@ -50,6 +50,7 @@ class LocalServer final : public LinkKeeper {
 
   bool changed() override { return changed_.load(std::memory_order_relaxed); }
   void apply(std::vector<std::unique_ptr<Link>>& links) override;
+  bool shared_memory() const override { return true; }
   void close(std::vector<std::unique_ptr<Link>>& links) override;
   int wake_fd() const override { return wake_.fd(); }
 

@@ -29,6 +29,8 @@ class LinkKeeper {
   virtual void apply(std::vector<std::unique_ptr<Link>>& links) = 0;
   // On the transport's thread, before the transport ends: all links are the keeper's to close.
   virtual void close(std::vector<std::unique_ptr<Link>>& links) = 0;
+  // Both ends are processes of this machine, whatever either one's address names.
+  virtual bool shared_memory() const { return false; }
   // The only peer, where there is one, else an empty endpoint.
   virtual Endpoint server() const { return {}; }
   // Readable when a doorbell was rung or apply() has something to do; -1: nothing tells.
@@ -56,22 +58,21 @@ class DpdkTransport final : public Transport {
   WaitPoint arm() override;
   size_t mtu(const Endpoint& to) override;
   bool reliable() const override { return false; }
-  bool may_alter_bytes() const override { return !address_.starts_with(kLocal); }
+  bool may_alter_bytes() const override { return !keeper_->shared_memory(); }
   bool takes_joined_frames() const override { return false; }
   bool bursts_are_cheap() const override { return !asks_neighbours_; }  // on shared memory
   size_t receive_capacity_bytes() const override;
   std::string local_address() const override { return address_; }
   std::string describe(const Endpoint& endpoint) const override;
-  // Shared memory is another thing than a NIC: "dpdk:local", or "dpdk".
+  // Shared memory, by whichever driver, is another thing than a NIC.
   std::string_view kind() const override {
-    return address_.starts_with(kLocal) ? kLocal : kLocal.substr(0, 4);
+    return keeper_->shared_memory() ? "dpdk:local" : "dpdk";
   }
   std::string trouble() const override { return keeper_->trouble(); }
   TransportCounters counters() const override;
 
  private:
   static constexpr size_t kFrames = 64;
-  static constexpr std::string_view kLocal = "dpdk:local";
 
   void receive_all();
   bool provide(size_t index);

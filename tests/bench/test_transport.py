@@ -40,7 +40,7 @@ from drlnet.bench.transport.suite import (
 )
 from drlnet.cli.bench.command import written
 from drlnet.cli.output import Output, require_writable
-from drlnet.config.transports import AF_XDP_MTU
+from drlnet.config.transports import AF_XDP_MTU, LISTEN
 from drlnet.errors import ConfigError, TransportError
 from drlnet.launch.signals import Stop
 
@@ -155,6 +155,11 @@ def test_a_transport_that_is_not_there_is_named_and_left_out() -> None:
     show([oversubscribed], [], file=file)
     assert "\n* fewer cores than threads" in file.getvalue()
     assert "MTU 3498" in " ".join(caption([], mtu=3498))
+
+
+def test_shared_memory_is_measured_in_clear_alone() -> None:
+    subjects = [Subject(f"{name} busy", listen, "busy") for name, listen in LISTEN.items()]
+    assert [one.name for one in sealed_too(subjects) if one.sealed] == ["udp busy, sealed"]
 
 
 def test_a_transport_that_fails_later_and_a_stop_keep_what_was_measured() -> None:

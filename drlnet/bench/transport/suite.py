@@ -83,11 +83,12 @@ def subjects_of(transports: Sequence[str] | None) -> list[Subject]:
 
 def sealed_too(subjects: Sequence[Subject]) -> list[Subject]:
     """These, and each once more with keys; but for links in memory, which stay clear."""
+    shared_memory = tuple(name for name in LISTEN if name != "udp")
     return [
         one
         for subject in subjects
         for one in (subject, replace(subject, name=f"{subject.name}, sealed", sealed=True))
-        if not (one.sealed and subject.listen.startswith("dpdk:local"))
+        if not (one.sealed and subject.listen.startswith(shared_memory))
     ]
 
 

@@ -133,7 +133,8 @@ class Transport {
   // "udp://127.0.0.1:7447": what a client types to reach this listener.
   virtual std::string local_address() const = 0;
   virtual std::string describe(const Endpoint& endpoint) const = 0;
-  virtual std::string_view kind() const = 0;  // what addresses of its kind begin with: "udp"
+  // What figures call it: "udp"; "dpdk:local" for shared memory by any driver.
+  virtual std::string_view kind() const = 0;
   // Why no frame gets through now, where that is known, for errors: "eth1 is down or gone".
   virtual std::string trouble() const { return {}; }
   virtual TransportCounters counters() const = 0;

@@ -32,11 +32,30 @@ TEST_CASE(
   for_each_variant(local_variants(), [](const Variant& variant) {
     Link link = make_link(variant);
     const std::string address = link.server->local_address();
-    CHECK(address.starts_with(std::string(link.server->kind()) + ":"));
+    const std::string kind(link.server->kind());
+    CHECK(address.starts_with(kind.substr(0, kind.find(':')) + ":"));
     CHECK(address != variant.listen_address);  // a port or a name was picked
     CHECK(link.client->describe(link.server_endpoint) == address);
     CHECK(is_loopback(address));
   });
+}
+
+TEST_CASE("both ends of shared memory take it for that, by whichever name each knows it") {
+  for (const auto& [listens_at, connects_to] :
+       {std::pair("virtio-user", "local"), {"local", "virtio-user"}, {"memif", "local"}}) {
+    const Variant variant{"dpdk", std::string("dpdk:") + listens_at + ":0"};
+    CAPTURE(variant.listen_address);
+    if (!available(variant)) continue;
+    const auto server = start_listener(variant);
+    const std::string address = server->local_address();
+    const std::string name = address.substr(address.rfind(':'));
+    const Connected client = connect(std::string("dpdk:") + connects_to + name);
+    for (const Transport* end : {server.get(), client.transport.get()}) {
+      CHECK(
+          !end->may_alter_bytes());  // else one wants a checksum, or a key, and the other has none
+      CHECK(end->kind() == "dpdk:local");
+    }
+  }
 }
 
 TEST_CASE("an address in use is refused, and free again when its listener is gone") {
