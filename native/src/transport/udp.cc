@@ -30,8 +30,20 @@ std::unique_ptr<UdpTransport> UdpTransport::listen(const std::string& rest,
 
 std::unique_ptr<UdpTransport> UdpTransport::connect(const std::string& rest,
                                                     const Options& options) {
+  return connect(resolve(rest), rest, options);
+}
+
+std::unique_ptr<UdpTransport> UdpTransport::connect(const std::vector<SocketAddress>& addresses,
+                                                    const std::string& rest,
+                                                    const Options& options) {
   return std::unique_ptr<UdpTransport>(
-      new UdpTransport(Socket::connected(resolve(rest), rest, options), true));
+      new UdpTransport(Socket::connected(addresses, rest, options), true));
+}
+
+std::string UdpTransport::trouble() const {
+  if (socket_.choices() == 1 || receive_queue_.heard()) return {};
+  return "of the name's " + std::to_string(socket_.choices()) + " addresses " +
+         socket_.peer().text() + " was taken";
 }
 
 // The kernel charges a frame by the memory that holds it: up to 2.25 bytes for one of ours

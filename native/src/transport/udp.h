@@ -60,6 +60,7 @@ class ReceiveQueue {
   // Each message takes a call of its own then, which the long ones alone are worth.
   size_t placed_most_bytes() const { return long_bytes_ < kLongBytes ? 0 : kMessageBytes; }
   const TransportCounters& counters() const { return counters_; }
+  bool heard() const { return long_bytes_ != 0; }  // something has come
 
  private:
   // A message is as long as UDP allows, since GRO may have filled it.
@@ -99,6 +100,9 @@ class UdpTransport final : public Transport {
  public:
   static std::unique_ptr<UdpTransport> listen(const std::string& rest, const Options& options);
   static std::unique_ptr<UdpTransport> connect(const std::string& rest, const Options& options);
+  // To one of the addresses that `rest` names.
+  static std::unique_ptr<UdpTransport> connect(const std::vector<SocketAddress>& addresses,
+                                               const std::string& rest, const Options& options);
 
   Endpoint peer() const { return to_endpoint(socket_.peer()); }  // of a connected one
 
@@ -120,6 +124,7 @@ class UdpTransport final : public Transport {
     return "udp://" + from_endpoint(endpoint).text();
   }
   std::string_view kind() const override { return "udp"; }
+  std::string trouble() const override;
   TransportCounters counters() const override;
 
  private:

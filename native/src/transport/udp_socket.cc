@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -71,6 +72,7 @@ Socket::~Socket() {
 
 Socket::Socket(Socket&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
+      choices_(other.choices_),
       segmentation_(other.segmentation_),
       receive_offload_(other.receive_offload_),
       any_local_(other.any_local_) {}
@@ -100,12 +102,29 @@ Socket Socket::connected(const std::vector<SocketAddress>& addresses, const std:
                 "Pass the address that the server printed when it was ready.");
   }
   int code = 0;
+  std::optional<Socket> first;
   for (const SocketAddress& address : addresses) {
     Socket socket(address.family(), options);
-    if (socket.fd_ >= 0 && connect(socket.fd_, address.get(), address.length()) == 0) return socket;
-    code = errno;
+    if (socket.fd_ < 0 || connect(socket.fd_, address.get(), address.length()) != 0) {
+      code = errno;
+      continue;
+    }
+    socket.choices_ = addresses.size();
+    if (addresses.size() == 1 || !socket.refused()) return socket;
+    if (!first) first.emplace(std::move(socket));
   }
+  if (first) return std::move(*first);
   throw error_of(given, "connect", code);
+}
+
+// Any routable address can be connected to. On this machine the answer to a datagram is there when
+// it has been sent; an empty one holds no frame, and no server heeds it.
+bool Socket::refused() const {
+  int code = 0;
+  socklen_t length = sizeof code;
+  send(fd_, nullptr, 0, 0);
+  getsockopt(fd_, SOL_SOCKET, SO_ERROR, &code, &length);
+  return code == ECONNREFUSED;
 }
 
 size_t Socket::receive_buffer_bytes() const {

@@ -14,8 +14,9 @@ struct Options {
 
 class Socket {
  public:
-  // The first of `addresses` that can be bound (or connected to) is taken. Both throw
-  // Error(transport); `given` is the address as the user wrote it.
+  // The first of `addresses` that can be bound (or connected to, and does not refuse a datagram at
+  // once, unless all do) is taken. Both throw Error(transport); `given` is the address as the user
+  // wrote it.
   static Socket bound(const std::vector<SocketAddress>& addresses, const std::string& given,
                       const Options& options);
   static Socket connected(const std::vector<SocketAddress>& addresses, const std::string& given,
@@ -32,13 +33,16 @@ class Socket {
   uint64_t receive_drops() const;                // since the socket was made
   // What its route carries in a frame of ours: of a connected one; of others the most of any link.
   size_t longest_frame() const;
+  size_t choices() const { return choices_; }  // how many addresses it could be connected to
   SocketAddress local() const;
   SocketAddress peer() const;
 
  private:
   Socket(int family, const Options& options);
+  bool refused() const;
 
   int fd_ = -1;
+  size_t choices_ = 1;
   bool segmentation_ = false, receive_offload_ = false, any_local_ = false;
 };
 

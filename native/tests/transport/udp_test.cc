@@ -152,6 +152,29 @@ TEST_CASE("a client sees that nothing listens, and goes on when something does")
   CHECK(receive(*server, 1, [](const RxFrame& frame) { CHECK(holds(frame.data, 2)); }) == 1);
 }
 
+TEST_CASE("of a name's addresses one is taken that does not refuse, and named while it is silent") {
+  const auto server = listen("udp://127.0.0.1:0");
+  const std::string address = server->local_address();
+  const std::string port = address.substr(address.rfind(':'));
+  const auto connected = [&](std::initializer_list<const char*> hosts) {
+    std::vector<udp::SocketAddress> addresses;
+    for (const char* host : hosts) addresses.push_back(udp::resolve(host + port)[0]);
+    return udp::UdpTransport::connect(addresses, "name" + port, {});
+  };
+  const auto client = connected({"127.0.0.2", "127.0.0.1"});
+  CHECK(client->describe(client->peer()) == address);
+  CHECK(client->trouble() == "of the name's 2 addresses 127.0.0.1" + port + " was taken");
+  send_one(*client, client->peer(), 1, 64);
+  Endpoint from;
+  CHECK(receive(*server, 1, [&](const RxFrame& frame) { from = frame.from; }) == 1);
+  send_one(*server, from, 2, 64);
+  CHECK(receive(*client, 1, [](const RxFrame& frame) { CHECK(holds(frame.data, 2)); }) == 1);
+  CHECK(client->trouble() == "");
+  // A server may come to be there: none of them is an error.
+  const auto early = connected({"127.0.0.2", "127.0.0.3"});
+  CHECK(early->describe(early->peer()) == "udp://127.0.0.2" + port);
+}
+
 // A client's socket is connected: it takes frames from the address that it dialled alone.
 TEST_CASE("a listener on all addresses answers from the one that was dialled") {
   const auto server = listen("udp://0.0.0.0:0");
