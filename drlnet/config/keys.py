@@ -144,7 +144,9 @@ def make_keys(folder: Path, *, rotate: bool = False) -> list[Path]:
     so that clients with either are let in. Errors: ConfigError where there are keys, or (rotate)
     none, or the folder cannot be written.
     """
-    from drlnet import native  # settings are read without it, too
+    from tempfile import TemporaryDirectory
+
+    from drlnet import native  # settings are read without these
 
     path = folder / f"{SERVER}.key"
     try:
@@ -158,30 +160,32 @@ def make_keys(folder: Path, *, rotate: bool = False) -> list[Path]:
             f"{there[0]} is there already",
             "replace the keys with --rotate, or choose another folder"
             if path in there
-            else "choose another folder; if a keygen was cut short in this one, remove its files",
+            else "choose another folder",
         )
     former = _identities(path, _read(path))[:1] if rotate else []
     secrets = {owner: os.urandom(_KEY_BYTES) for owner in (SERVER, *ROLES)}
     public = {owner: native.public_key(secret) for owner, secret in secrets.items()}
     identities = [[secrets[SERVER], *(public[role] for role in ROLES)], *former]
     names = ["secret", *ROLES]
-    files = {
-        role: [("secret", secrets[role]), (SERVER, public[SERVER])] for role in ROLES
-    }  # the server's last: without it the others open nothing
-    files[SERVER] = [(n, key) for keys in identities for n, key in zip(names, keys, strict=True)]
+    # The server's first: it has the former keys, too, and so knows each of the others, replaced or
+    # not yet.
+    files = {SERVER: [(n, key) for keys in identities for n, key in zip(names, keys, strict=True)]}
+    files |= {role: [("secret", secrets[role]), (SERVER, public[SERVER])] for role in ROLES}
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return [_write(folder / f"{owner}.key", owner, lines) for owner, lines in files.items()]
+        with TemporaryDirectory(prefix=".keygen-", dir=folder) as drafts:
+            # All before the first is replaced: a disk may be full.
+            paths = [_write(Path(drafts), owner, lines) for owner, lines in files.items()]
+            return [path.replace(folder / path.name) for path in paths]
     except OSError as error:
         raise cannot_write(folder, error, "choose another folder") from error
 
 
-def _write(path: Path, owner: str, lines: Sequence[tuple[str, bytes]]) -> Path:
+def _write(folder: Path, owner: str, lines: Sequence[tuple[str, bytes]]) -> Path:
+    path = folder / f"{owner}.key"
     text = f"drlnet {owner} key 1\n" + "".join(f"{name} {key.hex()}\n" for name, key in lines)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         file.write(text)
-    draft.replace(path)
     return path
 
 

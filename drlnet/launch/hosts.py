@@ -22,6 +22,7 @@ UP_DEADLINE_S = 60.0
 _AGAIN_S, _AGAIN_MAX_S = 1.0, 60.0  # before a connection that has ended is tried again
 _END_S = 25.0  # more than an agent gives its roles
 _MAIN = ("server", "learner", "infer")
+_KEY_OWNERS = ("server", "learner", "actor")
 
 
 @dataclass(eq=False)
@@ -105,6 +106,7 @@ class Hosts(Waiting):
         self._open: list[Process] = []
         self._hosts: dict[str, Host] = {}
         self._roles: dict[int, Far] = {}
+        self._keys: dict[str, str] = {}  # by owner: what the server of this group began with
         self._heard: list[Event] = []
         self._again: list[tuple[float, Process]] = []  # when, which connection
         self._tries: dict[str, int] = {}  # by its name, since its host was there
@@ -165,6 +167,11 @@ class Hosts(Waiting):
     def start(self, name: str, args: Sequence[str]) -> Far:
         """Starts `drlnet ARGS` on the host that has most room for it, or waits for one."""
         role = Far(len(self._roles), name, list(args))
+        if name == "server" and "--key" in args and not self._keys:
+            # It has its key in its host's memory, and sees none that replace it: each role that
+            # comes to it, however late, has to have the keys of the same time.
+            path = args[args.index("--key") + 1]
+            self._keys = {owner: key_text(path, owner) for owner in _KEY_OWNERS}
         self._roles[role.number] = role
         self._place(role)
         return role
@@ -189,7 +196,8 @@ class Hosts(Waiting):
                 args = reachable(args)
         told = {"start": role.number, "name": role.name, "argv": args, "host": host.name}
         if "--key" in args:  # the host may have no such file
-            told["key"] = key_text(args[args.index("--key") + 1], owner_of(kind))
+            owner, path = owner_of(kind), args[args.index("--key") + 1]
+            told["key"] = self._keys.get(owner) or key_text(path, owner)
         role.host = host
         host.roles[role.number] = role
         host.link.tell(json.dumps(told))

@@ -12,7 +12,7 @@ from drlnet import __version__, native
 from drlnet.config import ServerConfig
 from drlnet.config.endpoint import Endpoint
 from drlnet.config.keys import joining_key, server_keys
-from drlnet.errors import ConfigError
+from drlnet.errors import ConfigError, Forbidden
 from drlnet.roles.stop import Stop
 
 _LOOK_INTERVAL_S = 1.0
@@ -44,8 +44,7 @@ def serve(
     """
     keys, joins = server_keys(), None
     if config.join is not None:
-        with stop.interrupts():
-            joins = native.Client.of_first_shard(config.join, "shard", _ANSWER_S, joining_key(keys))
+        joins = _join(config.join, keys, stop)
     servers = native.Server.shards(
         list(config.listen),
         config.shards,
@@ -71,11 +70,10 @@ def serve(
         if joins is not None:
             servers[0].tell(joins)  # now clients find us
         on_ready(list(servers[0].addresses), url)
-        if joins is None:
+        if config.join is None or joins is None:
             _wait(servers, keys, stop, note, on_lost, told)
         else:
-            while not stop.wait(_TELL_S):
-                servers[0].tell(joins)
+            _tell(servers, config.join, joins, keys, stop, note)
 
 
 @contextmanager
@@ -163,6 +161,33 @@ def _wait(
                 else "the disk takes it"
             )
         told = trouble
+
+
+def _join(address: str, keys: list[bytes], stop: Stop) -> native.Client:
+    with stop.interrupts():
+        return native.Client.of_first_shard(address, "shard", _ANSWER_S, joining_key(keys))
+
+
+def _tell(
+    servers: list[native.Server],
+    address: str,
+    joins: native.Client,
+    keys: list[bytes],
+    stop: Stop,
+    note: Callable[[str], None],
+) -> None:
+    """Tells the first shard's process how these stand, until `stop` is set; takes keys that have
+    been replaced, and joins anew by them once that process refuses those that it joined by."""
+    wrong, due_s = "", time.monotonic() + _LOOK_INTERVAL_S
+    while not stop.wait(_TELL_S):
+        if keys and time.monotonic() >= due_s:
+            keys, wrong = _renewed(servers, keys, wrong, note)
+            due_s = time.monotonic() + _LOOK_INTERVAL_S
+        try:
+            servers[0].tell(joins)
+        except Forbidden:
+            keys, wrong = _renewed(servers, keys, wrong, note)
+            joins = _join(address, keys, stop)
 
 
 def _tell_damage(

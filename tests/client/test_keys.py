@@ -6,17 +6,22 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
 
 from drlnet import native
 from drlnet.client import Client, Column, Item, View
+from drlnet.config import ServerConfig
 from drlnet.config.keys import KEY_VARIABLE, make_keys, server_keys
 from drlnet.errors import Forbidden
-from drlnet.roles.serve import looping
+from drlnet.roles.serve import looping, serve
+
+DEADLINE_S = 60.0
 
 
 @pytest.fixture
@@ -160,3 +165,38 @@ def test_what_was_recorded_is_worth_nothing(keys: Path, monkeypatch: pytest.Monk
         reading = observer.stats()
         assert "peer.learner.transport" not in reading
         assert reading["server.drops.session"] > 0
+
+
+class Asked(threading.Event):
+    """A role's Stop, for threads."""
+
+    end = threading.Event.set
+    interrupts = nullcontext
+
+
+@pytest.mark.slow
+def test_shards_that_have_joined_take_new_keys(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, str(keys))
+    ready, notes, stop = SimpleQueue[str](), SimpleQueue[str](), Asked()
+    listen = ("udp://127.0.0.1:0",)
+    with ThreadPoolExecutor() as threads, ExitStack() as stack:
+        stack.callback(stop.set)
+
+        def say(addresses: list[str], _: str | None) -> None:
+            ready.put(addresses[0])
+
+        first = threads.submit(serve, ServerConfig(listen, elsewhere=1), say, stop, notes.put)
+        address = ready.get(timeout=DEADLINE_S)
+        other = threads.submit(serve, ServerConfig(listen, join=address), say, stop, notes.put)
+        ready.get(timeout=DEADLINE_S)
+        for _ in range(2):
+            make_keys(keys, rotate=True)
+            assert [notes.get(timeout=DEADLINE_S) for _ in range(2)] == [
+                "the keys were replaced"
+            ] * 2
+            with Client(address, key=keys) as client:
+                # The second time its session has been ended, and it joins anew.
+                while not any(name.startswith("peer.shard") for name in client.stats()):
+                    assert not other.done(), other.result()
+        stop.set()
+        assert (first.result(), other.result()) == (None, None)

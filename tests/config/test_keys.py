@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drlnet import native
 from drlnet.config.keys import (
     KEY_VARIABLE,
+    ROLES,
     client_key,
     fingerprint_in,
     make_keys,
@@ -78,6 +81,26 @@ def test_new_keys_stand_before_the_former_ones(
     assert client_key(folder / "actor.key") != former
     make_keys(folder, rotate=True)
     assert identities(folder, monkeypatch)[1:] == second[:1]
+
+
+@pytest.mark.parametrize(("of", "call"), [(os, "fdopen"), (Path, "replace")])
+def test_the_server_knows_each_key_where_a_rotation_is_cut_short(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, of: object, call: str
+) -> None:
+    real, calls = getattr(of, call), []
+
+    def third_fails(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*args)
+
+    with monkeypatch.context() as full, pytest.raises(ConfigError, match="No space left"):
+        full.setattr(of, call, third_fails)
+        make_keys(folder, rotate=True)
+    known = {native.public_key(one[:32]) for one in identities(folder, monkeypatch)}
+    assert {client_key(folder / f"{role}.key")[32:] for role in ROLES} <= known
+    assert len([*folder.iterdir()]) == 1 + len(ROLES)
 
 
 def test_keys_are_not_overwritten_by_chance(folder: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from drlnet.config.keys import key_text, make_keys
 from drlnet.errors import Insecure, RoleFailed
 from drlnet.launch.hosts import Far, Host, Hosts
 from drlnet.launch.plan import Plan, Role
@@ -153,3 +155,28 @@ def test_a_role_that_no_host_takes_waits_and_ends_with_the_rest(tmp_path: Path) 
         actor: Far = group.start("actor-0", ["version", "--json"])
         assert actor.host is None and "actor-0 waits for a host" in notes
     assert actor.returncode == 0 and actor.ending == "was never started"
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_roles_keep_the_keys_that_the_server_beside_them_began_with(
+    tmp_path: Path, serves: bool
+) -> None:
+    folder, told = tmp_path / "keys", tmp_path / "told"
+    make_keys(folder)
+    names = ["server", "learner", "actor-0", "server"] if serves else ["actor-0", "actor-0"]
+    up = {"up": "one", "host": "one", "address": "::1", "cores": 1, "interfaces": {}, "takes": []}
+    agent = f"echo '{json.dumps(up)}'; head -n {len(names)} >{told}"  # then its host is lost
+
+    def links(group: Supervisor) -> list[Process]:
+        return [group.start("host-one", [agent], program=("sh", "-c"), told=True)]
+
+    expected = []
+    with Stop() as stop, Hosts(stop, links, ["one"], tmp_path, [].append) as group:
+        for name in names:
+            if not (serves and expected):
+                owners = {one: key_text(folder, one) for one in ("server", "learner", "actor")}
+            expected.append(owners[name.partition("-")[0]])
+            group.start(name, ["serve", "--key", str(folder)])
+            make_keys(folder, rotate=True)
+        until(group, lambda event: isinstance(event, Ended))
+    assert [json.loads(line)["key"] for line in told.read_text().splitlines()] == expected
