@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from dashboard.readings import client, training
+from dashboard.readings import LEARNER, client, training
 from rich.console import Console, Group
 
 from drlnet.dashboard import Lines, Tables, picture
@@ -196,6 +196,20 @@ def test_another_server_at_the_same_address_begins_anew() -> None:
     history.push(training(500.0), 0.0)
     figures = history.push(training(1.0), 1.0)
     assert figures.window.before is None
+
+
+@pytest.mark.parametrize("seen_before", [False, True])
+def test_a_learner_that_goes_on_from_earlier_steps_begins_with_the_rate_it_tells(
+    seen_before: bool,
+) -> None:
+    history = History()
+    ended = training(500.0)
+    if not seen_before:
+        ended = {k: v for k, v in ended.items() if ".learner." not in k}
+    history.push(ended, 0.0)
+    begun = training(501.0) | client("learner", 2.0, "learner", LEARNER)
+    begun["client.learner.learner_steps"] = 149_000
+    assert history.push(begun, 1.0).learner_steps_per_s == 300.0
 
 
 def test_lines_for_a_pipe_fit_a_terminal() -> None:
