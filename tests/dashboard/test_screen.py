@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from drlnet.dashboard.panels import latency, replay, server, stages, throughput
 from drlnet.dashboard.panels.clients import SORTS
 from drlnet.dashboard.panels.latency import operations
 from drlnet.dashboard.scene import Scene
+from drlnet.metrics.shards import add_up
 
 SIZES = [
     (80, 24),
@@ -196,6 +198,21 @@ def test_another_server_at_the_same_address_begins_anew() -> None:
     history.push(training(500.0), 0.0)
     figures = history.push(training(1.0), 1.0)
     assert figures.window.before is None
+
+
+def test_what_a_lost_shard_takes_along_is_not_growth() -> None:
+    def shard(t: float) -> dict[str, float]:
+        return {
+            "server.uptime_s": t,
+            "table.replay.capacity": 500,
+            "table.replay.env_steps": 1000 * t,
+        }
+
+    history = History()
+    history.push(add_up([shard(100.0), shard(100.0)]), 0.0)
+    assert math.isnan(history.push(add_up([shard(101.0)]), 1.0).env_steps_per_s)
+    lost = {"server.shards_lost": 1}
+    assert history.push(add_up([shard(102.0)]) | lost, 2.0).env_steps_per_s == 1000.0
 
 
 @pytest.mark.parametrize("seen_before", [False, True])
