@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import re
 
 from drlnet.doctor.finding import Finding, failed, passed, warned
 from drlnet.doctor.host import Host
@@ -24,8 +25,11 @@ def memory(host: Host) -> Finding:
     available, limited = int(words[0]) * 1024, ""
     for group in host.cgroups():
         limit, used = host.number(f"{group}/memory.max"), host.number(f"{group}/memory.current")
-        if limit is not None and used is not None and limit - used < available:
-            available, limited = max(0, limit - used), " within the limit of its control group"
+        if limit is None or used is None:
+            continue
+        free = limit - used + _idle_cache_bytes(host, group)
+        if free < available:
+            available, limited = max(0, free), " within the limit of its control group"
     found = f"{available / 2**30:.1f} GiB available{limited}"
     remedy = "end other processes, or lower replay.capacity and actor.num_actors"
     if available < LEAST_BYTES:
@@ -33,6 +37,12 @@ def memory(host: Host) -> Finding:
     if available < COMFORTABLE_BYTES:
         return warned(f"{found}; a small run takes 0.5", remedy)
     return passed(found)
+
+
+def _idle_cache_bytes(host: Host, group: str) -> int:
+    """Contents of files that the kernel keeps for want of a better use of the memory."""
+    found = re.search(r"^inactive_file (\d+)$", host.text(f"{group}/memory.stat") or "", re.M)
+    return int(found[1]) if found else 0
 
 
 def hugepages(host: Host) -> Finding:

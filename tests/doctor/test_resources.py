@@ -41,6 +41,15 @@ def test_memory_within_the_limit_of_a_control_group(tmp_path: Path) -> None:
     assert finding.verdict == "fail"
     assert "control group" in finding.found
     assert memory.memory(machine(tmp_path / "empty", {})).verdict == "warn"
+    # Most of it holds files that nothing has read lately.
+    files |= {
+        "sys/fs/cgroup/a/memory.max": f"{2000 * MIB}\n",
+        "sys/fs/cgroup/a/memory.current": f"{1990 * MIB}\n",
+        "sys/fs/cgroup/a/memory.stat": f"anon 1\nfile 2\ninactive_file {1500 * MIB}\n",
+    }
+    finding = memory.memory(machine(tmp_path, files))
+    assert finding.verdict == "pass"
+    assert finding.found.startswith("1.5 GiB available within the limit")
 
 
 def test_hugepages(tmp_path: Path) -> None:
