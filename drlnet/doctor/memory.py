@@ -52,7 +52,7 @@ def hugepages(host: Host) -> Finding:
     if not free or free < LEAST_HUGEPAGES:
         return warned(
             f"{free or 0} free of {total or 0} of 2 MB; DPDK takes ordinary memory",
-            "sysctl vm.nr_hugepages=512, as root: fewer TLB misses; not needed",
+            f"sysctl vm.nr_hugepages={(total or 0) + 512}, as root: fewer TLB misses; not needed",
         )
     try:
         mmap.mmap(
