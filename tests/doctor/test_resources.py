@@ -172,7 +172,8 @@ def test_packages() -> None:
 
 
 def test_a_gpu(tmp_path: Path) -> None:
-    blind, seeing = {"cuda": None}, {"cuda": "NVIDIA H100"}
+    blind = {"cuda": None, "cuda_error": None}
+    seeing, full = blind | {"cuda": "NVIDIA H100"}, blind | {"cuda_error": "out of memory"}
     assert packages.gpu(Host(Answers(torch=blind), tmp_path)).verdict == "pass"
     machine(tmp_path, {"dev/nvidia0": ""})
     assert packages.gpu(Host(Answers(torch=blind), tmp_path)).verdict == "warn"
@@ -180,4 +181,7 @@ def test_a_gpu(tmp_path: Path) -> None:
     assert finding.verdict == "pass"
     assert "NVIDIA H100" in finding.found
     assert "learner.device=cuda" in finding.found
+    finding = packages.gpu(Host(Answers(torch=full), tmp_path))
+    assert finding.verdict == "warn"
+    assert "out of memory" in finding.found
     assert packages.gpu(Host(Answers(), tmp_path)).verdict == "warn"
