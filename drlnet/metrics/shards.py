@@ -14,8 +14,9 @@ Value = int | float | str | HistogramReading
 # process, or of a client that has a session with each shard.
 SUMMED_GAUGES = frozenset(
     {
-        *("server.memory_bytes", "server.waiting_requests"),
+        *("server.memory_bytes", "server.waiting_requests", "server.request_bytes"),
         *("table.<table>.rows", "table.<table>.capacity", "table.<table>.ring_bytes"),
+        *("table.<table>.saved_bytes", "state.rows_to_load"),
         *("table.<table>.streams_leased", "table.<table>.streams_orphaned"),
         *("table.<table>.live_items", "table.<table>.pending_items"),
         *("table.<table>.effective_items", "table.<table>.priority_mass"),
