@@ -368,6 +368,12 @@ def test_a_server_that_is_alone_says_nothing_of_shards() -> None:
             assert table.sample(4).item_count == 4
 
 
+def test_each_shard_tells_how_busy_it_was() -> None:
+    assert add_up([{"server.busy_s": 90.0}, {"server.busy_s": 1.0}]) == {
+        "server.busy_s": 90.0, "server.shard_busy_s.0": 90.0, "server.shard_busy_s.1": 1.0,
+    }  # fmt: skip
+
+
 def test_readings_add_up_by_what_they_are() -> None:
     first = {
         "server.cpu_s": 2.0, "server.polls": 5, "server.version": "1", "table.a.b.rows": 30,

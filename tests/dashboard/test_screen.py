@@ -215,6 +215,13 @@ def test_what_a_lost_shard_takes_along_is_not_growth() -> None:
     assert history.push(add_up([shard(102.0)]) | lost, 2.0).env_steps_per_s == 1000.0
 
 
+def test_the_busiest_shard_need_not_be_the_one_that_was_busy_the_longest() -> None:
+    history = History()
+    for t, busy_s in enumerate(((1000.0, 5.0), (1000.25, 5.75))):
+        figures = history.push(add_up([{"server.busy_s": each} for each in busy_s]), float(t))
+    assert figures.server_busy == 0.75
+
+
 @pytest.mark.parametrize("seen_before", [False, True])
 def test_a_learner_that_goes_on_from_earlier_steps_begins_with_the_rate_it_tells(
     seen_before: bool,
