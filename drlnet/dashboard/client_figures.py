@@ -141,9 +141,13 @@ class ClientFigures:
 
     @cached_property
     def steps_per_s(self) -> float:
-        """The steps of its loop: environment steps, or learner steps."""
+        """The steps of its loop: environment steps, or learner steps.
+
+        At a process's first report what it says itself: a learner may go on from earlier steps.
+        """
         name = "learner_steps" if self.learns else "env_steps"
-        rate = self.rate(name) if self.stages else math.nan
+        first = math.isnan(self.cpu)
+        rate = self.rate(name) if self.stages and not first else math.nan
         return self.latest(f"{name}_per_s") if math.isnan(rate) else rate
 
     @cached_property

@@ -165,8 +165,10 @@ class Figures:
 
     @cached_property
     def server_busy(self) -> float:
-        """The share of the time in which the server's loop had something to do."""
-        return capped(self.window.rate("server.busy_s"))
+        """The share of the time in which the server's loop had something to do; of several shards
+        the busiest one's."""
+        shards = [key for key in self.window.after if key.startswith("server.shard_busy_s.")]
+        return capped(max(map(self.window.rate, shards or ["server.busy_s"])))
 
     @cached_property
     def server_cpu(self) -> float:

@@ -8,7 +8,7 @@ from collections import deque
 from drlnet.dashboard.bottleneck import Finding, find_bottleneck
 from drlnet.dashboard.client_figures import ClientFigures
 from drlnet.dashboard.figures import Figures
-from drlnet.dashboard.reading import Reading
+from drlnet.dashboard.reading import Reading, number, tables
 from drlnet.dashboard.window import Window
 
 HOLD_S = 3.0  # a verdict stays this long, so that it can be read
@@ -46,6 +46,16 @@ class Verdict:
         return found
 
 
+def _began_anew(before: Reading, after: Reading) -> bool:
+    """Whether counters do not continue: another server of the same address, or a shard is lost.
+
+    A lost shard takes its part of every sum along. The capacity of the tables tells of it at once,
+    the first shard may count it one reading later.
+    """
+    keys = ["server.uptime_s", *(f"table.{name}.capacity" for name in tables(before))]
+    return any(number(after.get(key)) < number(before.get(key)) for key in keys)
+
+
 class History:
     """Takes readings as they come, and makes figures of the newest window.
 
@@ -70,10 +80,8 @@ class History:
         readings = self._readings
         while len(readings) > 1 and time_s - readings[1][0] >= WINDOW_S:
             readings.popleft()
-        if readings and reading.get("server.uptime_s", 0) < readings[-1][1].get(
-            "server.uptime_s", 0
-        ):
-            readings.clear()  # another server of the same address: its counters began anew
+        if readings and _began_anew(readings[-1][1], reading):
+            readings.clear()
         window = Window(None, reading, 0.0)
         if readings:
             window = Window(readings[0][1], reading, time_s - readings[0][0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import re
 
 from drlnet.doctor.finding import Finding, failed, passed, warned
 from drlnet.doctor.host import Host
@@ -24,8 +25,11 @@ def memory(host: Host) -> Finding:
     available, limited = int(words[0]) * 1024, ""
     for group in host.cgroups():
         limit, used = host.number(f"{group}/memory.max"), host.number(f"{group}/memory.current")
-        if limit is not None and used is not None and limit - used < available:
-            available, limited = max(0, limit - used), " within the limit of its control group"
+        if limit is None or used is None:
+            continue
+        free = limit - used + _idle_cache_bytes(host, group)
+        if free < available:
+            available, limited = max(0, free), " within the limit of its control group"
     found = f"{available / 2**30:.1f} GiB available{limited}"
     remedy = "end other processes, or lower replay.capacity and actor.num_actors"
     if available < LEAST_BYTES:
@@ -35,6 +39,12 @@ def memory(host: Host) -> Finding:
     return passed(found)
 
 
+def _idle_cache_bytes(host: Host, group: str) -> int:
+    """Contents of files that the kernel keeps for want of a better use of the memory."""
+    found = re.search(r"^inactive_file (\d+)$", host.text(f"{group}/memory.stat") or "", re.M)
+    return int(found[1]) if found else 0
+
+
 def hugepages(host: Host) -> Finding:
     """Whether DPDK would take its packet buffers from them."""
     folder = "sys/kernel/mm/hugepages/hugepages-2048kB"
@@ -42,7 +52,7 @@ def hugepages(host: Host) -> Finding:
     if not free or free < LEAST_HUGEPAGES:
         return warned(
             f"{free or 0} free of {total or 0} of 2 MB; DPDK takes ordinary memory",
-            "sysctl vm.nr_hugepages=512, as root: fewer TLB misses; not needed",
+            f"sysctl vm.nr_hugepages={(total or 0) + 512}, as root: fewer TLB misses; not needed",
         )
     try:
         mmap.mmap(

@@ -102,9 +102,13 @@ def socket_buffers(host: Host) -> Finding:
     found = "granted {:,} B to receive, {:,} to send".format(*granted)
     if min(granted) >= BUFFER_BYTES:
         return passed(found)
+    limits = " ".join(
+        f"net.core.{name}={BUFFER_BYTES}"
+        for name, size in zip(("rmem_max", "wmem_max"), granted, strict=True)
+        if size < BUFFER_BYTES  # another one may be larger: it stays
+    )
     return warned(
-        f"{found}, of {BUFFER_BYTES:,}: bursts may be dropped",
-        f"sysctl net.core.rmem_max={BUFFER_BYTES} net.core.wmem_max={BUFFER_BYTES}, as root",
+        f"{found}, of {BUFFER_BYTES:,}: bursts may be dropped", f"sysctl {limits}, as root"
     )
 
 

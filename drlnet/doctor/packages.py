@@ -32,9 +32,16 @@ def gpu(host: Host) -> Finding:
     """What the learner can run on besides the CPU."""
     there = any((host.root / name).exists() for name in _GPU_FILES)
     try:
-        name = host.probes.answer("torch")["cuda"]
+        answer = host.probes.answer("torch")
     except TrialFailed:
         return warned("not known: torch does not work", "see torch")
+    name, cause = answer["cuda"], answer["cuda_error"]
+    if cause is not None:
+        return warned(
+            f"a training step on it fails: {cause}",
+            "end what holds it, install a torch that fits it (https://pytorch.org), or stay with "
+            "the CPU",
+        )
     if name is not None:
         return passed(f"{name}; the learner takes it with --set learner.device=cuda")
     if there:

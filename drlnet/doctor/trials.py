@@ -53,19 +53,31 @@ def dpdk() -> dict[str, Any]:
 
 
 def torch() -> dict[str, Any]:
-    """A step of a tiny network, on the CPU and on a GPU where torch finds one."""
+    """A step of a tiny network, on the CPU and on a GPU where torch finds one.
+
+    cuda_error: why the GPU does not take it, which a run on the CPU does without; None: it does.
+    """
     import torch as library
     from safetensors.torch import save
 
-    cuda = library.cuda.is_available()
-    for device in ["cpu", "cuda"] if cuda else ["cpu"]:
+    def step(device: str) -> None:
         net = library.nn.Linear(4, 2).to(device)
         net(library.ones(8, 4, device=device)).square().mean().backward()
         save({name: value.detach().cpu() for name, value in net.state_dict().items()})
+
+    step("cpu")
+    gpu = cause = None
+    if library.cuda.is_available():
+        try:
+            step("cuda")
+            gpu = library.cuda.get_device_name()
+        except Exception as error:
+            cause = _first_line(error)
     return {
         "version": library.__version__,
         "threads": library.get_num_threads(),
-        "cuda": library.cuda.get_device_name() if cuda else None,
+        "cuda": gpu,
+        "cuda_error": cause,
     }
 
 

@@ -23,6 +23,7 @@ _LABELS = {
     "transport": ".+",
     "reason": "[a-z_]+",
     "limit": "[a-z_]+",
+    "shard": "[0-9]+",
     "stage": "[a-z]+",
     "size": "[0-9]+",
 }
@@ -90,6 +91,7 @@ CATALOG: tuple[Metric, ...] = (
         *_PROCESS,
         ("memory_bytes", "gauge", "bytes", "memory of all tables"),
         ("busy_s", "counter", "s", "time of the poll loop in rounds with work"),
+        ("shard_busy_s.<shard>", "counter", "s", "the same of each shard, where there are several"),
         ("polls", "counter", "rounds", "rounds of the poll loop"),
         ("waits", "counter", "rounds", "rounds after which the poll loop slept"),
         ("clients", "gauge", "clients", "clients with a session"),

@@ -13,7 +13,7 @@ def plain(value: Any) -> Any:
     """A value of a reading, or a whole reading, for JSON.
 
     A histogram becomes its count, mean, percentiles and maximum; a number that JSON has no name for
-    becomes None; others keep six digits.
+    becomes None; others keep six digits, and thousandths: two counts of seconds are subtracted.
     """
     if isinstance(value, Mapping):
         return {name: plain(part) for name, part in value.items()}
@@ -22,5 +22,7 @@ def plain(value: Any) -> Any:
         figures |= {name: value.percentile_us(share) for name, share in PERCENTILES.items()}
         return {"count": value.count, **plain(figures)}
     if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
+        if not math.isfinite(value):
+            return None
+        return float(f"{value:.6g}") if abs(value) < 1000 else round(value, 3)
     return value

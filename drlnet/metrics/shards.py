@@ -14,16 +14,17 @@ Value = int | float | str | HistogramReading
 # process, or of a client that has a session with each shard.
 SUMMED_GAUGES = frozenset(
     {
-        *("server.memory_bytes", "server.waiting_requests"),
+        *("server.memory_bytes", "server.waiting_requests", "server.request_bytes"),
         *("table.<table>.rows", "table.<table>.capacity", "table.<table>.ring_bytes"),
+        *("table.<table>.saved_bytes", "state.rows_to_load"),
         *("table.<table>.streams_leased", "table.<table>.streams_orphaned"),
         *("table.<table>.live_items", "table.<table>.pending_items"),
         *("table.<table>.effective_items", "table.<table>.priority_mass"),
         "peer.<client>.outstanding_reply_bytes",
     }
 )
-# The process's; the busiest poll loop's; and waits for the limiter, where the parts of one batch
-# wait at all shards together.
+# The process's; the poll loop's that was busy the longest; and waits for the limiter, where the
+# parts of one batch wait at all shards together.
 LARGEST_COUNTERS = frozenset({"server.cpu_s", "server.busy_s"})
 _WAITS = (".min_size", ".samples_limit")
 
@@ -47,7 +48,9 @@ def add_up(readings: Sequence[Mapping[str, Any]], prefix: str = "") -> dict[str,
             sums[name] = _ratio(sums, f"{prefix}.rows", f"{prefix}.capacity")
         elif last == "samples_per_insert":
             sums[name] = _ratio(sums, f"{prefix}.items_drawn", f"{prefix}.items_created")
-    return sums
+    # The shard that was busy the longest so far need not be the busiest one now.
+    busy = enumerate(values.get("server.busy_s", ()))
+    return sums | {f"server.shard_busy_s.{shard}": seconds for shard, seconds in busy}
 
 
 def _merged(name: str, parts: Sequence[Any]) -> Any:

@@ -30,16 +30,17 @@ class Stages:
 class Rates:
     """How fast figures grow, per second, between one reading and the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, **figures: float) -> None:
+        """figures: those that do not begin at 0."""
         self._looked_at = perf_counter()
-        self._last: dict[str, float] = {}
+        self._last = figures
 
     def due(self, interval_s: float) -> bool:
         """Whether the last reading is that long ago."""
         return perf_counter() - self._looked_at >= interval_s
 
     def read(self, **figures: float) -> dict[str, float]:
-        """The growth per second of each since the last reading, from 0 at the first one."""
+        """The growth per second of each since the last reading, or since this was made."""
         now = perf_counter()
         elapsed = max(1e-9, now - self._looked_at)
         rates = {

@@ -149,7 +149,7 @@ class Learning:
         self._params_version = self._first_version = 0
         self._records = RunRecords(run, config)
         self._stages.ended("other")
-        self._rates = Rates()
+        self._rates = Rates(steps=self._learner.steps)
         self._begin_publishing()  # actors wait for the first params
         tell_settings(client, config)
         self._tell_progress()

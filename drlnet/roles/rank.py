@@ -84,7 +84,7 @@ class Rank:
         ranks.attach(self._learner, algorithm)
         self._figures: Mapping[str, float | torch.Tensor] = {}
         self._stages.ended("other")
-        self._rates = Rates()
+        self._rates = Rates(steps=self._learner.steps)
 
     def step(self) -> bool:
         """Learns from the feed's next batches; False where the ranks end instead."""

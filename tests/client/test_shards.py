@@ -368,20 +368,29 @@ def test_a_server_that_is_alone_says_nothing_of_shards() -> None:
             assert table.sample(4).item_count == 4
 
 
+def test_each_shard_tells_how_busy_it_was() -> None:
+    assert add_up([{"server.busy_s": 90.0}, {"server.busy_s": 1.0}]) == {
+        "server.busy_s": 90.0, "server.shard_busy_s.0": 90.0, "server.shard_busy_s.1": 1.0,
+    }  # fmt: skip
+
+
 def test_readings_add_up_by_what_they_are() -> None:
     first = {
         "server.cpu_s": 2.0, "server.polls": 5, "server.version": "1", "table.a.b.rows": 30,
         "table.a.b.capacity": 50, "table.a.b.fill": 0.6, "peer.x.waiting_for": "",
-        "table.a.b.limiter_wait_s.min_size": 2.0, "client.x.own": 4,
+        "table.a.b.limiter_wait_s.min_size": 2.0, "client.x.own": 4, "state.rows_to_load": 6,
+        "server.request_bytes": 10, "table.a.b.saved_bytes": 100,
     }  # fmt: skip
     second = {
         "server.cpu_s": 2.1, "server.polls": 7, "server.version": "1", "table.a.b.rows": 10,
         "table.a.b.capacity": 50, "table.a.b.fill": 0.2, "peer.x.waiting_for": "min_size",
-        "table.a.b.limiter_wait_s.min_size": 1.5,
+        "table.a.b.limiter_wait_s.min_size": 1.5, "state.rows_to_load": 7,
+        "server.request_bytes": 20, "table.a.b.saved_bytes": 200,
     }  # fmt: skip
     assert add_up([first]) == first
     assert add_up([first, second]) == {
         "server.cpu_s": 2.1, "server.polls": 12, "server.version": "1", "table.a.b.rows": 40,
         "table.a.b.capacity": 100, "table.a.b.fill": 0.4, "peer.x.waiting_for": "min_size",
-        "table.a.b.limiter_wait_s.min_size": 2.0, "client.x.own": 4,
+        "table.a.b.limiter_wait_s.min_size": 2.0, "client.x.own": 4, "state.rows_to_load": 13,
+        "server.request_bytes": 30, "table.a.b.saved_bytes": 300,
     }  # fmt: skip

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from pathlib import Path
 
 import pytest
-from dashboard.readings import client, training
+from dashboard.readings import LEARNER, client, training
 from rich.console import Console, Group
 
 from drlnet.dashboard import Lines, Tables, picture
@@ -18,6 +19,7 @@ from drlnet.dashboard.panels import latency, replay, server, stages, throughput
 from drlnet.dashboard.panels.clients import SORTS
 from drlnet.dashboard.panels.latency import operations
 from drlnet.dashboard.scene import Scene
+from drlnet.metrics.shards import add_up
 
 SIZES = [
     (80, 24),
@@ -196,6 +198,42 @@ def test_another_server_at_the_same_address_begins_anew() -> None:
     history.push(training(500.0), 0.0)
     figures = history.push(training(1.0), 1.0)
     assert figures.window.before is None
+
+
+def test_what_a_lost_shard_takes_along_is_not_growth() -> None:
+    def shard(t: float) -> dict[str, float]:
+        return {
+            "server.uptime_s": t,
+            "table.replay.capacity": 500,
+            "table.replay.env_steps": 1000 * t,
+        }
+
+    history = History()
+    history.push(add_up([shard(100.0), shard(100.0)]), 0.0)
+    assert math.isnan(history.push(add_up([shard(101.0)]), 1.0).env_steps_per_s)
+    lost = {"server.shards_lost": 1}
+    assert history.push(add_up([shard(102.0)]) | lost, 2.0).env_steps_per_s == 1000.0
+
+
+def test_the_busiest_shard_need_not_be_the_one_that_was_busy_the_longest() -> None:
+    history = History()
+    for t, busy_s in enumerate(((1000.0, 5.0), (1000.25, 5.75))):
+        figures = history.push(add_up([{"server.busy_s": each} for each in busy_s]), float(t))
+    assert figures.server_busy == 0.75
+
+
+@pytest.mark.parametrize("seen_before", [False, True])
+def test_a_learner_that_goes_on_from_earlier_steps_begins_with_the_rate_it_tells(
+    seen_before: bool,
+) -> None:
+    history = History()
+    ended = training(500.0)
+    if not seen_before:
+        ended = {k: v for k, v in ended.items() if ".learner." not in k}
+    history.push(ended, 0.0)
+    begun = training(501.0) | client("learner", 2.0, "learner", LEARNER)
+    begun["client.learner.learner_steps"] = 149_000
+    assert history.push(begun, 1.0).learner_steps_per_s == 300.0
 
 
 def test_lines_for_a_pipe_fit_a_terminal() -> None:

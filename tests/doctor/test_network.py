@@ -73,6 +73,16 @@ def test_buffers_are_those_that_the_transport_asks_for(monkeypatch: pytest.Monke
     assert network.socket_buffers(this_machine()).verdict == "pass"
 
 
+def test_a_limit_that_is_large_enough_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Socket(socket.socket):
+        def getsockopt(self, level: int, option: int) -> int:  # type: ignore[override]
+            return 2 * (network.BUFFER_BYTES if option == socket.SO_RCVBUF else 4096)
+
+    monkeypatch.setattr(network.socket, "socket", Socket)
+    finding = network.socket_buffers(this_machine())
+    assert finding.remedy == f"sysctl net.core.wmem_max={network.BUFFER_BYTES}, as root"
+
+
 def test_a_kernel_without_offloads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert network.udp_offloads(this_machine()).verdict == "pass"
     monkeypatch.setattr(network, "_UDP_GRO", 9999)  # an option that this kernel lacks, too

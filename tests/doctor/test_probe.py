@@ -82,6 +82,23 @@ def test_a_package_that_is_broken_counts_as_installed(monkeypatch: pytest.Monkey
     assert "cannot be imported" in run_trial("torch")["error"]["cause"]
 
 
+def test_a_gpu_that_takes_no_step_leaves_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    takes = torch.nn.Linear.to
+
+    def to(net: torch.nn.Linear, device: str) -> torch.nn.Linear:
+        if device == "cuda":
+            raise RuntimeError("CUDA out of memory.\nTry again.")
+        return takes(net, device)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.nn.Linear, "to", to)
+    answer = run_trial("torch")
+    assert (answer["cuda"], answer["cuda_error"]) == (None, "CUDA out of memory.")
+    assert answer["version"] == torch.__version__
+
+
 def test_a_package_that_lacks_what_is_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import gymnasium.vector
 

@@ -41,6 +41,15 @@ def test_memory_within_the_limit_of_a_control_group(tmp_path: Path) -> None:
     assert finding.verdict == "fail"
     assert "control group" in finding.found
     assert memory.memory(machine(tmp_path / "empty", {})).verdict == "warn"
+    # Most of it holds files that nothing has read lately.
+    files |= {
+        "sys/fs/cgroup/a/memory.max": f"{2000 * MIB}\n",
+        "sys/fs/cgroup/a/memory.current": f"{1990 * MIB}\n",
+        "sys/fs/cgroup/a/memory.stat": f"anon 1\nfile 2\ninactive_file {1500 * MIB}\n",
+    }
+    finding = memory.memory(machine(tmp_path, files))
+    assert finding.verdict == "pass"
+    assert finding.found.startswith("1.5 GiB available within the limit")
 
 
 def test_hugepages(tmp_path: Path) -> None:
@@ -53,7 +62,7 @@ def test_hugepages(tmp_path: Path) -> None:
     finding = memory.hugepages(machine(tmp_path, few))
     assert finding.verdict == "warn"
     assert "63 free of 100" in finding.found
-    assert "vm.nr_hugepages" in finding.remedy
+    assert "vm.nr_hugepages=612," in finding.remedy  # those that are taken stay
     assert memory.hugepages(machine(tmp_path / "none", {})).verdict == "warn"
 
 
@@ -163,7 +172,8 @@ def test_packages() -> None:
 
 
 def test_a_gpu(tmp_path: Path) -> None:
-    blind, seeing = {"cuda": None}, {"cuda": "NVIDIA H100"}
+    blind = {"cuda": None, "cuda_error": None}
+    seeing, full = blind | {"cuda": "NVIDIA H100"}, blind | {"cuda_error": "out of memory"}
     assert packages.gpu(Host(Answers(torch=blind), tmp_path)).verdict == "pass"
     machine(tmp_path, {"dev/nvidia0": ""})
     assert packages.gpu(Host(Answers(torch=blind), tmp_path)).verdict == "warn"
@@ -171,4 +181,7 @@ def test_a_gpu(tmp_path: Path) -> None:
     assert finding.verdict == "pass"
     assert "NVIDIA H100" in finding.found
     assert "learner.device=cuda" in finding.found
+    finding = packages.gpu(Host(Answers(torch=full), tmp_path))
+    assert finding.verdict == "warn"
+    assert "out of memory" in finding.found
     assert packages.gpu(Host(Answers(), tmp_path)).verdict == "warn"

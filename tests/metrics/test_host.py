@@ -18,6 +18,24 @@ def test_caches_grow_with_their_level() -> None:
     assert sizes == sorted(sizes)
 
 
+def test_a_cache_of_unknown_size_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index, facts in enumerate(
+        (
+            {"type": "Data", "level": "1", "size": "48K"},
+            {"type": "Unified", "level": "2"},
+            {"type": "Unified", "level": "3", "size": ""},
+        )
+    ):
+        folder = tmp_path / f"index{index}"
+        folder.mkdir()
+        for name, text in facts.items():
+            (folder / name).write_text(f"{text}\n")
+    monkeypatch.setattr(host, "_CACHES", tmp_path)
+    assert cache_bytes() == {"L1": 48 << 10}
+
+
 def test_the_commit_is_that_of_the_checkout_and_says_when_the_code_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from drlnet.config import Config, load
 from drlnet.errors import ConfigError, RunFolderError
 from drlnet.metrics import RunFolder, RunRecords
 from drlnet.metrics.curves import curves, tag_of
+from drlnet.metrics.plain import plain
 
 
 def events_in(folder: Path) -> Iterator[Event]:
@@ -69,6 +70,12 @@ def test_every_form_holds_the_reading(tmp_path: Path, reading: Mapping[str, Any]
     assert scalars["table.replay/items_drawn"] == reading["table.replay.items_drawn"]
     assert scalars["server/append.handling.p99_us"] == pytest.approx(exact.percentile_us(0.99))
     assert not any("my own" in tag for tag in scalars)
+
+
+def test_seconds_of_days_keep_their_thousandths() -> None:
+    assert plain({"server.busy_s": 123456.7891, "loss": 1 / 3, "rate": math.inf}) == {
+        "server.busy_s": 123456.789, "loss": 0.333333, "rate": None,
+    }  # fmt: skip
 
 
 def test_the_newest_reading_has_the_newest_evaluation(

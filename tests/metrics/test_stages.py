@@ -50,3 +50,9 @@ def test_rates_are_between_two_looks(clock: Clock) -> None:
     assert not rates.due(0.1)
     clock.now += 4.0
     assert rates.read(steps=30, waited_s=1.0) == {"steps": 5.0, "waited_s": 0.0}
+
+
+def test_what_does_not_begin_at_zero_has_its_growth_alone_as_its_first_rate(clock: Clock) -> None:
+    rates = Rates(steps=1_000_000)
+    clock.now += 2.0
+    assert rates.read(steps=1_000_010, waited_s=1.0) == {"steps": 5.0, "waited_s": 0.5}

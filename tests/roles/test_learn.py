@@ -346,6 +346,7 @@ def test_a_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     second = Learning(on, OracleClient(), folder, Stop())  # type: ignore[arg-type]
     ours, theirs = second._learner.state_dict(), first._learner.state_dict()
     assert ours["steps"] == 10
+    assert second._rates.read(steps=10) == {"steps": 0.0}
     for part in ("online", "target"):
         for name, tensor in theirs[part].items():
             assert torch.equal(ours[part][name], tensor)
