@@ -6,11 +6,12 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import PROGRAM, SMALL, command, finished, lines_of_error, server
+from system.command import DEADLINE_S, PROGRAM, SMALL, command, finished, lines_of_error, server
 
 from drlnet.cli.help import DOCS
 from drlnet.errors import UserCodeError
@@ -210,3 +211,25 @@ def test_the_examples_of_the_documentation_run(tmp_path: Path) -> None:
     result = ended.last_json()
     assert result["env_steps"] >= 2000 and result["learner_steps"] > 0
     assert 0.0 <= result["eval_return_mean"] <= 1.0
+
+
+TRAINING = """
+import sys
+import gymnasium as gym
+import drlnet
+
+gym.register("Mine-v0", "gymnasium.envs.classic_control:CartPoleEnv", max_episode_steps=100)
+drlnet.train("exp:Mine-v0", max_learner_steps=20, serial=sys.argv[1] == "serial")
+"""
+
+
+@pytest.mark.parametrize("how", ["serial", "processes"])
+def test_a_module_that_trains_as_it_is_imported_is_refused(tmp_path: Path, how: str) -> None:
+    (tmp_path / "exp.py").write_text(TRAINING)
+    program = [sys.executable, "exp.py", how]
+    ended = subprocess.run(
+        program, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    assert "ConfigError: train() was called while exp is imported" in ended.stderr
+    assert 'put it under `if __name__ == "__main__"`' in ended.stderr
+    assert not (tmp_path / "runs").exists()
