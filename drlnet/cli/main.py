@@ -35,7 +35,7 @@ from drlnet.cli import (
 )
 from drlnet.cli.options import JsonOption
 from drlnet.cli.output import Output, drop, report_and_exit
-from drlnet.errors import Told
+from drlnet.errors import Told, user_place
 
 app = typer.Typer(
     name="drlnet",
@@ -137,6 +137,9 @@ def main() -> None:
         # exit with the code of an internal error.
         if isinstance(ending.__context__, BrokenPipeError):
             sys.exit(128 + signal.SIGPIPE)
+        # typer's own end what has a code; another may be a sys.exit() of a user's code.
+        if not hasattr(ending.__context__, "exit_code") and user_place(ending):
+            report_and_exit(ending, as_json=as_json, debug=debug)
         cause = getattr(ending.__context__, "format_message", None)  # of a wrong command line
         if as_json and cause is not None:
             told = Told("UsageError", cause(), "see --help", int(ending.code or 0), "")

@@ -107,7 +107,7 @@ def import_module(what: str, name: str, kind: type[ConfigError] = ConfigError) -
             f"{what}: module {name} cannot be imported: {one_line(error)}",
             "install its package, or name its folder: PYTHONPATH=FOLDER drlnet ...",
         ) from error
-    except Exception as error:  # the module is a user's code
+    except (Exception, SystemExit) as error:  # the module is a user's code
         raise UserCodeError.of(f"{what}: module {name} cannot be imported: ", error) from error
     finally:
         _importing.pop()

@@ -233,3 +233,27 @@ def test_a_module_that_trains_as_it_is_imported_is_refused(tmp_path: Path, how: 
     assert "ConfigError: train() was called while exp is imported" in ended.stderr
     assert 'put it under `if __name__ == "__main__"`' in ended.stderr
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        (
+            CRASHING_ENV.replace('raise RuntimeError("100% broken")', "sys.exit()"),
+            "error: SystemExit, in mine.py:13, step()",
+        ),
+        (
+            "import sys\n\nsys.exit()\n",
+            "mine:Mine-v0: module mine cannot be imported: SystemExit, in mine.py:3",
+        ),
+    ],
+    ids=["as it steps", "as it is imported"],
+)
+def test_an_exit_of_the_users_code_is_an_error(tmp_path: Path, code: str, cause: str) -> None:
+    (tmp_path / "mine.py").write_text(code)
+    words = [*crashing_in("run", "sync"), "--serial", "--max-learner-steps", "20"]
+    ended = subprocess.run(
+        [*PROGRAM, "run", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == UserCodeError.exit_code, ended.stderr
+    assert cause in ended.stderr
