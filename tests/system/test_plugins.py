@@ -257,3 +257,29 @@ def test_an_exit_of_the_users_code_is_an_error(tmp_path: Path, code: str, cause:
     )
     assert ended.returncode == UserCodeError.exit_code, ended.stderr
     assert cause in ended.stderr
+
+
+PRINTING_ENV = """
+import os
+import gymnasium as gym
+
+class Mine(gym.Wrapper):
+    def __init__(self, **kwargs):
+        super().__init__(gym.make("CartPole-v1", **kwargs))
+
+    def step(self, action):
+        print("{", end="", flush=True)
+        os.write(1, b"{")  # as C does
+        return super().step(action)
+
+gym.register("Mine-v0", Mine)
+"""
+
+
+@pytest.mark.parametrize("how", [["--serial"], ["--num-actors", "1"]], ids=["serial", "processes"])
+def test_json_stands_apart_from_what_the_users_code_prints(tmp_path: Path, how: list[str]) -> None:
+    (tmp_path / "mine.py").write_text(PRINTING_ENV)
+    words = ["mine:Mine-v0", *SMALL, "--set", "env.vectorization=sync", *how]
+    ended = finished(tmp_path, "run", *words, "--max-learner-steps", "20", "--json")
+    assert ended.popen.returncode == 0, ended.text()
+    assert ended.last_json()["learner_steps"] >= 20
