@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from drlnet.adders.observations import flat
 from drlnet.cli.output import Output
-from drlnet.config import load, repeatable
+from drlnet.config import load, plugins, repeatable
 from drlnet.config.fields import walk
 from drlnet.errors import ConfigError
 from drlnet.lazy import torch
@@ -65,7 +65,8 @@ def train(
     Server, actors and learner are processes of their own, which import what `env` names: an
     environment that is registered in this process alone is for serial=True, which trains here.
     Interrupted, it returns the run so far, `stopped` = "interrupted", or raises KeyboardInterrupt.
-    Errors: those of the command (DrlnetError); ConfigError outside the main thread.
+    Errors: those of the command (DrlnetError); ConfigError outside the main thread, and in a module
+    that is imported for a run.
     """
     from drlnet.cli.run import run_processes, run_serial
     from drlnet.cli.training import note_no_end
@@ -91,6 +92,7 @@ def train(
             "train() was called outside the main thread, where signals arrive",
             "call it in the main thread, or start the command `drlnet run` from there",
         )
+    plugins.require_no_import("train")
     began_s, path = time.monotonic(), None if config is None else Path(config)
     # Not as the run that `settings` may be of, which may have been resumed: this is a new one.
     sets = {**(settings or {}), "run.resume": False}

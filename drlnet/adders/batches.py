@@ -21,6 +21,8 @@ Tensors = dict[str, "torch.Tensor"]
 def tensors(batch: Batch, device: torch.device, spaces: EnvSpaces | None = None) -> Tensors:
     """The views of a batch and its `length` [B] int64 as tensors on that device.
 
+    Lent until the learner's next step: on the CPU they share the memory of the batch, which later
+    ones overwrite. Clone what you keep.
     spaces: None for observations of one column; Dict observations come as a network sees them.
     """
     arrays = {**batch.views, "length": batch.length.astype(np.int64)}

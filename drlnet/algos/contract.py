@@ -131,7 +131,7 @@ class Learner(Protocol):
     steps: int  # taken so far
 
     def step(self, batches: Mapping[str, Batch]) -> Learned:
-        """One step on a batch of each table."""
+        """One step on a batch of each table, lent until the next step: copy what you keep."""
 
     def params(self) -> Params:
         """What agents and players need: published, and kept as the checkpoint."""

@@ -34,8 +34,8 @@ from drlnet.cli import (
     watch,
 )
 from drlnet.cli.options import JsonOption
-from drlnet.cli.output import Output, drop, report_and_exit
-from drlnet.errors import Told
+from drlnet.cli.output import Output, drop, json_file, keep_for_json, report_and_exit
+from drlnet.errors import Told, user_place
 
 app = typer.Typer(
     name="drlnet",
@@ -130,23 +130,30 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without these signs shows others
+    if as_json:
+        keep_for_json()
     try:
         app(prog_name="drlnet")
     except SystemExit as ending:
         # The reader has closed the pipe: `drlnet ... | head`. The printing code turns that into an
         # exit with the code of an internal error.
         if isinstance(ending.__context__, BrokenPipeError):
+            drop(sys.stdout, json_file())
             sys.exit(128 + signal.SIGPIPE)
+        # typer's own end what has a code; another may be a sys.exit() of a user's code.
+        if not hasattr(ending.__context__, "exit_code") and user_place(ending):
+            report_and_exit(ending, as_json=as_json, debug=debug)
         cause = getattr(ending.__context__, "format_message", None)  # of a wrong command line
         if as_json and cause is not None:
             told = Told("UsageError", cause(), "see --help", int(ending.code or 0), "")
-            print(json_module.dumps({"error": told.said()}))
+            print(json_module.dumps({"error": told.said()}), file=json_file())
         try:
+            json_file().flush()
             sys.stdout.flush()  # here and not at the interpreter's end, which makes it code 120
             if Output.lost is not None:
                 raise Output.lost
         except BrokenPipeError:
-            drop(sys.stdout)
+            drop(sys.stdout, json_file())
             sys.exit(128 + signal.SIGPIPE)
         except OSError as error:
             report_and_exit(error, as_json=as_json, debug=debug)

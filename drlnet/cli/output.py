@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -22,6 +23,7 @@ class Output:
     """
 
     lost: ClassVar[OSError | None] = None  # of a note that a full disk did not take
+    apart: ClassVar[TextIO | None] = None  # see keep_for_json
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -50,12 +52,27 @@ class Output:
     def event(self, name: str, **values: Any) -> None:
         """A JSON line for the process that watches this one; nothing without --json."""
         if self.as_json:
-            self._write(json.dumps({"event": name, **values}), sys.stdout)
+            self._write(json.dumps({"event": name, **values}), json_file())
 
     def result(self, line: str) -> None:
         """The JSON object that ends the command; nothing without --json."""
         if self.as_json:
-            print(line, flush=True)
+            print(line, file=json_file(), flush=True)
+
+
+def keep_for_json() -> None:
+    """Keeps standard output for the command's JSON: what other code prints there, an environment's
+    C++ for one, goes to standard error from here on."""
+    output = sys.stdout.fileno()
+    Output.apart = os.fdopen(os.dup(output), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), output)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # in order with what standard error has
+
+
+def json_file() -> TextIO:
+    """Where the command's JSON goes: standard output, as it was at the start."""
+    return Output.apart or sys.stdout
 
 
 def shown(text: str) -> str:
@@ -103,9 +120,10 @@ def require_writable_file(out: Path | None) -> None:
         raise ConfigError(f"cannot write to {out}", "choose another file with --out")
 
 
-def drop(stream: TextIO) -> None:
-    """Lets what the stream still holds go nowhere: its file takes nothing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+def drop(*streams: TextIO) -> None:
+    """Lets what the streams still hold go nowhere: their files take nothing."""
+    for stream in streams:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoReturn:
@@ -124,8 +142,8 @@ def report_and_exit(error: BaseException, *, as_json: bool, debug: bool) -> NoRe
         drop(sys.stderr)
     try:
         if as_json:
-            print(json.dumps({"error": told.said()}))
+            print(json.dumps({"error": told.said()}), file=json_file(), flush=True)
         sys.stdout.flush()
     except OSError:  # it may be standard output that cannot be written
-        drop(sys.stdout)
+        drop(sys.stdout, json_file())
     sys.exit(told.exit_code)

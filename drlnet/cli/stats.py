@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, TextIO
 import typer
 
 from drlnet.cli import completion, options
-from drlnet.cli.output import shown
+from drlnet.cli.output import drop, json_file, shown
 from drlnet.cli.stopping import until_stopped
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def stats(
                         sink.show(reading, time_s)
         except BrokenPipeError:
             # The reader of our lines has closed the pipe: `drlnet stats | head`.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop(json_file())
 
 
 def _check(json: bool, follow: bool, once: bool, interval: float) -> None:
@@ -152,7 +152,7 @@ def _sink(server: str, stop: Stop, stack: ExitStack, json: bool, follow: bool, o
     from drlnet.dashboard import JsonLines, Lines, Screen, Tables
 
     if json:
-        return JsonLines(sys.stdout, bare=not follow)
+        return JsonLines(json_file(), bare=not follow)
     if once:
         tables = Tables(server, sys.stdout)
         stack.callback(tables.close)

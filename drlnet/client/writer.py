@@ -40,6 +40,7 @@ class Writer:
             name: (np.dtype(column.dtype), (self.num_streams, *column.shape))
             for name, column in columns.items()
         }
+        self._given = {name: dtype for name, (dtype, _) in self._columns.items()}  # of arrays
         self.ordinals: NDArray[np.int64] = np.array([lease[0] for lease in native.leases], np.int64)
 
     @property
@@ -56,7 +57,9 @@ class Writer:
     ) -> NDArray[np.int64]:
         """Appends one row to each stream whose mask is set.
 
-        columns: every column of the table, [M, *shape] each, converted to its dtype.
+        columns: every column of the table, [M, *shape] each, converted to its dtype: an array only
+            where numpy's "same_kind" allows that, so that int64 may become int32, but floats no
+            integers, and signed integers no unsigned ones. A list is converted as numpy does.
         first, last: bool [M], episode boundaries: an episode's first row, and its final observation
             (a row whose action means nothing).
         Returns int64 [M], the rows' step numbers, -1 where masked.
@@ -144,7 +147,10 @@ class Writer:
         for name, (dtype, shape) in self._columns.items():
             if name not in columns:
                 raise ConfigError(f"append: column '{name}' is missing", "append all columns")
-            row = converted(f"append: column '{name}'", columns[name], dtype)
+            values = columns[name]
+            if isinstance(values, np.ndarray) and values.dtype != self._given[name]:
+                self._require_kind(name, values.dtype, dtype)
+            row = converted(f"append: column '{name}'", values, dtype)
             if row.shape != shape:
                 raise ConfigError(
                     f"append: column '{name}' has shape {row.shape}",
@@ -155,6 +161,14 @@ class Writer:
             unknown = ", ".join(sorted(set(columns) - set(self._columns)))
             raise ConfigError(f"the table has no column {unknown}", "append the table's columns")
         return rows
+
+    def _require_kind(self, name: str, given: np.dtype[Any], dtype: np.dtype[Any]) -> None:
+        if not np.can_cast(given, dtype, "same_kind"):
+            raise ConfigError(
+                f"append: column '{name}' is {dtype}, and was given {given}",
+                f'give it {dtype}, as by .astype("{dtype}"), or declare the column otherwise',
+            )
+        self._given[name] = given
 
     def _flags(self, name: str, values: ArrayLike) -> NDArray[np.bool_]:
         flags = converted(f"append: '{name}'", values, _BOOL)

@@ -167,7 +167,7 @@ def build(values: Mapping[str, Any]) -> Config:
             whole[setting] = {**whole.get(setting, {}), inner: value}
         elif key in known:
             whole[name] = value
-        elif key in said:
+        elif key in said or section != "net":
             raise unknown_key(key, [*known], str(values.get(f"{section}.name", "")))
         else:
             raise _not_offered(key, values)

@@ -14,12 +14,13 @@ from types import ModuleType
 from typing import Any, Literal
 
 from drlnet.config.names import remedy_for
-from drlnet.errors import ConfigError, UserCodeError, one_line
+from drlnet.errors import ConfigError, DrlnetError, UserCodeError, one_line
 
 Kind = Literal["algos", "nets"]
 _KEYS = {"algos": "algo.name", "nets": "net.name"}
 # Environments whose section [env] has more settings, by what their ids begin with.
 _ENV_SETTINGS = {"ALE/": "drlnet.envs.settings:AtariSettings"}
+_importing: list[str] = []  # the users' modules whose import is under way
 
 
 def names(kind: Kind) -> list[str]:
@@ -90,17 +91,32 @@ def find_object(key: str, place: str) -> Any:
 def import_module(what: str, name: str, kind: type[ConfigError] = ConfigError) -> ModuleType:
     """A user's module, from the working directory, too. what: begins the error's line.
 
-    Raises `kind` where a module is missing, UserCodeError for what it raises itself.
+    Raises `kind` where a module is missing, UserCodeError for what it raises itself, unless that
+    has a remedy of its own (DrlnetError).
     """
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)  # last: it hides nothing that is installed
+    _importing.append(name)
     try:
         return importlib.import_module(name)
+    except DrlnetError:
+        raise
     except ModuleNotFoundError as error:
         raise kind(
             f"{what}: module {name} cannot be imported: {one_line(error)}",
             "install its package, or name its folder: PYTHONPATH=FOLDER drlnet ...",
         ) from error
-    except Exception as error:  # the module is a user's code
+    except (Exception, SystemExit) as error:  # the module is a user's code
         raise UserCodeError.of(f"{what}: module {name} cannot be imported: ", error) from error
+    finally:
+        _importing.pop()
+
+
+def require_no_import(function: str) -> None:
+    """Raises ConfigError while a user's module is imported. function: what its code has called."""
+    if _importing:
+        raise ConfigError(
+            f"{function}() was called while {_importing[-1]} is imported",
+            'put it under `if __name__ == "__main__"`: every process of a run imports the module',
+        )

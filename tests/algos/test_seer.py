@@ -273,7 +273,8 @@ def test_the_feed_draws_as_the_learner_chooses_and_drops_what_is_over() -> None:
         shape = made.tables()[name].columns["obs"].shape
         for _ in range(rows):
             row = {
-                "obs": np.ones((1, *shape)), "action": [1], "reward": [1.0], "discount": [1.0],
+                "obs": np.ones((1, *shape), np.uint8),
+                "action": [1], "reward": [1.0], "discount": [1.0],
             }  # fmt: skip
             began = writers[name].leases[0].next_step == 0 and not added[name]
             added[name] += 1

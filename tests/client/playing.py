@@ -85,7 +85,8 @@ class Both:
     def append(self, rows: Rows, action: np.ndarray) -> np.ndarray:
         present = np.ones(STREAMS, np.bool_) if rows.mask is None else rows.mask
         ids = len(self.oracle.rows) + np.cumsum(present) - 1
-        columns = {"obs": rows.obs, "reward": rows.reward, "action": action, "id": ids}
+        columns = {"obs": rows.obs, "reward": rows.reward, "action": action.astype(np.uint8)}
+        columns["id"] = ids
         steps = [w.append(columns, rows.first, rows.last, rows.mask) for w in self._writers]
         np.testing.assert_array_equal(*steps)
         self._writers[0].flush()

@@ -50,7 +50,7 @@ def episode(writer: Writer, length: int, start: int) -> np.ndarray:
         columns = {
             "obs": np.repeat(ids[:, None], 3, 1),
             "reward": ids,
-            "action": ids % 4,
+            "action": (ids % 4).astype(np.uint8),
             "id": ids,
         }
         steps.append(

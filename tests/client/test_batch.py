@@ -112,7 +112,7 @@ def test_a_large_batch_takes_the_memory_of_one_that_nobody_holds() -> None:
         capacity=64,
     )
     with table.writer(1) as writer:
-        steps = writer.append({"obs": np.full((1, 1 << 17), 7)}, [True], [False])
+        steps = writer.append({"obs": np.full((1, 1 << 17), 7, np.uint8)}, [True], [False])
         writer.add_items([0], steps)
 
     def place(batch: Batch) -> int:

@@ -380,7 +380,7 @@ def test_its_figures(client: Client) -> None:
                     {
                         "obs": np.zeros((STREAMS, 3)),
                         "reward": np.zeros(STREAMS),
-                        "action": np.zeros(STREAMS),
+                        "action": np.zeros(STREAMS, np.uint8),
                         "id": ids,
                     },
                     np.full(STREAMS, i == 0),

@@ -25,6 +25,7 @@ from drlnet.errors import (
 
 ROWS = 10_000
 COLUMNS = {"x": Column("int64"), "obs.image": Column("uint8", (2, 3)), "reward": Column("float32")}
+IMAGE = np.zeros((1, 2, 3), np.uint8)
 ITEM = Item(
     {
         "x": View("x"),
@@ -67,7 +68,7 @@ def fill(table: Table) -> None:
     with table.writer(10) as writer:
         for t in range(ROWS // 10):
             x = np.arange(10) * 10_000 + t
-            image = np.repeat(x % 256, 6).reshape(10, 2, 3)
+            image = np.repeat(x % 256, 6).reshape(10, 2, 3).astype(np.uint8)
             columns = {"x": x, "obs.image": image, "reward": x / 2}
             steps = writer.append(columns, np.full(10, t == 0), np.full(10, t == ROWS // 10 - 1))
             if t < ROWS // 10 - 1:
@@ -94,9 +95,7 @@ def test_another_client_attaches_and_draws_the_same(server: native.Server) -> No
         read = table.read_items(batch.keys)
         np.testing.assert_array_equal(read.views["reward"], batch.views["reward"])
         with attached.writer(1) as writer:  # it writes as well
-            writer.append(
-                {"x": [1], "obs.image": np.zeros((1, 2, 3)), "reward": [0]}, [True], [False]
-            )
+            writer.append({"x": [1], "obs.image": IMAGE, "reward": [0]}, [True], [False])
 
 
 def test_attaching_is_declaring_the_same(server: native.Server) -> None:
@@ -168,7 +167,7 @@ def test_an_emptied_table_goes_on(server: native.Server, rounds: int) -> None:
             for turn in range(rounds):
                 steps = []
                 for t in range(50):
-                    row = {"x": [1000 * turn + t], "obs.image": np.zeros((1, 2, 3)), "reward": [0]}
+                    row = {"x": [1000 * turn + t], "obs.image": IMAGE, "reward": [0]}
                     steps.append(writer.append(row, [turn == t == 0], [False]))
                     writer.add_items([0], steps[-1])
                 writer.flush()
@@ -248,7 +247,8 @@ def test_dropping_a_table_refuses_what_waits_for_it(shards: int) -> None:
 
             def write() -> None:
                 for t in range(200):  # far more than the queue holds
-                    row = {"x": np.zeros(10), "obs.image": np.zeros((10, 2, 3)), "reward": [0] * 10}
+                    image = np.repeat(IMAGE, 10, 0)
+                    row = {"x": np.zeros(10, int), "obs.image": image, "reward": [0] * 10}
                     steps = writer.append(row, np.full(10, t == 0), np.zeros(10, np.bool_))
                     writer.add_items(np.arange(10), steps)
                 writer.flush()

@@ -111,7 +111,7 @@ def test_steps_of_all_streams_travel_together(
             for step in range(rows // streams):
                 assert client.stats()["table.t.rows"] == 0
                 flags = _flags(streams, step == 0), _flags(streams, False)
-                writer.append({"x": np.zeros(streams)}, *flags)
+                writer.append({"x": np.zeros(streams, np.int8)}, *flags)
             assert client.stats()["table.t.rows"] == rows
 
 
@@ -156,3 +156,16 @@ def test_an_append_that_the_limiter_holds_may_wait_until_its_caller_has_enough()
         stored = client.stats()["table.t.rows"]
         table.sample(2)
         assert client.stats()["table.t.rows"] > stored  # what was held is not lost
+
+
+def test_an_array_that_its_column_would_wrap_or_cut_is_refused(make_table: MakeTable) -> None:
+    table = make_table({"x": Column("uint8"), "y": Column("int32")})
+    with table.writer(1) as writer:
+        steps = writer.append({"x": [7], "y": np.array([-8])}, [True], [False])
+        writer.add_items([0], steps)
+        with pytest.raises(ConfigError, match="column 'x' is uint8, and was given int64"):
+            writer.append({"x": np.array([300]), "y": [0]}, [False], [False])
+        with pytest.raises(ConfigError, match="column 'y' is int32, and was given float32") as info:
+            writer.append({"x": [0], "y": np.array([0.5], np.float32)}, [False], [False])
+        assert '.astype("int32")' in info.value.remedy
+    assert [view.tolist() for view in _items(table).values()] == [[7], [-8]]

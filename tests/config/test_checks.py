@@ -12,7 +12,7 @@ from drlnet.client import Client
 from drlnet.config import load, load_server
 from drlnet.config.checks import least_capacity
 from drlnet.envs import EnvSpaces
-from drlnet.errors import ConfigError, Deadlock
+from drlnet.errors import ConfigError, Deadlock, UnknownKey
 from drlnet.roles.tables import open_tables
 
 ID = "Unregistered-v0"  # has no recipe
@@ -165,3 +165,14 @@ def test_a_server_without_rows_wants_them_at_the_learner() -> None:
     assert load(ID, sets=["server.index_only=true", "replay.rows=learner"]).server.index_only
     # `drlnet serve` serves learners that say it themselves.
     assert load_server(None, sets=["server.index_only=true"]).index_only
+
+
+def test_a_wrong_key_in_an_algorithms_defaults_is_not_laid_on_the_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "from drlnet.algos.dqn import Dqn\nclass Mine(Dqn):\n"
+    (tmp_path / "algo_of_a_test.py").write_text(f'{code}    defaults = {{"replay.batchsize": 16}}')
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UnknownKey, match=r"replay\.batchsize") as info:
+        load(ID, sets=["algo.name=algo_of_a_test:Mine"])
+    assert "replay.batch_size" in info.value.remedy

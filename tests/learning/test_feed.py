@@ -253,7 +253,7 @@ def test_a_mirror_on_a_device_feeds_leaves_that_are_long_and_short() -> None:
         tables = open_tables(client, algorithm)
         feed, writer = Feed(algorithm, tables, SEED, device="cpu"), tables[TABLE].writer(1)
         for step in range(60):
-            obs = {"obs.far": np.full((1, 64), step), "obs.here": [step % 3]}
+            obs = {"obs.far": np.full((1, 64), step, np.uint8), "obs.here": [step % 3]}
             row = {**obs, "action": [0], "reward": [1.0], "discount": [1.0]}
             writer.add_items([0], writer.append(row, [step == 0], [False]), [1.0])
         writer.flush()

@@ -53,7 +53,7 @@ class Filling:
         for _ in range(steps):
             first, last = self.t % 50 == 0, self.t % 50 == 49
             x = np.arange(STREAMS) * 10**6 + self.t
-            image = np.repeat(x % 251, self.pixels).reshape(STREAMS, self.pixels)
+            image = np.repeat((x % 251).astype(np.uint8), self.pixels).reshape(STREAMS, -1)
             number = self.writer.append(
                 {"x": x, "image": image}, np.full(STREAMS, first), np.full(STREAMS, last)
             )

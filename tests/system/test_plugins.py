@@ -6,11 +6,12 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import PROGRAM, SMALL, command, finished, lines_of_error, server
+from system.command import DEADLINE_S, PROGRAM, SMALL, command, finished, lines_of_error, server
 
 from drlnet.cli.help import DOCS
 from drlnet.errors import UserCodeError
@@ -210,3 +211,75 @@ def test_the_examples_of_the_documentation_run(tmp_path: Path) -> None:
     result = ended.last_json()
     assert result["env_steps"] >= 2000 and result["learner_steps"] > 0
     assert 0.0 <= result["eval_return_mean"] <= 1.0
+
+
+TRAINING = """
+import sys
+import gymnasium as gym
+import drlnet
+
+gym.register("Mine-v0", "gymnasium.envs.classic_control:CartPoleEnv", max_episode_steps=100)
+drlnet.train("exp:Mine-v0", max_learner_steps=20, serial=sys.argv[1] == "serial")
+"""
+
+
+@pytest.mark.parametrize("how", ["serial", "processes"])
+def test_a_module_that_trains_as_it_is_imported_is_refused(tmp_path: Path, how: str) -> None:
+    (tmp_path / "exp.py").write_text(TRAINING)
+    program = [sys.executable, "exp.py", how]
+    ended = subprocess.run(
+        program, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    assert "ConfigError: train() was called while exp is imported" in ended.stderr
+    assert 'put it under `if __name__ == "__main__"`' in ended.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        (
+            CRASHING_ENV.replace('raise RuntimeError("100% broken")', "sys.exit()"),
+            "error: SystemExit, in mine.py:13, step()",
+        ),
+        (
+            "import sys\n\nsys.exit()\n",
+            "mine:Mine-v0: module mine cannot be imported: SystemExit, in mine.py:3",
+        ),
+    ],
+    ids=["as it steps", "as it is imported"],
+)
+def test_an_exit_of_the_users_code_is_an_error(tmp_path: Path, code: str, cause: str) -> None:
+    (tmp_path / "mine.py").write_text(code)
+    words = [*crashing_in("run", "sync"), "--serial", "--max-learner-steps", "20"]
+    ended = subprocess.run(
+        [*PROGRAM, "run", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == UserCodeError.exit_code, ended.stderr
+    assert cause in ended.stderr
+
+
+PRINTING_ENV = """
+import os
+import gymnasium as gym
+
+class Mine(gym.Wrapper):
+    def __init__(self, **kwargs):
+        super().__init__(gym.make("CartPole-v1", **kwargs))
+
+    def step(self, action):
+        print("{", end="", flush=True)
+        os.write(1, b"{")  # as C does
+        return super().step(action)
+
+gym.register("Mine-v0", Mine)
+"""
+
+
+@pytest.mark.parametrize("how", [["--serial"], ["--num-actors", "1"]], ids=["serial", "processes"])
+def test_json_stands_apart_from_what_the_users_code_prints(tmp_path: Path, how: list[str]) -> None:
+    (tmp_path / "mine.py").write_text(PRINTING_ENV)
+    words = ["mine:Mine-v0", *SMALL, "--set", "env.vectorization=sync", *how]
+    ended = finished(tmp_path, "run", *words, "--max-learner-steps", "20", "--json")
+    assert ended.popen.returncode == 0, ended.text()
+    assert ended.last_json()["learner_steps"] >= 20
