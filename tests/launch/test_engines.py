@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -291,6 +293,43 @@ def test_every_role_is_in_the_script_as_often_as_in_the_plan(name: str) -> None:
     assert [words.count(role) for role in ("serve", "learn")] == [1, 1]
     counts = [words[at + 1] for at, word in enumerate(words) if word == "--num-actors"]
     assert sum(map(int, counts)) == 5
+
+
+def started(folder: Path, name: str, learner: str) -> subprocess.Popen[str]:
+    """The script, where each command of drlnet says its process id; the learner then does that."""
+    for command in ("drlnet", "ssh"):
+        path = folder / command
+        path.write_text(
+            f'#!/bin/sh\necho $$\ncase "$*" in *learn*) {learner};; esac\nexec sleep 600'
+        )
+        path.chmod(0o755)
+    return subprocess.Popen(
+        ["sh", "-c", SCRIPTS[name](made())],
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(("name", "count"), [("shell", 3), ("ssh", 4)])
+def test_a_signal_ends_what_the_script_has_started(name: str, count: int, tmp_path: Path) -> None:
+    with started(tmp_path, name, ":") as script:
+        assert script.stdout is not None
+        ids = [int(script.stdout.readline()) for _ in range(count)]
+        try:
+            script.terminate()
+            assert script.wait(60) == 143
+            assert not [one for one in ids if Path(f"/proc/{one}").exists()]
+        finally:
+            for one in ids:
+                with suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", ["shell", "ssh"])
+def test_a_script_ends_with_its_learner_and_its_exit_code(name: str, tmp_path: Path) -> None:
+    with started(tmp_path, name, "exit 7") as script:
+        assert script.wait(60) == 7
 
 
 @pytest.mark.parametrize("name", [*SCRIPTS])
