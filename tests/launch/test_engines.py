@@ -85,7 +85,9 @@ _POD = _object(
     volumes=_list(_object("name", name=NAME, secret=_SECRET)),
 )
 _JOB = _object(
-    "template", parallelism=COUNT, completions=COUNT, template=_object("spec", spec=_POD)
+    "template",
+    **dict.fromkeys(("parallelism", "completions", "backoffLimit"), COUNT),
+    template=_object("spec", spec=_POD),
 )
 # What a manifest may have of jobset.x-k8s.io/v1alpha2 and of batch/v1's Job in it: fields that the
 # API's reference does not name are refused, as the server does.
@@ -101,6 +103,7 @@ JOBSET = _object(
             "operator", operator={"enum": ["All", "Any"]}, targetReplicatedJobs=_list(NAME)
         ),
         failurePolicy=_object(maxRestarts=COUNT),
+        startupPolicy=_object(startupPolicyOrder={"enum": ["AnyOrder", "InOrder"]}),
         replicatedJobs=_list(
             _object("name template", name=NAME, replicas=COUNT, template=_object("spec", spec=_JOB))
         ),
@@ -166,6 +169,8 @@ def test_a_manifest_is_a_jobset() -> None:
             pod = f"{manifest['metadata']['name']}-main-0-0.{manifest['metadata']['name']}"
             actor = jobs[1]["template"]["spec"]["template"]["spec"]["containers"][0]
             assert f"udp://{pod}:7447" in actor["command"]
+            assert manifest["spec"]["startupPolicy"] == {"startupPolicyOrder": "InOrder"}
+            assert jobs[1]["template"]["spec"]["backoffLimit"] > 1000
 
 
 def test_a_batch_script_takes_a_folder_of_any_name() -> None:
