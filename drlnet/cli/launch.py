@@ -250,6 +250,8 @@ def run_job(script: str, folder: RunFolder, stop: Stop, output: Output) -> None:
     from drlnet.launch.engines import slurm
     from drlnet.metrics import RunResult
 
+    if not folder.learner_path.is_file():  # else its learner goes on
+        folder.facts_path.unlink(missing_ok=True)  # the run begins with it, not with the queue
     try:
         job = slurm.submit(script, folder.path)
     except (ConfigError, OSError):  # there is no job, whose working directory the folder would be

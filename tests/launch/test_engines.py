@@ -316,7 +316,8 @@ def test_a_squeue_that_fails_for_a_while_is_asked_again(
     with pytest.raises(RoleFailed, match="ended without a result"):
         run_job("", run, Stop(), Output(True))
     assert capsys.readouterr().err.count("squeue does not answer: timed out") == 1
-    assert (run.path / "run.sbatch").exists()
+    # The run begins with its learner, however long the job waited.
+    assert (run.path / "run.sbatch").exists() and not run.facts_path.exists()
 
 
 def test_a_squeue_that_fails_for_long_ends_the_prompt_alone(
