@@ -297,7 +297,8 @@ def _plan(settings: Config, key: Path | None, on: Engine) -> Plan:
         run = replace(settings.run, folder=str(RunFolder.name(settings)))
         settings = replace(settings, run=run)
     plan = plan_of(settings, key=key)
-    return with_tables(plan, make_algorithm(settings, find_spaces(settings.env)).tables())
+    tables = make_algorithm(settings, find_spaces(settings.env)).tables()
+    return with_tables(plan, settings, tables)
 
 
 class _Where:
