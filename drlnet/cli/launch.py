@@ -227,7 +227,8 @@ def join_run(
         try:
             if where.on == "slurm":
                 slurm_folder = Path.cwd() if folder is None else folder.path
-                slurm.submit(where.script(plan), slurm_folder, stop, output.note, "join")
+                job = slurm.submit(where.script(plan), slurm_folder, "join")
+                slurm.follow(job, slurm_folder, stop, output.note)
             else:
                 group = stack.enter_context(where.hosts(plan, kept, stop, output))
                 args = plan.role("actor").args()
@@ -245,16 +246,19 @@ def join_run(
 def run_job(script: str, folder: RunFolder, stop: Stop, output: Output) -> None:
     """A job of Slurm's, to the result that it leaves in the run's folder."""
     from drlnet.cli.training import announce
-    from drlnet.errors import RoleFailed
+    from drlnet.errors import ConfigError, RoleFailed
     from drlnet.launch.engines import slurm
     from drlnet.metrics import RunResult
 
+    if not folder.learner_path.is_file():  # else its learner goes on
+        folder.facts_path.unlink(missing_ok=True)  # the run begins with it, not with the queue
     try:
-        slurm.submit(script, folder.path, stop, output.note)
-    except BaseException:
+        job = slurm.submit(script, folder.path)
+    except (ConfigError, OSError):  # there is no job, whose working directory the folder would be
         (folder.path / "run.sbatch").unlink(missing_ok=True)
         folder.discard_unused()
         raise
+    slurm.follow(job, folder.path, stop, output.note)
     result = folder.read_result()
     if result:
         announce(RunResult.of(result), output)
@@ -293,7 +297,8 @@ def _plan(settings: Config, key: Path | None, on: Engine) -> Plan:
         run = replace(settings.run, folder=str(RunFolder.name(settings)))
         settings = replace(settings, run=run)
     plan = plan_of(settings, key=key)
-    return with_tables(plan, make_algorithm(settings, find_spaces(settings.env)).tables())
+    tables = make_algorithm(settings, find_spaces(settings.env)).tables()
+    return with_tables(plan, settings, tables)
 
 
 class _Where:

@@ -51,7 +51,7 @@ def own_address() -> str:
 
 def serve_agent(host: str, address: str, takes: Sequence[str], stop: Stop) -> None:
     """Does what it is told on standard input, until that ends or `stop`. Main thread only."""
-    agent = _Agent(host)
+    agent = _Agent(host, stop)
     with Supervisor(stop, grace_s=_GRACE_S, words=agent.words) as group:
         group.listen(sys.stdin.fileno())
         cores = len(os.sched_getaffinity(0))
@@ -63,14 +63,20 @@ def serve_agent(host: str, address: str, takes: Sequence[str], stop: Stop) -> No
 class _Agent:
     """Which process is which role. Not thread-safe."""
 
-    def __init__(self, host: str) -> None:
-        self._host = host
+    def __init__(self, host: str, stop: Stop) -> None:
+        self._host, self._stop = host, stop
         self._ids: dict[Process, int] = {}
         self._key_files: dict[str, str] = {}  # their paths, by their texts
 
     def say(self, **values: Any) -> None:
-        """A line for the one that started this agent."""
-        print(json.dumps({**values, "host": self._host}), flush=True)
+        """A line for the one that started this agent. Where it has gone, the agent ends."""
+        try:
+            print(json.dumps({**values, "host": self._host}), flush=True)
+        except BrokenPipeError:  # its roles end as they do else, with the time that it takes
+            nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+            self._stop.set()
 
     def words(self, name: str, line: str) -> None:
         """A line that a role has said for people."""

@@ -21,6 +21,7 @@ _MB = 1 << 20
 _OWN_OF_SERVERS = ("server.transport", "server.listen", "server.insecure")
 # What a process takes at rest, rounded up: with torch, and without.
 _TORCH_BYTES, _PLAIN_BYTES = 512 * _MB, 128 * _MB
+_INDEX_BYTES = 64  # of a row at a server that keeps none: its links, its place in the sampler
 
 
 def in_url(host: str) -> str:
@@ -222,18 +223,23 @@ def _plan(
     return Plan(config.env.id, str(config.run.folder), (*roles, actor))
 
 
-def with_tables(plan: Plan, tables: Mapping[str, Any]) -> Plan:
-    """The plan with the memory of the server's tables: name -> algos.TableSettings."""
+def with_tables(plan: Plan, config: Config, tables: Mapping[str, Any]) -> Plan:
+    """The plan with the memory of the tables: name -> algos.TableSettings.
+
+    Rows are at the server, unless it has the index alone, and in each mirror of them.
+    """
     rows = sum(
         table.capacity * sum(column.row_bytes for column in table.columns.values())
         for table in tables.values()
     )
     serving = ("server", "shard")  # a core for each shard
-    share = int(rows) // plan.cores(*serving)
-    roles = tuple(
-        replace(role, memory_bytes=role.memory_bytes + share * role.cores)
-        if role.name in serving
-        else role
-        for role in plan.roles
-    )
-    return replace(plan, roles=roles)
+    shards, ranks = plan.cores(*serving), config.learner.processes
+    index = _INDEX_BYTES * sum(table.capacity for table in tables.values())
+    share = (index if config.server.index_only else int(rows)) // shards
+    mirrored = 0
+    if config.replay.rows != "server":  # with as many shards as ranks each has its own one's rows
+        mirrored = int(rows) * (1 if shards == ranks else ranks)
+    more = {role.name: share * role.cores for role in plan if role.name in serving}
+    more["learner"] = mirrored
+    roles = (replace(r, memory_bytes=r.memory_bytes + more.get(r.name, 0)) for r in plan)
+    return replace(plan, roles=tuple(roles))

@@ -8,20 +8,26 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from drlnet.cli.launch import run_job
 from drlnet.cli.main import app
+from drlnet.cli.output import Output
 from drlnet.config import load
 from drlnet.config.keys import KEY_VARIABLE
-from drlnet.errors import ConfigError, Insecure, NotInstalled
+from drlnet.errors import ConfigError, Insecure, NotInstalled, RoleFailed
 from drlnet.launch.engines import kubernetes, ray, shell, slurm, ssh
 from drlnet.launch.plan import Plan, joining_plan, plan_of
+from drlnet.launch.signals import Stop
+from drlnet.metrics import RunFolder
 
 GOLDEN = Path(__file__).with_name("golden")
 SSH_HOSTS = [ssh.SshHost("node1", "10.0.0.1"), ssh.SshHost("node2", drlnet="/opt/bin/drlnet")]
@@ -83,7 +89,9 @@ _POD = _object(
     volumes=_list(_object("name", name=NAME, secret=_SECRET)),
 )
 _JOB = _object(
-    "template", parallelism=COUNT, completions=COUNT, template=_object("spec", spec=_POD)
+    "template",
+    **dict.fromkeys(("parallelism", "completions", "backoffLimit"), COUNT),
+    template=_object("spec", spec=_POD),
 )
 # What a manifest may have of jobset.x-k8s.io/v1alpha2 and of batch/v1's Job in it: fields that the
 # API's reference does not name are refused, as the server does.
@@ -99,6 +107,7 @@ JOBSET = _object(
             "operator", operator={"enum": ["All", "Any"]}, targetReplicatedJobs=_list(NAME)
         ),
         failurePolicy=_object(maxRestarts=COUNT),
+        startupPolicy=_object(startupPolicyOrder={"enum": ["AnyOrder", "InOrder"]}),
         replicatedJobs=_list(
             _object("name template", name=NAME, replicas=COUNT, template=_object("spec", spec=_JOB))
         ),
@@ -164,6 +173,8 @@ def test_a_manifest_is_a_jobset() -> None:
             pod = f"{manifest['metadata']['name']}-main-0-0.{manifest['metadata']['name']}"
             actor = jobs[1]["template"]["spec"]["template"]["spec"]["containers"][0]
             assert f"udp://{pod}:7447" in actor["command"]
+            assert manifest["spec"]["startupPolicy"] == {"startupPolicyOrder": "InOrder"}
+            assert jobs[1]["template"]["spec"]["backoffLimit"] > 1000
 
 
 def test_a_batch_script_takes_a_folder_of_any_name() -> None:
@@ -285,12 +296,86 @@ def test_a_job_whose_server_has_no_keys_is_not_submitted(monkeypatch: pytest.Mon
     assert "a server on the job's node" in ended.exception.cause
 
 
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """A run for Slurm, whose squeue tells of a job that waits, fails, and tells of none."""
+    waits = "case $(wc -c < asked) in 1) echo PENDING;; 2|3) echo timed out >&2; exit 1;; esac"
+    squeue = f"printf . >> asked; {waits}"
+    stubs = {"sbatch": "echo 77", "scancel": "touch cancelled", "squeue": squeue}
+    for name, does in stubs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\ncd {tmp_path}\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(slurm, "_LOOK_S", 0.0)
+    return RunFolder.create(load("CartPole-v1", sets={"run.folder": str(tmp_path / "run")}))
+
+
+def test_a_squeue_that_fails_for_a_while_is_asked_again(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RoleFailed, match="ended without a result"):
+        run_job("", run, Stop(), Output(True))
+    assert capsys.readouterr().err.count("squeue does not answer: timed out") == 1
+    # The run begins with its learner, however long the job waited.
+    assert (run.path / "run.sbatch").exists() and not run.facts_path.exists()
+
+
+def test_a_squeue_that_fails_for_long_ends_the_prompt_alone(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "_BEAR_S", 0.0)
+    with pytest.raises(RoleFailed, match="squeue does not answer") as raised:
+        run_job("", run, Stop(), Output(True))
+    assert raised.value.remedy == "the job goes on: scancel 77"
+    assert (run.path / "run.sbatch").exists() and not (run.path.parent / "cancelled").exists()
+
+
+def test_what_a_terminal_signals_does_not_reach_the_commands_of_slurm(run: RunFolder) -> None:
+    (run.path.parent / "squeue").write_text("#!/bin/sh\ncut -d' ' -f6 /proc/$$/stat\n")
+    assert slurm._states("77") != [str(os.getsid(0))]
+
+
 @pytest.mark.parametrize("name", ["shell", "ssh"])
 def test_every_role_is_in_the_script_as_often_as_in_the_plan(name: str) -> None:
     words = shlex.split(SCRIPTS[name](made()).replace("'", " "), comments=True)
     assert [words.count(role) for role in ("serve", "learn")] == [1, 1]
     counts = [words[at + 1] for at, word in enumerate(words) if word == "--num-actors"]
     assert sum(map(int, counts)) == 5
+
+
+def started(folder: Path, name: str, learner: str) -> subprocess.Popen[str]:
+    """The script, where each command of drlnet says its process id; the learner then does that."""
+    does = f'echo $$; case "$*" in *learn*) {learner};; esac; exec sleep 600'
+    for command in ("drlnet", "ssh"):
+        (folder / command).write_text(f"#!/bin/sh\n{does}\n")
+        (folder / command).chmod(0o755)
+    return subprocess.Popen(
+        ["sh", "-c", SCRIPTS[name](made())],
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(("name", "count"), [("shell", 3), ("ssh", 4)])
+def test_a_signal_ends_what_the_script_has_started(name: str, count: int, tmp_path: Path) -> None:
+    with started(tmp_path, name, ":") as script:
+        assert script.stdout is not None
+        ids = [int(script.stdout.readline()) for _ in range(count)]
+        try:
+            script.terminate()
+            assert script.wait(60) == 143
+            assert not [one for one in ids if Path(f"/proc/{one}").exists()]
+        finally:
+            for one in ids:
+                with suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", ["shell", "ssh"])
+def test_a_script_ends_with_its_learner_and_its_exit_code(name: str, tmp_path: Path) -> None:
+    with started(tmp_path, name, "exit 7") as script:
+        assert script.wait(60) == 7
 
 
 @pytest.mark.parametrize("name", [*SCRIPTS])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -180,3 +182,45 @@ def test_roles_keep_the_keys_that_the_server_beside_them_began_with(
             make_keys(folder, rotate=True)
         until(group, lambda event: isinstance(event, Ended))
     assert [json.loads(line)["key"] for line in told.read_text().splitlines()] == expected
+
+
+_SAVING = """
+import signal, sys, time
+from pathlib import Path
+
+def end(*_):
+    print("ending", file=sys.stderr, flush=True)
+    time.sleep(0.5)  # as a learner that keeps its state
+    Path(sys.argv[1]).touch()
+    sys.exit()
+
+signal.signal(signal.SIGTERM, end)
+print("ready", file=sys.stderr, flush=True)
+signal.pause()
+"""
+_AGENT = """
+import functools, sys
+from drlnet.launch import agent
+from drlnet.launch.signals import Stop
+
+agent.Supervisor = functools.partial(agent.Supervisor, program=[sys.executable, "-c", sys.argv[1]])
+with Stop() as stop:
+    agent.serve_agent("one", "127.0.0.1", [], stop)
+"""
+
+
+def test_an_agent_that_is_cut_off_gives_its_roles_the_time_to_save(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _AGENT, _SAVING],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as agent:
+        assert agent.stdin is not None and agent.stdout is not None
+        told = {"start": 0, "name": "learner", "argv": [str(tmp_path / "saved")]}
+        print(json.dumps(told), file=agent.stdin, flush=True)
+        assert any('"ready"' in line for line in agent.stdout)
+        agent.stdout.close()
+        agent.stdin.close()
+        assert agent.wait(DEADLINE_S) == 0
+    assert (tmp_path / "saved").exists()

@@ -86,11 +86,23 @@ def test_the_learners_settings_are_those_of_the_file_without_the_file(
     assert load("CartPole-v1", sets=told) == config
 
 
-def test_the_server_holds_the_tables() -> None:
-    config = load("CartPole-v1", sets={**GIVEN, "replay.capacity": 100_000})
+@pytest.mark.parametrize(
+    ("given", "copies"),
+    [
+        ({}, (1, 0)),
+        ({"replay.rows": "learner"}, (1, 1)),
+        ({"replay.rows": "device", "server.index_only": True}, (0, 1)),
+        ({"replay.rows": "learner", "learner.processes": 2}, (1, 1)),  # a shard each
+        ({"replay.rows": "learner", "learner.processes": 4}, (1, 4)),
+    ],
+)
+def test_server_and_learner_hold_the_rows_that_lie_there(
+    given: dict[str, object], copies: tuple[int, int]
+) -> None:
+    config = load("CartPole-v1", sets={**GIVEN, "replay.capacity": 100_000, **given})
     tables = make_algorithm(config, find_spaces(config.env)).tables()
-    small = plan_of(config)
-    more = (
-        with_tables(small, tables).role("server").memory_bytes - small.role("server").memory_bytes
-    )
-    assert more == pytest.approx(100_000 * (4 * 4 + 4 + 4 + 4), rel=0.5)
+    plan, rows = plan_of(config), 100_000 * 28
+    whole = with_tables(plan, config, tables)
+    more = [whole.role(n).memory_bytes - plan.role(n).memory_bytes for n in ("server", "learner")]
+    index = 64 * 100_000 * (copies[0] == 0)
+    assert more == pytest.approx([copies[0] * rows + index, copies[1] * rows], rel=0.4)

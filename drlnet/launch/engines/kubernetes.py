@@ -9,6 +9,7 @@ from drlnet.config.keys import owner_of
 from drlnet.launch.plan import Plan, Role, reachable
 
 _PORT = 7447
+_OFTEN = 1_000_000  # may actors fail: the run ends with its learner
 _MB = 1 << 20
 
 
@@ -33,17 +34,28 @@ def manifest(plan: Plan, image: str) -> str:
             "  # The run ends with its learner.",
             "  successPolicy: {operator: All, targetReplicatedJobs: [main]}",
             "  failurePolicy: {maxRestarts: 3}",
+            "  # The actors find the name of the server's pod only once it is there.",
+            "  startupPolicy: {startupPolicyOrder: InOrder}",
         ]
     lines.append("  replicatedJobs:")
     if near:
         lines += _job("main", 1, near, image, address, restart="Never")
-    lines += _job("actors", actor.count, [actor], image, address, restart="OnFailure")
+    often = _OFTEN if near else None  # actors that joined a run are to end after it
+    lines += _job("actors", actor.count, [actor], image, address, restart="OnFailure", often=often)
     return "\n".join(lines) + "\n"
 
 
 def _job(
-    name: str, count: int, roles: list[Role], image: str, address: str, restart: str
+    name: str,
+    count: int,
+    roles: list[Role],
+    image: str,
+    address: str,
+    *,
+    restart: str,
+    often: int | None = None,
 ) -> list[str]:
+    """often: how often its pods may fail, in all; None: six times, as Kubernetes has it."""
     job = [
         f"  - name: {name}",
         "    replicas: 1",
@@ -51,6 +63,7 @@ def _job(
         "      spec:",
         f"        parallelism: {count}",
         f"        completions: {count}",
+        *([] if often is None else [f"        backoffLimit: {often}"]),
         "        template:",
         "          spec:",
         f"            restartPolicy: {restart}",

@@ -5,6 +5,24 @@ from __future__ import annotations
 from drlnet.launch.plan import HOST, Plan
 
 ADDRESS = "udp://127.0.0.1:7447"
+# The script ends what it has started: the learner first, which keeps its state and says good-bye to
+# the server. A trap for each signal, too: sh does not run the one of EXIT when a signal ends it.
+ENDING = (
+    "pids= learner=",
+    "end() {",
+    "  trap '' HUP INT TERM",
+    "  set +e",
+    "  kill $learner && wait $learner",
+    "  kill $pids",
+    "  wait",
+    "} 2>/dev/null",
+    "trap end EXIT",
+    "trap 'exit 129' HUP",
+    "trap 'exit 130' INT",
+    "trap 'exit 143' TERM",
+)
+# The learner is in the background, too: sh hears of signals only between its commands.
+AWAIT_LEARNER = ("learner=$!", "wait $learner")
 
 
 def script(plan: Plan) -> str:
@@ -15,8 +33,7 @@ def script(plan: Plan) -> str:
         "#!/bin/sh",
         f"# {plan.title} on this machine. It ends with its learner.",
         "set -eu",
-        "pids=",
-        "trap 'kill $pids 2>/dev/null || :; wait' EXIT",
+        *ENDING,
         f"server={ADDRESS}",
     ]
     for role in plan:
@@ -29,7 +46,7 @@ def script(plan: Plan) -> str:
         for _ in range(role.count if role.name == "shard" else 1):
             lines += [f"{command}{count} &", 'pids="$pids $!"']
     learner = plan.role("learner").command(server=ADDRESS)
-    lines.append(learner.replace(ADDRESS, "$server"))
+    lines += [f"{learner.replace(ADDRESS, '$server')} &", *AWAIT_LEARNER]
     return "\n".join(lines) + "\n"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ _PORT = "$((20000 + SLURM_JOB_ID % 10000))"  # jobs may share a node
 _MB = 1 << 20
 _LOOK_S = 1.0
 _ASK_S = 60.0  # that Slurm's commands may take
+_BEAR_S = 600.0  # without an answer of squeue
 
 
 def script(plan: Plan, slurm_args: Sequence[str] = ()) -> str:
@@ -118,12 +120,9 @@ def require_installed() -> None:
         )
 
 
-def submit(
-    text: str, folder: Path, stop: Stop, note: Callable[[str], None], name: str = "run"
-) -> None:
-    """Submits the script, kept as NAME.sbatch in that folder, and follows the job to its end.
+def submit(text: str, folder: Path, name: str = "run") -> str:
+    """Submits the script, kept as NAME.sbatch in that folder; returns the job's number.
 
-    Its log is in the folder, too, and what comes into it is noted. When stopped, cancels the job.
     Raises ConfigError for what sbatch refuses, in its words.
     """
     script = folder / f"{name}.sbatch"
@@ -135,23 +134,48 @@ def submit(
             f"Slurm takes no such job: {words}",
             "see that `sinfo` lists the partition you mean; --slurm-args passes options",
         )
-    job = sent.stdout.strip().partition(";")[0]
+    return sent.stdout.strip().partition(";")[0]
+
+
+def follow(job: str, folder: Path, stop: Stop, note: Callable[[str], None]) -> None:
+    """Follows a job of that folder to its end. When stopped, cancels the job.
+
+    Its log is in the folder, too, and what comes into it is noted. Raises RoleFailed where squeue
+    does not answer for minutes: the job goes on.
+    """
     note(f"job {job}; what it says comes here and into {folder}; Ctrl-C cancels it")
-    read = 0
+    read, lives, answered_s, told = 0, True, time.monotonic(), False
     try:
         while not stop.is_set():
-            gone = not _states(job)
+            try:
+                lives = bool(_states(job))
+                answered_s, told = time.monotonic(), False
+            except RoleFailed as error:
+                if time.monotonic() - answered_s > _BEAR_S:
+                    lives = False  # as far as we know: it is not ours to cancel
+                    raise
+                if not told:
+                    note(f"{error.cause}; the job goes on, and squeue is asked again")
+                told = True
             for log in folder.glob(f"*-{job}.log"):
                 data = log.read_bytes()
                 for line in data[read:].decode("utf-8", "replace").splitlines():
                     note(line)
                 read = len(data)
-            if gone:
+            if not lives:
                 return
             stop.wait(_LOOK_S)
     finally:
-        if _states(job):
-            _ask("scancel", job, within=folder)
+        if lives:
+            _cancel(job)
+
+
+def _cancel(job: str) -> None:
+    asked = _ask("scancel", job)
+    if asked.returncode != 0 and _states(job):
+        raise RoleFailed(
+            f"job {job} is not cancelled: {asked.stderr.strip()}", f"cancel it: scancel {job}"
+        )
 
 
 def _states(job: str) -> list[str]:
@@ -167,7 +191,13 @@ def _states(job: str) -> list[str]:
 def _ask(*command: str, within: Path | None = None) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            command, cwd=within, capture_output=True, text=True, timeout=_ASK_S, check=False
+            command,
+            cwd=within,
+            capture_output=True,
+            text=True,
+            timeout=_ASK_S,
+            check=False,
+            start_new_session=True,  # Ctrl-C is for us
         )
     except subprocess.TimeoutExpired as error:
         raise RoleFailed(

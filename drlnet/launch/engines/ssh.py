@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drlnet.errors import ConfigError, DrlnetError, NotInstalled, TransportError
+from drlnet.launch.engines.shell import AWAIT_LEARNER, ENDING
 from drlnet.launch.plan import Plan, in_url, reachable
 from drlnet.launch.process import Process
 from drlnet.launch.supervisor import Supervisor
@@ -126,8 +127,7 @@ def script(plan: Plan, hosts: list[SshHost], ssh: str) -> str:
         "#!/bin/sh",
         f"# {plan.title} on {len(hosts)} hosts.",
         "set -eu",
-        "pids=",
-        "trap 'kill $pids 2>/dev/null || :; wait' EXIT",
+        *ENDING,
     ]
 
     def far(host: SshHost, words: list[str]) -> str:
@@ -153,7 +153,8 @@ def script(plan: Plan, hosts: list[SshHost], ssh: str) -> str:
         elif role.name != "learner":
             lines += [f"{far(first, args)} &", _ID]
     if plan.has("learner"):
-        lines.append(far(first, plan.role("learner").args(server=address)))
+        learning = far(first, plan.role("learner").args(server=address))
+        lines += [f"{learning} &", *AWAIT_LEARNER]
     else:
         lines.append("wait")
     return "\n".join(lines) + "\n"
