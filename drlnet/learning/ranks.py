@@ -62,7 +62,8 @@ class Place:
 def place_told(config: Config) -> Place | None:
     """The place that torchrun, or what sets the same variables, has told this process; else None.
 
-    Raises ConfigError where it says another number of ranks than learner.processes.
+    Raises ConfigError where it says another number of ranks than learner.processes, or no place
+    among them.
     """
     count, rank = config.learner.processes, os.environ.get("RANK")
     if count == 1 or rank is None:
@@ -74,7 +75,19 @@ def place_told(config: Config) -> Place | None:
             f"WORLD_SIZE={told or 'nothing'}",
             "make them agree, or unset RANK: the learner then starts its ranks itself",
         )
-    return Place(int(rank), count, int(os.environ.get("LOCAL_RANK", rank)))
+    return Place(_told("RANK", rank, count), count, _told("LOCAL_RANK", rank, count))
+
+
+def _told(name: str, rank: str, count: int) -> int:
+    """The rank that this variable says; without it, `rank` is told."""
+    told = os.environ.get(name, rank)
+    if told not in map(str, range(count)):
+        raise ConfigError(
+            f"the environment has {name}={told!r}, which is none of the numbers from 0 to "
+            f"{count - 1}, as learner.processes = {count}",
+            f"correct {name}, or unset RANK: the learner then starts its ranks itself",
+        )
+    return int(told)
 
 
 def require_ranks(config: Config, spaces: EnvSpaces) -> None:

@@ -131,6 +131,17 @@ def test_the_environment_tells_a_rank_its_place(monkeypatch: pytest.MonkeyPatch)
         place_told(load("CartPole-v1", sets=["learner.processes=4"]))
 
 
+@pytest.mark.parametrize(("name", "value"), [("RANK", "one"), ("RANK", "2"), ("LOCAL_RANK", "-1")])
+def test_a_place_that_is_none_of_the_ranks_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    for variable, told in {"RANK": "1", "WORLD_SIZE": "2", name: value}.items():
+        monkeypatch.setenv(variable, told)
+    with pytest.raises(ConfigError, match=f"{name}='{value}', which is none") as raised:
+        place_told(load("CartPole-v1", sets=["learner.processes=2"]))
+    assert f"correct {name}" in raised.value.remedy
+
+
 def test_ranks_that_do_not_come_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with (
