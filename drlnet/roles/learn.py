@@ -75,7 +75,7 @@ def learn(
         reach(
             server, "learner", config.server.poll, stop, note, kept=config.run.keep_replay
         ) as client,
-        meeting(place, config.learner.device) as ranks,
+        meeting(place, stop.is_set, config.learner.device) as ranks,
     ):
         with stop.interrupts():
             if take_over:
