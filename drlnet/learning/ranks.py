@@ -23,7 +23,9 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -43,6 +45,7 @@ from drlnet.nets.params import pack_state, unpack_state
 
 _HOST = "127.0.0.1"
 _MEETING_S = 60.0  # for all to come
+_LOOK_S, _GIVE_UP_S = 0.1, 1.0  # while they are waited for
 # Ranks of this machine know at once when one has ended. One of another machine may just go silent.
 _SILENT_HERE_S, _SILENT_ELSEWHERE_S = 86_400.0, 600.0
 _REMEDY = "see its own error or log; --resume goes on from the learner's newest state"
@@ -62,7 +65,8 @@ class Place:
 def place_told(config: Config) -> Place | None:
     """The place that torchrun, or what sets the same variables, has told this process; else None.
 
-    Raises ConfigError where it says another number of ranks than learner.processes.
+    Raises ConfigError where it says another number of ranks than learner.processes, or no place
+    among them.
     """
     count, rank = config.learner.processes, os.environ.get("RANK")
     if count == 1 or rank is None:
@@ -74,7 +78,19 @@ def place_told(config: Config) -> Place | None:
             f"WORLD_SIZE={told or 'nothing'}",
             "make them agree, or unset RANK: the learner then starts its ranks itself",
         )
-    return Place(int(rank), count, int(os.environ.get("LOCAL_RANK", rank)))
+    return Place(_told("RANK", rank, count), count, _told("LOCAL_RANK", rank, count))
+
+
+def _told(name: str, rank: str, count: int) -> int:
+    """The rank that this variable says; without it, `rank` is told."""
+    told = os.environ.get(name, rank)
+    if told not in map(str, range(count)):
+        raise ConfigError(
+            f"the environment has {name}={told!r}, which is none of the numbers from 0 to "
+            f"{count - 1}, as learner.processes = {count}",
+            f"correct {name}, or unset RANK: the learner then starts its ranks itself",
+        )
+    return int(told)
 
 
 def require_ranks(config: Config, spaces: EnvSpaces) -> None:
@@ -257,30 +273,37 @@ def _digest(params: Mapping[str, torch.Tensor]) -> float:
 
 
 @contextmanager
-def meeting(place: Place | None, device: str = "cpu") -> Iterator[Ranks]:
+def meeting(
+    place: Place | None, stopped: Callable[[], bool], device: str = "cpu"
+) -> Iterator[Ranks]:
     """The ranks while the block runs: comes together with the others, which have a minute for it.
 
-    Raises RoleFailed where they do not come.
+    Raises RoleFailed where they do not come, KeyboardInterrupt once `stopped` says so before.
     """
     if place is None or place.count == 1:
         yield Ranks()
         return
-    backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+    failed: list[Exception] = []
+    given_up = threading.Event()
+
+    def meet() -> None:
+        try:
+            _meet(place, "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo", given_up)
+        except Exception as error:  # raised below
+            failed.append(error)
+
+    # Where torch itself waits, for rank 0's store or a connection, it heeds no signal.
+    thread = threading.Thread(target=meet, name="meeting", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        if stopped():
+            given_up.set()
+            thread.join(_GIVE_UP_S)
+            raise KeyboardInterrupt
+        thread.join(_LOOK_S)
     try:
-        if place.meeting is None:
-            distributed.init_process_group(
-                backend, init_method="env://", timeout=timedelta(seconds=_SILENT_ELSEWHERE_S)
-            )
-        else:
-            for library in ("GLOO", "NCCL"):  # no other machine has to do with it
-                os.environ.setdefault(f"{library}_SOCKET_IFNAME", "lo")
-            distributed.init_process_group(
-                backend,
-                store=_store(place),
-                rank=place.rank,
-                world_size=place.count,
-                timeout=timedelta(seconds=_SILENT_HERE_S),
-            )
+        if failed:
+            raise failed[0]
     except (RuntimeError, ValueError) as error:
         raise RoleFailed(
             f"the {place.count} ranks of the learner did not come together: {one_line(error)}",
@@ -290,6 +313,36 @@ def meeting(place: Place | None, device: str = "cpu") -> Iterator[Ranks]:
         yield Ranks(place)
     finally:
         distributed.destroy_process_group()  # the others' calls end with an error
+
+
+def _meet(place: Place, backend: str, given_up: threading.Event) -> None:
+    """Makes torch's group of the ranks, once all are there: its timeout is for later silence."""
+    silent_s, within = _SILENT_ELSEWHERE_S, timedelta(seconds=_MEETING_S)
+    if place.meeting is None:
+        # A world of one: rank 0's store does not wait for the others.
+        told = distributed.rendezvous(  # type: ignore[attr-defined]
+            "env://", place.rank, 1, timeout=within
+        )
+        store = next(told)[0]
+        store.set_timeout(timedelta(seconds=silent_s))
+    else:
+        for library in ("GLOO", "NCCL"):  # no other machine has to do with it
+            os.environ.setdefault(f"{library}_SOCKET_IFNAME", "lo")
+        silent_s, store = _SILENT_HERE_S, _store(place)
+    end_s = time.monotonic() + _MEETING_S
+    store.add(f"here-{place.rank}", 1)
+    while missing := [rank for rank in range(place.count) if not store.add(f"here-{rank}", 0)]:
+        if given_up.wait(_LOOK_S):
+            return
+        if time.monotonic() > end_s:
+            raise RuntimeError(f"rank {missing[0]} has not come within {_MEETING_S:g} s")
+    distributed.init_process_group(
+        backend,
+        store=store,
+        rank=place.rank,
+        world_size=place.count,
+        timeout=timedelta(seconds=silent_s),
+    )
 
 
 def _store(place: Place) -> Any:

@@ -99,14 +99,18 @@ class Actor:
 
     def start(self) -> None:
         """Starts an episode in each environment, in streams of their own: anew after a crash."""
-        env_seed = self.agent.start()
-        self._started = True
-        self._returns.restart()
-        try:
-            rows = self._envs.reset(int(env_seed.generate_state(1)[0]) >> 1)
-        except Exception as error:  # an environment is someone else's code
-            raise crashed(self._config.env.id, "in its first reset", error) from error
-        self._act(rows)
+        while True:
+            env_seed = self.agent.start()
+            self._started = True
+            self._returns.restart()
+            try:
+                rows = self._envs.reset(int(env_seed.generate_state(1)[0]) >> 1)
+            except Exception as error:  # an environment is someone else's code
+                raise crashed(self._config.env.id, "in its first reset", error) from error
+            try:
+                return self._act(rows)
+            except Forgotten:
+                continue  # the role that gave the streams has ended: another one gives others
 
     def tick(self) -> None:
         """One step of every environment."""

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
+import torch
+
 from drlnet.errors import BadPriority
+
+
+def require_finite(env_id: str, figures: Mapping[str, float | torch.Tensor]) -> None:
+    """Raises BadPriority for a loss that is not finite: not every algorithm has priorities."""
+    loss = float(figures.get("loss", 0.0))
+    if not math.isfinite(loss):
+        raise diverged(env_id, f"the loss is {loss}")
 
 
 def diverged(env_id: str, sign: str) -> BadPriority:

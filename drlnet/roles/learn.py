@@ -22,7 +22,7 @@ from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import gpu_figures, process_figures
 from drlnet.nets.memory import keep_freed_memory
 from drlnet.nets.params import load_state, pack, pack_state, save
-from drlnet.roles.divergence import diverged
+from drlnet.roles.divergence import diverged, require_finite
 from drlnet.roles.evaluator import Evaluated, heard
 from drlnet.roles.gate import Best, Gate, read_best, write_best
 from drlnet.roles.infer import inferring
@@ -75,7 +75,7 @@ def learn(
         reach(
             server, "learner", config.server.poll, stop, note, kept=config.run.keep_replay
         ) as client,
-        meeting(place, config.learner.device) as ranks,
+        meeting(place, stop.is_set, config.learner.device) as ranks,
     ):
         with stop.interrupts():
             if take_over:
@@ -134,6 +134,7 @@ class Learning:
             parts=self._ranks.count, device=device,
         )  # fmt: skip
         self._env_steps_before = self._env_steps = 0  # before: of the run that it goes on from
+        self._stopped: Reason | None = None
         if config.run.resume:
             self._restore()
         self._ranks.attach(self._learner, self.algorithm)
@@ -143,7 +144,6 @@ class Learning:
         self._saved_s = self._listened_s = self._started
         self._unsaved: RunFolderError | None = None
         self._evaluated = Evaluated()
-        self._stopped: Reason | None = None
         self._evaluated_steps = 0
         self._figures: Mapping[str, float | torch.Tensor] = {}
         self._params_version = self._first_version = 0
@@ -185,18 +185,12 @@ class Learning:
         saves = time.monotonic() - self._saved_s >= config.learner.save_period_s
         reports = self._rates.due(config.learner.report_interval_s)
         if saves or reports:
-            self._require_finite()
+            require_finite(config.env.id, self._figures)
         if saves:
             self._save_state()
         if reports:
             self._report()
         stages.ended("other")
-
-    def _require_finite(self) -> None:
-        """Raises BadPriority for a loss that is not finite: not every algorithm has priorities."""
-        loss = float(self._figures.get("loss", 0.0))
-        if not math.isfinite(loss):
-            raise diverged(self._config.env.id, f"the loss is {loss}")
 
     def finished(self, interrupted: bool) -> bool:
         """Whether the goal or a budget is reached, or the stop flag was set."""
@@ -215,7 +209,7 @@ class Learning:
     def close(self) -> LearnResult:
         """Evaluates the newest params where a budget ended the run; saves the best; sums up."""
         self._ranks.end()
-        self._require_finite()
+        require_finite(self._config.env.id, self._figures)
         limit = None if self._config.run.serial else self._config.eval.max_report_seconds
         begun = time.monotonic()
         best = self._best()
@@ -269,6 +263,8 @@ class Learning:
         state = {"learner": self._learner.state_dict(), "torch_rng": torch.get_rng_state()}
         state["env_steps"] = self.feed.env_steps
         facts = {**self._facts(self._learner.steps), "run_dir": str(self._run.path)}
+        if self._stopped == "goal":
+            facts["goal_since"] = str(self._run.started_s)
         self._saved_s = time.monotonic()
         try:
             save(self._run.learner_path, pack_state(state, self.algorithm.architecture, facts))
@@ -288,6 +284,8 @@ class Learning:
             self.feed.env_steps.update(state.get("env_steps", {}))
         before = told["env_steps_before"] if counted else facts["env_steps"]
         self._env_steps_before, self._env_steps = int(before), int(facts["env_steps"])
+        if "goal_since" in facts and facts["goal_since"] == str(self._run.started_s):
+            self._stopped = "goal"  # nothing plays any more; a --resume is another start
 
     def _best(self) -> Best:
         """The params that the gate found best, or the newest ones before it has evaluated any."""

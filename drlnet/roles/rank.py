@@ -41,7 +41,7 @@ def learn_along(
             note,
             kept=config.run.keep_replay,
         ) as client,
-        meeting(place, config.learner.device) as ranks,
+        meeting(place, stop.is_set, config.learner.device) as ranks,
     ):
         try:
             _learn(Rank(config, client, ranks), ranks, stop)

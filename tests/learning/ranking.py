@@ -64,7 +64,7 @@ def main(folder: str, count: int, cases: list[tuple[str, int, list[str]]]) -> No
     rank = 1 if count > 1 and os.fork() == 0 else 0
     learned = []
     for listener, (name, steps, sets) in zip(listeners, cases, strict=True):
-        with meeting(Place(rank, count, rank, listener), "cpu") as ranks:
+        with meeting(Place(rank, count, rank, listener), lambda: False) as ranks:
             learned.append(learn(ranks, name, steps, sets))
     torch.save(learned, f"{folder}/{rank}.pt")
     if count > 1 and rank == 0:

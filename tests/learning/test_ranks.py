@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,10 @@ import torch
 from drlnet.config import load
 from drlnet.envs import find_spaces
 from drlnet.errors import ConfigError, RoleFailed
-from drlnet.learning.ranks import Place, meeting, place_told, require_ranks
+from drlnet.launch.forks import Fork, forked
+from drlnet.launch.signals import Stop
+from drlnet.learning import ranks
+from drlnet.learning.ranks import Place, meeting, meeting_place, place_told, require_ranks
 
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
 DEADLINE_S = 120
@@ -131,10 +137,63 @@ def test_the_environment_tells_a_rank_its_place(monkeypatch: pytest.MonkeyPatch)
         place_told(load("CartPole-v1", sets=["learner.processes=4"]))
 
 
+@pytest.mark.parametrize(("name", "value"), [("RANK", "one"), ("RANK", "2"), ("LOCAL_RANK", "-1")])
+def test_a_place_that_is_none_of_the_ranks_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    for variable, told in {"RANK": "1", "WORLD_SIZE": "2", name: value}.items():
+        monkeypatch.setenv(variable, told)
+    with pytest.raises(ConfigError, match=f"{name}='{value}', which is none") as raised:
+        place_told(load("CartPole-v1", sets=["learner.processes=2"]))
+    assert f"correct {name}" in raised.value.remedy
+
+
 def test_ranks_that_do_not_come_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with (
         pytest.raises(RoleFailed, match="2 ranks of the learner did not come together"),
-        meeting(Place(1, 2), "cpu"),
+        meeting(Place(1, 2), lambda: False),
+    ):
+        pass
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Rank 0 has a second for its meeting; nothing of it outlives the test."""
+    monkeypatch.setattr(ranks, "_MEETING_S", 1.0)
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        monkeypatch.setenv(name, "lo")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "0")
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "meeting":
+            thread.join()
+
+
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize(("stopped", "raised"), [(True, KeyboardInterrupt), (False, RoleFailed)])
+@pytest.mark.usefixtures("alone")
+def test_a_rank_that_nobody_joins_ends_in_time_or_once_it_is_stopped(
+    here: bool, stopped: bool, raised: type[BaseException]
+) -> None:
+    place = Place(0, 2, 0, meeting_place() if here else None)
+    with pytest.raises(raised), meeting(place, lambda: stopped):
+        pass
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_rank_that_dies_before_they_have_met_ends_the_wait_for_it(
+    tmp_path: Path,
+) -> None:
+    def dies(_stop: Stop) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    place = Place(0, 2, 0, meeting_place())
+    with (
+        Stop() as stop,
+        pytest.raises(RoleFailed, match="rank-1 was killed by SIGKILL"),
+        forked([Fork("rank-1", tmp_path / "rank-1.log", dies, told=True)], stop),
+        meeting(place, stop.is_set),
     ):
         pass

@@ -24,7 +24,7 @@ from drlnet.launch.signals import Stop
 from drlnet.nets.params import pack
 from drlnet.roles import central
 from drlnet.roles.actor import Actor
-from drlnet.roles.central import RowForm
+from drlnet.roles.central import Asks, RowForm, Says, message
 from drlnet.roles.infer import Inference
 
 PER_ACTOR = 3
@@ -284,6 +284,27 @@ def test_another_role_takes_over_and_episodes_begin_anew(address: str, stack: Ex
     until(second, lambda reading: reading["inference.clients"] == 1)
     with pytest.raises(ConfigError, match="another client answers"):
         first.role.tick()
+
+
+def test_a_role_taken_over_before_the_first_rows_is_asked_for_streams_again(
+    address: str, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = stack.enter_context(Client(address, name="actor-0"))
+    joined = message(Says.JOINED, {"ordinal": 0, "epoch": 1, "env_steps_before": 0})
+    actions = message(Says.ACTIONS, np.zeros(PER_ACTOR, np.int32).tobytes())
+    answers = [joined, message(Says.UNKNOWN), joined, actions]
+    asked: list[int] = []
+
+    def ask(question: bytes, _timeout_s: float) -> bytes:
+        asked.append(question[0])
+        return answers[len(asked) - 1]
+
+    monkeypatch.setattr(client, "ask", ask)
+    actor = Actor(config(actors=1), client, 0)
+    actor.start()
+    assert asked == [Asks.JOIN, Asks.ROWS] * 2
+    assert actor._env_steps == PER_ACTOR
+    actor.close()
 
 
 def test_a_role_that_falls_silent(

@@ -56,6 +56,22 @@ def test_echoing_draws_less_and_is_repeatable(tmp_path: Path, buffer: int) -> No
     assert echoed.env_steps < plain.env_steps
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_a_reached_goal_ends_the_learner_that_is_started_again_and_not_a_resumed_run(
+    tmp_path: Path, again: bool
+) -> None:
+    flags = {"run.seed": 1000, "run.serial": True, "run.folder": str(tmp_path)}
+    looks = ["run.goal=5", "eval.period=5", "eval.num_envs=2"]
+    looks += ["eval.gate_episodes=2", "eval.report_episodes=4"]
+    config = load("CartPole-v1", flags=flags, sets=[*SETS, *looks])
+    first = serial(config, RunFolder.create(config), Stop())
+    on = load("CartPole-v1", flags=flags, sets=[*SETS, *looks, "run.resume=true"])
+    second = serial(on, RunFolder.reopen(on, again=again), Stop())
+    assert first.stopped == second.stopped == "goal"
+    assert second.learner_steps - first.learner_steps == (0 if again else 5)
+    assert second.gate_return_mean >= first.gate_return_mean
+
+
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
     assert run(tmp_path / "a", 1000)[1] != run(tmp_path / "b", 1001)[1]
 

@@ -122,6 +122,21 @@ def test_a_killed_learner_goes_on_from_its_state(tmp_path: Path) -> None:
     assert result["env_steps"] <= counted
 
 
+def test_a_learner_killed_in_the_last_evaluation_has_reached_the_goal(tmp_path: Path) -> None:
+    goal = ["run.goal=8", "eval.period=20", "eval.gate_episodes=2"]
+    long = ["eval.num_envs=2", "eval.report_episodes=4000", "replay.samples_per_insert=8"]
+    words = [word for one in goal + long for word in ("--set", one)]
+    log = tmp_path / "run" / "learner.log"
+    with command(tmp_path, *run(tmp_path, *words, "--json")) as running:
+        while not (log.is_file() and '"trained"' in log.read_text()):
+            assert running.popen.poll() is None, running.text()
+            running.read(0.1)
+        kill_the("learn", running)
+        assert running.end(deadline_s=120) == 0, running.text()
+        result = running.last_json()
+        assert (result["learner_restarts"], result["stopped"]) == (1, "goal")
+
+
 def test_a_learner_that_is_killed_too_often_ends_the_run(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     more = ("--set", "run.learner_restarts=1", "--json")
