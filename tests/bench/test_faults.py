@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tempfile
@@ -15,6 +16,8 @@ from system.command import SMALL, finished
 from drlnet.bench import faults as suite
 from drlnet.bench.faults import Fault, _gone_back, _miscounted, _Run, env_steps
 from drlnet.bench.processes import Stopped
+from drlnet.bench.records import Records
+from drlnet.cli.bench.small import _show_faults
 from drlnet.errors import RoleFailed, UnknownKey
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
@@ -79,6 +82,13 @@ def test_a_run_that_never_learns_leaves_its_folder_by_name(
         suite.measure_faults(stop, "CartPole-v1", faults=1, seed=0, note=notes.append)
     (left,) = tmp_path.iterdir()
     assert notes == [f"its folder is kept: {left}"]
+
+
+def test_a_run_that_ends_before_an_evaluation_has_no_return_yet() -> None:
+    result = {"eval_return_mean": None, "env_steps": 1200, "learner_steps": 3}
+    shown = io.StringIO()
+    _show_faults(Records(more={"result": result, "lost": []}), shown)
+    assert "greedy return none yet after 1,200 steps" in shown.getvalue()
 
 
 @pytest.mark.slow
