@@ -106,8 +106,8 @@ class Results:
         """Calls turn(subject) for all in each round, the order shifted by one from round to round.
 
         A subject that fails is left out from there on and its cause kept, with what was measured
-        before. behind: called with those that are left behind each round. Raises Stopped once it is
-        time to.
+        before. behind: called with those that are left behind each round; it is left out like one,
+        as "floors". Raises Stopped once it is time to.
         """
         left = list(subjects)
         for number in range(1, course.rounds + 1):
@@ -120,14 +120,21 @@ class Results:
                 try:
                     turn(subject)
                 except (DrlnetError, WorkerFailed) as error:
-                    since = f"from round {number} on: " if number > 1 else ""
                     left.remove(subject)
-                    self.unavailable[subject.name] = cause = f"{since}{in_words(error)}"
-                    course.note(f"{subject.name}: skipped: {cause}")
+                    self._leave_out(course, subject.name, error)
                 if course.stop.is_set():
                     raise Stopped
             if behind is not None and left:
-                behind(left)
+                try:
+                    behind(left)
+                except (DrlnetError, WorkerFailed) as error:
+                    behind = None
+                    self._leave_out(course, f"{what}floors", error)
+
+    def _leave_out(self, course: Course, name: str, error: Exception) -> None:
+        since = f"from round {self.number} on: " if self.number > 1 else ""
+        self.unavailable[name] = cause = f"{since}{in_words(error)}"
+        course.note(f"{name}: skipped: {cause}")
 
     @contextmanager
     def until_stopped(self) -> Iterator[None]:

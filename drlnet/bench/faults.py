@@ -160,7 +160,8 @@ def measure_faults(
     """A record of each fault; `more` has what the run came to, and "lost", what was not kept.
 
     seed: of which process, what, and when. sets: settings of the run, as --set has them. The run's
-    folder is kept where something was lost. Stops early when told to.
+    folder is kept where something was lost, or it failed before a fault was over. Stops early when
+    told to.
     """
     path = Path(tempfile.mkdtemp(prefix="drlnet-faults-"))
     given = [f"{key}={value}" for key, value in _SETTINGS.items()] + list(sets)
@@ -182,12 +183,14 @@ def measure_faults(
             records.more["interrupted"] = True
         except DrlnetError as error:
             if not records.records:
+                note(f"its folder is kept: {path}")
                 raise
             lost.append(error.cause)
         result = run.end()
     if result:
         records.more["result"] = dict(result)
-        lost += _miscounted(result, records.records)
+        if not records.more["interrupted"]:  # else a fault was maybe under way, and has no record
+            lost += _miscounted(result, records.records)
     elif records.records:
         lost.append(f"the run was told to end, and {run.process.ending}, without a result")
     if records.records:

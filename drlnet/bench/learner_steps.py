@@ -17,7 +17,7 @@ import torch
 
 from drlnet.algos import TableSettings, make_algorithm
 from drlnet.bench.engine import Course, Results
-from drlnet.bench.processes import Lasting, Workers, served
+from drlnet.bench.processes import Lasting, WorkerFailed, Workers, served
 from drlnet.bench.records import Record, Records, over
 from drlnet.client import Batch, Client
 from drlnet.client.device_rows import moved
@@ -32,7 +32,7 @@ from drlnet.roles.tables import open_tables
 RESIDENT = "a batch that is here"
 _STREAMS, _EPISODE_STEPS = 64, 1000
 _WARM_UP = 30  # steps; a GPU's first ones choose and record kernels
-_OPEN_S = 600.0  # while a table is filled
+_OPEN_S = 600.0  # while a table is filled, before the steps
 _NEWS_S = 60.0
 
 
@@ -207,10 +207,16 @@ def measure_learner(
         Workers(course.stop) as workers,
     ):
         appender = workers.of("appender", partial(Appender, address, config))
-        learner = workers.of("learner", partial(Learner, address, config))
 
         def turn(subject: Subject) -> None:
-            rate, waited = learner.call("learn", subject.rows, seconds, deadline_s=_OPEN_S)
+            try:
+                learner = workers.of("learner", partial(Learner, address, config))
+                rate, waited = learner.call(
+                    "learn", subject.rows, seconds, deadline_s=_OPEN_S + seconds
+                )
+            except WorkerFailed:
+                workers.end("learner")  # a late answer is not the next subject's
+                raise
             results.keep(subject.name, "step", workload, [1e6 / rate])
             waits.setdefault(subject.name, {})[results.number] = waited
 

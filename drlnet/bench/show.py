@@ -59,9 +59,13 @@ def column(words: Mapping[Key, str]) -> Callable[[Record], str]:
 
 
 def console_on(file: TextIO) -> Console:
-    """In colour and as wide as it is on a terminal, plain and of 80 columns elsewhere."""
+    """In colour and as wide as it is on a terminal, plain elsewhere; of 80 columns at least.
+
+    A narrower terminal wraps the lines, which names and figures need whole.
+    """
     console = Console(file=file, highlight=False)
-    return console if console.is_terminal else Console(file=file, highlight=False, width=_WIDTH)
+    console.width = max(_WIDTH, console.width) if console.is_terminal else _WIDTH
+    return console
 
 
 def _table(columns: Mapping[str, int], first: int, *, titled: bool = False) -> Table:

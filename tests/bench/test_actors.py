@@ -15,6 +15,7 @@ import pytest
 from system.command import finished, lines_of_error
 
 from drlnet import native
+from drlnet.bench.actors import crowd
 from drlnet.bench.actors.crowd import STORED, Acted, Actors, Asked, Learner
 from drlnet.bench.actors.suite import Crowded, Held, held_of, plot, show
 from drlnet.bench.compare import compare
@@ -69,6 +70,15 @@ def test_twenty_actors_beside_a_learner() -> None:
 def test_more_actors_than_a_server_once_took() -> None:
     """At 600 sessions; and the names that they share are told apart."""
     hold(600, QUIET, seconds=2.0)
+
+
+@pytest.mark.fast
+def test_a_learner_cycles_until_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowd, "_MOST_CYCLES", 1)
+    with beside_a_server(QUIET) as (_, learner):
+        cycles_us = learner.learn(0.5)
+    assert len(cycles_us) > 1 and cycles_us.min() > 0
+    assert cycles_us.sum() < 0.5e6 + cycles_us[-1]
 
 
 @pytest.mark.fast

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import tempfile
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from system.command import SMALL, finished
 
-from drlnet.bench.faults import Fault, _gone_back, _miscounted, env_steps
-from drlnet.errors import UnknownKey
+from drlnet.bench import faults as suite
+from drlnet.bench.faults import Fault, _gone_back, _miscounted, _Run, env_steps
+from drlnet.bench.processes import Stopped
+from drlnet.bench.records import Records
+from drlnet.cli.bench.small import _show_faults
+from drlnet.errors import RoleFailed, UnknownKey
+from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
 
 
@@ -31,6 +41,54 @@ def test_what_is_lost_is_named(tmp_path: Path) -> None:
     lines = [{**steps, "table.replay.env_steps": count} for count in (5, 9, 8, 10)]
     folder.metrics_path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     assert _gone_back(folder) == ["9 steps counted, and 8 later"]
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[float | None]:
+    """How long a run that is none takes to be back each time; then Ctrl-C comes."""
+    left: list[float | None] = []
+
+    def wait_until_back(run: _Run) -> float | None:
+        if not left:
+            raise Stopped
+        return left.pop(0)
+
+    restarts = {f"{role}_restarts": 1 for role in ("server", "learner", "actor")}
+    monkeypatch.setattr(_Run, "wait_until_back", wait_until_back)
+    monkeypatch.setattr(_Run, "rest", lambda run, seconds: None)
+    monkeypatch.setattr(_Run, "pids", lambda run, role: [1])
+    monkeypatch.setattr(_Run, "end", lambda run: restarts)
+    monkeypatch.setattr(suite, "Supervisor", lambda stop: nullcontext(Mock()))
+    monkeypatch.setattr(os, "kill", lambda pid, number: None)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return left
+
+
+def test_a_fault_that_ctrl_c_cuts_short_is_no_loss(
+    waits: list[float | None], tmp_path: Path
+) -> None:
+    waits[:] = [1.0]
+    with Stop() as stop:
+        measured = suite.measure_faults(stop, "CartPole-v1", faults=1, seed=0)
+    assert measured.more["interrupted"] and measured.more["lost"] == []
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_run_that_never_learns_leaves_its_folder_by_name(
+    waits: list[float | None], tmp_path: Path
+) -> None:
+    waits[:], notes = [None], list[str]()
+    with Stop() as stop, pytest.raises(RoleFailed, match="no learning"):
+        suite.measure_faults(stop, "CartPole-v1", faults=1, seed=0, note=notes.append)
+    (left,) = tmp_path.iterdir()
+    assert notes == [f"its folder is kept: {left}"]
+
+
+def test_a_run_that_ends_before_an_evaluation_has_no_return_yet() -> None:
+    result = {"eval_return_mean": None, "env_steps": 1200, "learner_steps": 3}
+    shown = io.StringIO()
+    _show_faults(Records(more={"result": result, "lost": []}), shown)
+    assert "greedy return none yet after 1,200 steps" in shown.getvalue()
 
 
 @pytest.mark.slow

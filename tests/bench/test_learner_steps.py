@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from system.command import finished, lines_of_error
 
+from drlnet.bench import learner_steps
+from drlnet.bench.engine import Course
+from drlnet.bench.processes import WorkerFailed
+from drlnet.config import Config
+from drlnet.launch.signals import Stop
+
 ROWS = ["a batch that is here", "replay.rows = server", "replay.rows = device"]
+
+
+@pytest.mark.fast
+def test_a_learner_has_its_seconds_and_ends_where_it_is_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workers = MagicMock()
+    learner = workers.of.return_value
+    learner.call.side_effect = [WorkerFailed("no answer"), (50.0, 0.25)]
+    monkeypatch.setattr(learner_steps, "Workers", lambda stop: nullcontext(workers))
+    monkeypatch.setattr(learner_steps, "served", lambda *_: nullcontext((None, ("udp://",))))
+    with Stop() as stop:
+        measured = learner_steps.measure_learner(
+            Course(stop, 1), Config(), ["device"], 1000.0, lambda line: None
+        )
+    assert all(call.kwargs["deadline_s"] > 1000 for call in learner.call.mock_calls)
+    workers.end.assert_called_once_with("learner")
+    assert [one.subject for one in measured.records] == ["replay.rows = device"]
+    assert [*measured.more["unavailable"]] == [learner_steps.RESIDENT]
 
 
 @pytest.mark.slow

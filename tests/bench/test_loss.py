@@ -14,9 +14,10 @@ from drlnet.bench.netns import BUSY, over_veth
 from drlnet.bench.records import Record
 from drlnet.bench.transport.loss import losses_in, lossy_too, plot, shares, show
 from drlnet.bench.transport.measuring import CELLS
-from drlnet.bench.transport.suite import OPS, Subject, measure_transports
+from drlnet.bench.transport.suite import OPS, Subject, measure_transports, sealed_too
 from drlnet.errors import ConfigError
 from drlnet.launch.signals import Stop
+from drlnet.plots import Figure
 
 TINY = Effort(calls=100, budget_s=0.1, warm_up=5)
 UDP = Subject("udp busy", "udp://10.7.0.2:7447", "busy", "udp://10.7.0.2:7447")
@@ -48,6 +49,30 @@ def test_rates_are_compared_within_a_round() -> None:
     assert "25%" in file.getvalue()
     assert max(len(line) for line in file.getvalue().splitlines()) <= 80
     ElementTree.fromstring(plot([kept], subjects).svg())
+
+
+def test_each_loss_has_its_rate_sealed_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses, drawn = [0.1, 0.102, 0.125], list[list[float]]()
+    monkeypatch.setattr(
+        Figure, "lines", lambda _, name, lines, **axes: drawn.extend(y.y for y in lines.values())
+    )
+    for subjects in (
+        lossy_too(sealed_too([UDP]), losses),
+        sealed_too(lossy_too([UDP], losses)),
+    ):
+        records = [
+            Record.of("transport", one.name, "64 B", "ping", {1: [10.0 * (1 + one.loss)]})
+            for one in subjects
+        ]
+        lossy = [one for one in subjects if one.loss]
+        kept = shares(records, subjects)
+        assert len({one.name for one in subjects}) == 8
+        assert [one.subject for one in kept] == [one.name for one in lossy]
+        assert [one.baseline.endswith("sealed") for one in kept] == [one.sealed for one in lossy]
+        assert [1 / one.ratio - 1 for one in kept] == pytest.approx([one.loss for one in lossy])
+        drawn.clear()
+        plot(kept, subjects)
+        assert drawn == [pytest.approx([1 / 1.1, 1 / 1.102, 1 / 1.125])] * 2
 
 
 def test_lost_datagrams_are_sent_again() -> None:

@@ -92,6 +92,9 @@ def test_a_server_of_several_shards_is_refused(tmp_path: Path, role: str) -> Non
         (["--role", "learner", "--quick"], "--quick is for all roles"),
         (["--role", "learner", "--set", "rate=many"], "rate = 'many': expected a number"),
         (["--role", "learner", "--set", "sise=frame"], "no setting of a role is called 'sise'"),
+        (["--role", "learner", "--set", "seconds=0"], "seconds = 0.0: the least is 0.01"),
+        (["--role", "actor", "--set", "rate=-1"], "rate = -1.0: the least is 0"),
+        (["--role", "actor", "--set", "rate=nan"], "rate = nan: expected a finite number"),
         (["--role", "learner", "--set", "size=large"], "size = 'large': expected one of"),
         (
             ["--role", "learner", "--set", "layouts=a", "--server", "udp://0.0.0.0:0"],

@@ -34,7 +34,7 @@ from drlnet.bench.samplers import (
     words_of,
     workload_of,
 )
-from drlnet.errors import ConfigError
+from drlnet.errors import ConfigError, TransportError
 from drlnet.launch.signals import Stop
 
 TINY = Effort(calls=10, budget_s=1.0, warm_up=2)
@@ -77,6 +77,27 @@ def test_subjects_take_turns() -> None:
     assert behind == [3, 2, 2]
     assert results.unavailable == {"b": "from round 2 on: no more of it\n  try: none"}
     assert results.interrupted
+
+
+def test_floors_that_fail_cost_no_round() -> None:
+    behind: list[int] = []
+
+    def fail_later(left: list[Path]) -> None:
+        behind.append(len(left))
+        if len(behind) == 2:
+            raise TransportError("the bare transfer stands still", "")
+
+    results = Results()
+    with Stop() as stop:
+        subjects, course = [Path(name) for name in "ab"], Course(stop, 3)
+        results.take_turns(
+            course, subjects, lambda one: results.keep(one.name, "draw", "", [1.0]),
+            what="atari, ", behind=fail_later,
+        )  # fmt: skip
+    assert behind == [2, 2]
+    assert all(len(rounds) == 3 for rounds in results.rounds.values())
+    cause = "from round 2 on: the bare transfer stands still"
+    assert results.unavailable == {"atari, floors": cause}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from drlnet.bench import show as tables
 from drlnet.bench.records import Record
 
@@ -26,3 +28,12 @@ def test_long_names_cost_no_figures() -> None:
     assert figures.split()[-4:] == ["57331", "181340", "132,195,300", "36.91x"]
     assert figures.startswith("  dpdk:virtio-user busy,")
     assert lines[lines.index(figures) + 1].startswith("  ")  # the rest of the name, below it
+
+
+def test_a_narrow_terminal_shows_names_and_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io.StringIO, "isatty", lambda out: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    record = Record("replay", "udp busy, mirrored", "atari", "sample", 57331.25, 181340.0, 1.0, 1)
+    (line,) = (line for line in _shown(record) if "57331" in line)
+    assert line.split()[:4] == ["udp", "busy,", "mirrored", "57331"]

@@ -39,24 +39,23 @@ def lossy_too(subjects: Sequence[Subject], losses: Sequence[float]) -> list[Subj
     """Those between two kernels, and each once more with each loss."""
     kernels = [subject for subject in subjects if subject.listen == subject.connect]
     return [
-        replace(subject, name=_lossy(subject.name, loss), loss=loss)
+        one
         for subject in kernels
-        for loss in (0.0, *losses)
+        for one in (
+            subject,
+            *(replace(subject, name=f"{subject.name}, {loss} lost", loss=loss) for loss in losses),
+        )
     ]
-
-
-def _lossy(name: str, loss: float) -> str:
-    return f"{name}, {loss:.2g} lost" if loss else name
 
 
 def shares(records: Sequence[Record], subjects: Sequence[Subject]) -> list[Ratio]:
     """Each lossy record's rate over that of its subject without loss."""
     lossless = {
-        _lossy(subject.name, other.loss): subject.name
+        other.name: subject.name
         for subject in subjects
         if not subject.loss
         for other in subjects
-        if other.loss
+        if other.loss and replace(other, name=subject.name, loss=0.0) == subject
     }
     slower = ratios_of(
         records,
@@ -75,14 +74,15 @@ def show(records: Sequence[Record], kept: Sequence[Ratio], *, file: TextIO) -> N
 def plot(kept: Sequence[Ratio], subjects: Sequence[Subject]) -> Figure:
     """A line per operation over the loss, a panel per way to poll."""
     lossless = [subject.name for subject in subjects if not subject.loss]
-    losses = sorted({subject.loss for subject in subjects} - {0.0})
+    loss_of = {subject.name: subject.loss for subject in subjects}
+    losses = sorted({*loss_of.values()} - {0.0})
     figure = Figure("What loss leaves of the rate", panels=lossless, share_y=True)
-    found = {key_of(one): one.ratio for one in kept}
+    found = {(one.baseline, loss_of[one.subject], one.op, one.workload): one.ratio for one in kept}
     cells = list(dict.fromkeys((one.op, one.workload) for one in kept))
     for name in lossless:
         lines = {}
         for op, workload in cells:
-            rates = [found.get((_lossy(name, loss), op, workload), float("nan")) for loss in losses]
+            rates = [found.get((name, loss, op, workload), float("nan")) for loss in losses]
             lines[f"{op}, {workload}"] = Line(losses, rates)
         x, y = Axis("share of the datagrams lost, each way", log=10), Axis("rate over lossless")
         figure.lines(name, lines, x=x, y=y)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _NAME = "paper"
 _ROLES = "Several machines, one role each"
+_LEAST = {"rate": 0.0, "seconds": 0.01}  # of --set
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def _found(results: PaperResults, subjects: list[Subject], name: str) -> Found:
 
 def _role_of(sets: Sequence[str]) -> Role:
     """From KEY=VALUE texts. Raises ConfigError."""
-    from drlnet.config.fields import convert, field_types
+    from drlnet.config.fields import check_limits, convert, field_types
     from drlnet.config.load import parse_set
     from drlnet.config.names import require_known
 
@@ -191,6 +192,7 @@ def _role_of(sets: Sequence[str]) -> Role:
     for key, value in map(parse_set, sets):
         require_known("setting of a role", key, list(types))
         values[key] = convert(key, value, types[key])
+        check_limits(key, values[key], {"low": _LEAST.get(key)})
     return Role(**values)
 
 

@@ -141,8 +141,9 @@ def _show_faults(measured: Records[Fault], file: TextIO) -> None:
             file=file,
         )
     if result := measured.more.get("result"):
+        mean = result["eval_return_mean"]  # None: ended before its first evaluation
         print(
-            f"the run: greedy return {result['eval_return_mean']:.1f} after "
+            f"the run: greedy return {'none yet' if mean is None else f'{mean:.1f}'} after "
             f"{result['env_steps']:,} steps of environments, {result['learner_steps']:,} of the "
             "learner",
             file=file,

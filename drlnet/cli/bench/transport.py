@@ -71,10 +71,10 @@ class Transport(OverTransports):
                         netns.over_veth(mtu, stop, apart=bool(losses))
                     )
                     block, busy = netns.BLOCK, netns.BUSY
-                if losses:
-                    subjects = loss.lossy_too(subjects, losses)
                 if self.sealed:
                     subjects = suite.sealed_too(subjects)
+                if losses:
+                    subjects = loss.lossy_too(subjects, losses)
                 course = self.course(stop, output, self.rounds)
                 results = suite.measure_transports(
                     course, subjects, places=places, beside=mtu is None
