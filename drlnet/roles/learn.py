@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from drlnet.algos import Params, make_algorithm
+from drlnet.algos import Learner, Params, make_algorithm, returned
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import find_spaces
@@ -124,7 +124,7 @@ class Learning:
         self.algorithm = make_algorithm(config, find_spaces(config.env))
         seed = role_seed(config.run.seed, "learner")
         device = self._ranks.device(config)
-        self._learner = self.algorithm.learner(device, seed)
+        self._learner: Learner = returned.made(self.algorithm, "learner", device, seed)
         tables = open_tables(client, self.algorithm)
         sizes = [table.batch_size for table in self.algorithm.tables().values()]
         self._batch_size = max(sizes) if self.algorithm.splits_rows else sum(sizes)
@@ -166,7 +166,7 @@ class Learning:
         if not self._ranks.agree(batches):
             self._stopped = "interrupted"
             return
-        learned = self._learner.step(batches)
+        learned = returned.stepped(self.algorithm, self._learner, batches)
         self._ranks.end_step()
         self._figures = learned.figures
         stages.ended("learn")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from drlnet.algos import make_algorithm
+from drlnet.algos import make_algorithm, returned
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import find_spaces
@@ -70,11 +70,11 @@ class Rank:
     def __init__(self, config: Config, client: Client, ranks: Ranks):
         self._config, self._client, self._ranks = config, client, ranks
         self._stages = Stages("sample", "learn", "update")
-        algorithm = make_algorithm(config, find_spaces(config.env))
+        self._algorithm = algorithm = make_algorithm(config, find_spaces(config.env))
         # The seed of rank 0: what a learner draws for a whole batch is the same for all parts.
         seed = role_seed(config.run.seed, "learner")
         device = ranks.device(config)
-        self._learner = algorithm.learner(device, seed)
+        self._learner = returned.made(algorithm, "learner", device, seed)
         tables = open_tables(client, algorithm)
         echo_seed = role_seed(config.run.seed, "echo")
         self.feed = Feed(
@@ -92,7 +92,7 @@ class Rank:
         stages.ended("sample")
         if not self._ranks.agree(batches):
             return False
-        learned = self._learner.step(batches)
+        learned = returned.stepped(self._algorithm, self._learner, batches)
         self._ranks.end_step()
         self._figures = learned.figures
         stages.ended("learn")

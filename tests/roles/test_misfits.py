@@ -1,0 +1,88 @@
+"""Algorithms that break their contract: which one, in which method, and what to return."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from oracle import OracleClient
+
+from drlnet.config import Config, load
+from drlnet.errors import ReplayTimeout, UserCodeError
+from drlnet.launch.signals import Stop
+from drlnet.metrics import RunFolder
+from drlnet.roles.actor import Actor
+from drlnet.roles.evaluate import evaluate
+from drlnet.roles.learn import Learning
+from drlnet.roles.serial import serial
+
+PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
+SETS = ["net.hidden_sizes=[8]", "replay.batch_size=16", "replay.min_size=32"]
+
+TOLD = {
+    "NoGreedy": ("lacks greedy()", "define what it lacks"),
+    "Plain": ("does not derive from drlnet.algos.Algorithm", "derive its class"),
+    "UnknownColumns": ("act() returned a dict for a table 'replays'", "its tables are 'replay'"),
+    "NoColumns": ("act() returned nothing for the table 'replay'", "return actions [M] and {table"),
+    "ActionsAlone": ("act() returned ndarray [4]", "return actions [M] and {table: {column"),
+    "UnknownItems": ("items() returned a Items for a table 'replays'", "its tables are 'replay'"),
+    "NoItems": ("items() returned None", "return {table: Items(streams, steps, priorities)}"),
+    "FewPriorities": ("streams [4], steps [4], priorities [3] for 'replay'", "of one length"),
+    "NoFigures": ("agent() returned a Agent, which lacks figures", "has load, act, items, figures"),
+    "ListedFigure": ("figures() returned ndarray [3] as the figure 'epsilons'", "one number"),
+    "NotCounted": ("step() left `steps` at 0", "self.steps += 1"),
+    "NothingLearned": ("step() returned None", "return Learned({figure: scalar}"),
+    "WordyLoss": ("step() returned a str as the figure 'loss'", "return one number"),
+    "LongLoss": ("step() returned Tensor [5] as the figure 'loss'", "return one number"),
+    "UnknownPriorities": ("priorities [16] for a table 'replays'", "{'replay': [16]}"),
+    "FewNewPriorities": ("priorities [15] for a table 'replay'", "{'replay': [16]}"),
+    "ArrayParams": ("params() returned a ndarray as 'bias'", "return torch tensors"),
+    "NoAct": ("greedy() returned a Player, which lacks act", "an object that has load, act"),
+}
+
+
+@pytest.fixture(autouse=True)
+def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(PLUGINS))
+
+
+def config(name: str, folder: Path) -> Config:
+    flags = {
+        "run.folder": str(folder / "a"), "run.serial": True, "algo.name": f"misfits:{name}",
+        "actor.envs_per_actor": 4, "run.max_learner_steps": 2,
+    }  # fmt: skip
+    return load("CartPole-v1", flags=flags, sets=SETS)
+
+
+def play_and_learn(made: Config) -> None:
+    client = OracleClient()
+    learning = Learning(made, client, RunFolder.create(made), Stop())  # type: ignore[arg-type]
+    actor = Actor(made, client, 0)  # type: ignore[arg-type]
+    actor.wait(Stop())
+    actor.start()
+    for _ in range(12):
+        actor.tick()
+    learning.feed.draw()
+    learning.step()
+    actor.close()
+    learning.close()
+    evaluate(made, learning._learner.params(), 5)
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_breach_of_the_contract_is_told_as_such(name: str, tmp_path: Path) -> None:
+    cause, remedy = TOLD[name]
+    with pytest.raises(UserCodeError) as raised:
+        play_and_learn(config(name, tmp_path))
+    told = raised.value
+    assert cause in told.cause and remedy in told.remedy and "\n" not in told.cause + told.remedy
+    assert name == "ArrayParams" or f"algo.name = 'misfits:{name}'" in told.cause
+
+
+def test_a_serial_run_whose_items_are_refused_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drlnet.learning.feed._WAIT_S", 0.05)
+    made = config("LostItems", tmp_path)
+    with pytest.raises(ReplayTimeout, match="fewer items than min_size"):
+        serial(made, RunFolder.create(made), Stop())
