@@ -12,7 +12,7 @@ from drlnet.client import Client
 from drlnet.config import load, load_server
 from drlnet.config.checks import least_capacity
 from drlnet.envs import EnvSpaces
-from drlnet.errors import ConfigError, Deadlock
+from drlnet.errors import ConfigError, Deadlock, UserCodeError
 from drlnet.roles.tables import open_tables
 
 ID = "Unregistered-v0"  # has no recipe
@@ -165,3 +165,58 @@ def test_a_server_without_rows_wants_them_at_the_learner() -> None:
     assert load(ID, sets=["server.index_only=true", "replay.rows=learner"]).server.index_only
     # `drlnet serve` serves learners that say it themselves.
     assert load_server(None, sets=["server.index_only=true"]).index_only
+
+
+MODULE = """
+import enum
+from dataclasses import dataclass
+from drlnet.algos import AlgoSettings, setting
+from drlnet.policies import EpsilonGreedySettings
+
+class Kind(enum.Enum):
+    A = 1
+
+def algorithm(of, default=setting(None, "")):
+    space = {"__annotations__": {"own": of}, "own": default}
+    settings = dataclass(frozen=True)(type("Own", (AlgoSettings,), space))
+    return type("Algo", (), {"Settings": settings, "Policy": EpsilonGreedySettings})
+
+class Bare(AlgoSettings):
+    own: int
+
+Fit = algorithm("tuple[int, ...] | dict[str, float] | None")
+Listed = algorithm(list[int])
+Mixed = algorithm(tuple[int, float])
+Chosen = algorithm(Kind, setting(Kind.A, ""))
+Unknown = algorithm("Nowhere")
+Made = type("Made", (), {"Settings": AlgoSettings()})
+NoPolicy = type("NoPolicy", (), {"Policy": None})
+Undecided = type("Undecided", (), {"Settings": dataclass(frozen=True, kw_only=True)(Bare)})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("Fit", ""),
+        ("Listed", "its Settings: its field own is of the type list[int], which a config does not"),
+        ("Mixed", "its field own is of the type tuple[int, float]"),
+        ("Chosen", "its field own is of the type <enum 'Kind'>"),
+        ("Unknown", "the types of its fields are unknown: NameError: name 'Nowhere'"),
+        ("Undecided", "its field own has no default"),
+        ("Made", "its Settings is not a class that derives from AlgoSettings"),
+        ("NoPolicy", "its Policy is not a class that derives from PolicySettings"),
+    ],
+)
+def test_settings_that_no_config_holds_are_their_authors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, cause: str
+) -> None:
+    (tmp_path / "settings_of_a_test.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sets = [f"algo.name=settings_of_a_test:{name}"]
+    if not cause:
+        assert load(ID, sets=[*sets, "algo.own=[2, 3]"]).algo.own == (2, 3)  # type: ignore[attr-defined]
+        return
+    with pytest.raises(UserCodeError) as told:
+        load(ID, sets=sets)
+    assert cause in told.value.cause and told.value.remedy
