@@ -99,3 +99,6 @@ UnknownPriorities = learns(lambda learned: Learned({}, {"replays": learned.prior
 FewNewPriorities = learns(lambda learned: Learned({}, {TABLE: learned.priorities[TABLE][1:]}))
 ArrayParams = misfit(Learner, params=lambda self: {"bias": np.zeros(3)})
 NoAct = misfit(Player, act=None)
+FloatActions = acts(lambda action, columns: (action.astype(np.float32), columns))
+UnknownAction = acts(lambda action, columns: (action + 7, columns))
+UnknownGreedyAction = misfit(Player, act=lambda self, rows: Player.act(self, rows) - 3)

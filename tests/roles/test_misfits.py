@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from oracle import OracleClient
 
 from drlnet.config import Config, load
 from drlnet.errors import ReplayTimeout, UserCodeError
 from drlnet.launch.signals import Stop
 from drlnet.metrics import RunFolder
-from drlnet.roles.actor import Actor
-from drlnet.roles.evaluate import evaluate
-from drlnet.roles.learn import Learning
 from drlnet.roles.serial import serial
 
 PLUGINS = Path(__file__).resolve().parents[1] / "plugins"
@@ -37,6 +33,9 @@ TOLD = {
     "UnknownPriorities": ("priorities [16] for a table 'replays'", "{'replay': [16]}"),
     "FewNewPriorities": ("priorities [15] for a table 'replay'", "{'replay': [16]}"),
     "ArrayParams": ("params() returned a ndarray as 'bias'", "return torch tensors"),
+    "FloatActions": ("act() returned float32[4] as actions", "return 4 integers, 0 to 1"),
+    "UnknownAction": ("act() returned the action ", "return 4 integers, 0 to 1"),
+    "UnknownGreedyAction": ("act() returned the action -", "return 5 integers, 0 to 1"),
     "NoAct": ("greedy() returned a Player, which lacks act", "an object that has load, act"),
 }
 
@@ -49,34 +48,21 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 def config(name: str, folder: Path) -> Config:
     flags = {
         "run.folder": str(folder / "a"), "run.serial": True, "algo.name": f"misfits:{name}",
-        "actor.envs_per_actor": 4, "run.max_learner_steps": 2,
+        "actor.envs_per_actor": 4, "run.max_learner_steps": 2, "eval.num_envs": 5,
     }  # fmt: skip
     return load("CartPole-v1", flags=flags, sets=SETS)
-
-
-def play_and_learn(made: Config) -> None:
-    client = OracleClient()
-    learning = Learning(made, client, RunFolder.create(made), Stop())  # type: ignore[arg-type]
-    actor = Actor(made, client, 0)  # type: ignore[arg-type]
-    actor.wait(Stop())
-    actor.start()
-    for _ in range(12):
-        actor.tick()
-    learning.feed.draw()
-    learning.step()
-    actor.close()
-    learning.close()
-    evaluate(made, learning._learner.params(), 5)
 
 
 @pytest.mark.parametrize("name", TOLD)
 def test_a_breach_of_the_contract_is_told_as_such(name: str, tmp_path: Path) -> None:
     cause, remedy = TOLD[name]
+    made = config(name, tmp_path)
     with pytest.raises(UserCodeError) as raised:
-        play_and_learn(config(name, tmp_path))
+        serial(made, RunFolder.create(made), Stop())
     told = raised.value
     assert cause in told.cause and remedy in told.remedy and "\n" not in told.cause + told.remedy
-    assert name == "ArrayParams" or f"algo.name = 'misfits:{name}'" in told.cause
+    unnamed = "ArrayParams", "FloatActions", "UnknownAction", "UnknownGreedyAction"
+    assert name in unnamed or f"algo.name = 'misfits:{name}'" in told.cause
 
 
 def test_a_serial_run_whose_items_are_refused_ends(
