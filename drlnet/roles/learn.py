@@ -22,7 +22,7 @@ from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import gpu_figures, process_figures
 from drlnet.nets.memory import keep_freed_memory
 from drlnet.nets.params import load_state, pack, pack_state, save
-from drlnet.roles.divergence import diverged
+from drlnet.roles.divergence import diverged, refused
 from drlnet.roles.evaluator import Evaluated, heard
 from drlnet.roles.gate import Best, Gate, read_best, write_best
 from drlnet.roles.infer import inferring
@@ -174,7 +174,7 @@ class Learning:
             for name, priorities in learned.priorities.items():
                 self.feed.update(name, priorities)
         except BadPriority as error:
-            raise diverged(config.env.id, error.cause) from error
+            raise refused(config, error) from error
         stages.ended("update")
         self._env_steps = max(batch.env_steps for batch in batches.values())
         if learned.save:

@@ -16,7 +16,7 @@ from drlnet.learning.ranks import Place, Ranks, meeting
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import gpu_figures, process_figures
 from drlnet.nets.memory import keep_freed_memory
-from drlnet.roles.divergence import diverged
+from drlnet.roles.divergence import refused
 from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
@@ -100,7 +100,7 @@ class Rank:
             for name, priorities in learned.priorities.items():
                 self.feed.update(name, priorities)
         except BadPriority as error:
-            raise diverged(self._config.env.id, error.cause) from error
+            raise refused(self._config, error) from error
         stages.ended("update")
         if self._rates.due(self._config.learner.report_interval_s):
             self._report()

@@ -15,7 +15,7 @@ from drlnet.config import Config
 from drlnet.envs import Rows, Streams
 from drlnet.errors import BadPriority, ReplayTimeout, TableDropped
 from drlnet.metrics.stages import Stages
-from drlnet.roles.divergence import diverged
+from drlnet.roles.divergence import refused
 from drlnet.roles.tables import open_tables
 
 _FLUSH_INTERVAL_S = 0.005  # experience older than this leaves, however few rows there are
@@ -156,7 +156,7 @@ class Recorder:
                     place, name, "add_items", streams, items.steps[own], priorities
                 )
             except BadPriority as error:
-                raise diverged(self._config.env.id, error.cause) from error
+                raise refused(self._config, error) from error
         self.items_added += len(items.steps)
 
 

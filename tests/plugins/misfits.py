@@ -102,3 +102,7 @@ NoAct = misfit(Player, act=None)
 FloatActions = acts(lambda action, columns: (action.astype(np.float32), columns))
 UnknownAction = acts(lambda action, columns: (action + 7, columns))
 UnknownGreedyAction = misfit(Player, act=lambda self, rows: Player.act(self, rows) - 3)
+NegativePriority = items(
+    lambda made: {TABLE: Items(made.streams, made.steps, made.priorities - 99)}
+)
+NegativeNewPriority = learns(lambda learned: Learned({}, {TABLE: np.full(16, -0.08)}))

@@ -36,6 +36,8 @@ TOLD = {
     "FloatActions": ("act() returned float32[4] as actions", "return 4 integers, 0 to 1"),
     "UnknownAction": ("act() returned the action ", "return 4 integers, 0 to 1"),
     "UnknownGreedyAction": ("act() returned the action -", "return 5 integers, 0 to 1"),
+    "NegativePriority": ("gave the priority -9", "priorities of 0 or more"),
+    "NegativeNewPriority": ("gave the priority -0.08", "priorities of 0 or more"),
     "NoAct": ("greedy() returned a Player, which lacks act", "an object that has load, act"),
 }
 
