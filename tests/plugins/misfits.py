@@ -106,3 +106,18 @@ NegativePriority = items(
     lambda made: {TABLE: Items(made.streams, made.steps, made.priorities - 99)}
 )
 NegativeNewPriority = learns(lambda learned: Learned({}, {TABLE: np.full(16, -0.08)}))
+TakenFigure = learns(lambda learned: Learned({"env_steps": 5.0}))
+TimeFigure = learns(lambda learned: Learned({"time": 0.25}))
+TakenActorFigure = misfit(Agent, figures=lambda self: {"episodes": 3})
+
+
+class DoubleFeatures(nn.Sequential):
+    """Computes in another precision."""
+
+    features = 8
+
+    def __init__(self, settings, obs_shape):
+        super().__init__(nn.Linear(obs_shape[0], 8))
+
+    def forward(self, obs):
+        return super().forward(obs).double()
