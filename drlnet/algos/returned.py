@@ -107,7 +107,7 @@ def reading(
     algorithm: Algorithm[Any], method: str, own: Mapping[str, Any], figures: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What a role reports: its own figures, and those that this method returned."""
-    for name in figures:
+    for name in scalars(algorithm, method, figures):
         if name in own or name in _OF_RECORDS:
             cause = f"a figure {name!r}, which drlnet reports itself"
             raise _broken(algorithm, method, cause, "it by another name")

@@ -181,21 +181,19 @@ class Actor:
 
     def _report(self) -> None:
         per_s = self._rates.read(env_steps=self._env_steps)
-        self._client.report(
-            {
-                "role": "actor",
-                "env_steps": self._env_steps,
-                "env_steps_per_s": per_s["env_steps"],
-                "episodes": self._returns.episodes,
-                "return_mean": self._returns.mean,
-                "return_last": self._returns.last,
-                "env_crashes": len(self._crashes),
-                **({"late_steps": self._pace.late} if self._pace.holds else {}),
-                **self.agent.figures(),
-                **self._stages.read(),
-                **process_figures(with_children=True),  # env.vectorization = async has some
-            }
-        )
+        own: dict[str, float | int | str] = {
+            "role": "actor",
+            "env_steps": self._env_steps,
+            "env_steps_per_s": per_s["env_steps"],
+            "episodes": self._returns.episodes,
+            "return_mean": self._returns.mean,
+            "return_last": self._returns.last,
+            "env_crashes": len(self._crashes),
+            **({"late_steps": self._pace.late} if self._pace.holds else {}),
+            **self._stages.read(),
+            **process_figures(with_children=True),  # env.vectorization = async has some
+        }
+        self._client.report(self.agent.reading(own))
 
 
 class Returns:

@@ -377,13 +377,12 @@ class Learning:
     def _report(self, *, last: bool = False) -> None:
         steps, stages = self._learner.steps, self._stages.read()
         per_s = self._rates.read(steps=steps, sample_s=stages["stage.sample_s"])
-        values: dict[str, float | int | str] = {
+        own: dict[str, float | int | str] = {
             "role": "learner",
             "run": self._run.path.name,
             "learner_steps": steps,
             "learner_steps_per_s": per_s["steps"],
             "env_steps": self._env_steps,
-            **{name: float(value) for name, value in self._figures.items()},
             "eval_return": self._evaluated.mean,
             "eval_return_best": self._evaluated.best_mean,
             "eval_learner_steps": self._evaluated.learner_steps,
@@ -395,6 +394,7 @@ class Learning:
             **process_figures(),
             **gpu_figures(self._ranks.device(self._config)),
         }
+        values = returned.reading(self.algorithm, "step", own, self._figures)
         self._client.report(values)
         self._tell_progress()
         self._records.add(values, self._client.stats(), last=last)

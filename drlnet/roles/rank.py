@@ -110,17 +110,15 @@ class Rank:
     def _report(self) -> None:
         steps, stages = self._learner.steps, self._stages.read()
         per_s = self._rates.read(steps=steps, sample_s=stages["stage.sample_s"])
-        self._client.report(
-            {
-                "role": "rank",
-                "learner_steps": steps,
-                "learner_steps_per_s": per_s["steps"],
-                **{name: float(value) for name, value in self._figures.items()},
-                "sample_wait_share": per_s["sample_s"],
-                "batch_size": sum(len(batch) for batch in self.feed.batches.values()),
-                **self.feed.figures(),
-                **stages,
-                **process_figures(),
-                **gpu_figures(self._ranks.device(self._config)),
-            }
-        )
+        own: dict[str, float | int | str] = {
+            "role": "rank",
+            "learner_steps": steps,
+            "learner_steps_per_s": per_s["steps"],
+            "sample_wait_share": per_s["sample_s"],
+            "batch_size": sum(len(batch) for batch in self.feed.batches.values()),
+            **self.feed.figures(),
+            **stages,
+            **process_figures(),
+            **gpu_figures(self._ranks.device(self._config)),
+        }
+        self._client.report(returned.reading(self._algorithm, "step", own, self._figures))

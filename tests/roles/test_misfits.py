@@ -38,6 +38,9 @@ TOLD = {
     "UnknownGreedyAction": ("act() returned the action -", "return 5 integers, 0 to 1"),
     "NegativePriority": ("gave the priority -9", "priorities of 0 or more"),
     "NegativeNewPriority": ("gave the priority -0.08", "priorities of 0 or more"),
+    "TakenFigure": ("step() returned a figure 'env_steps', which drlnet", "by another name"),
+    "TimeFigure": ("step() returned a figure 'time', which drlnet", "by another name"),
+    "TakenActorFigure": ("figures() returned a figure 'episodes'", "by another name"),
     "NoAct": ("greedy() returned a Player, which lacks act", "an object that has load, act"),
 }
 
