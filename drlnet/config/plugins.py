@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from drlnet.config.fields import require_settings
 from drlnet.config.names import remedy_for
-from drlnet.errors import ConfigError, UserCodeError, one_line
+from drlnet.errors import ConfigError, UserCodeError, count_as_users, one_line
 
 Kind = Literal["algos", "nets"]
 _KEYS = {"algos": "algo.name", "nets": "net.name"}
@@ -75,6 +75,8 @@ def find_object(key: str, place: str) -> Any:
     if not module_name or not name:
         raise ConfigError(f"{key} = {place!r}: expected module:Name", "name both, with a colon")
     module = import_module(f"{key} = {place!r}", module_name)
+    if key in _KEYS.values():
+        count_as_users(module)
     try:
         return getattr(module, name)
     except AttributeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from drlnet.client import Client
 from drlnet.config import load, load_server
 from drlnet.config.checks import least_capacity
 from drlnet.envs import EnvSpaces
-from drlnet.errors import ConfigError, Deadlock, UserCodeError
+from drlnet.errors import ConfigError, Deadlock, UserCodeError, user_place
 from drlnet.roles.tables import open_tables
 
 ID = "Unregistered-v0"  # has no recipe
@@ -220,3 +221,22 @@ def test_settings_that_no_config_holds_are_their_authors(
     with pytest.raises(UserCodeError) as told:
         load(ID, sets=sets)
     assert cause in told.value.cause and told.value.remedy
+
+
+def test_an_installed_algorithms_errors_are_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site-packages" / "package_of_a_test"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "parts.py").write_text("def fail():\n    return {}['a']\n")
+    (package / "algo.py").write_text("from package_of_a_test.parts import fail\nclass A: pass\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    algo = importlib.import_module("package_of_a_test.algo")
+    places = []
+    for name in ("dqn", "package_of_a_test.algo:A"):
+        load(ID, sets=[f"algo.name={name}"])
+        with pytest.raises(KeyError) as raised:
+            algo.fail()
+        places.append(user_place(raised.value))
+    assert "test_checks.py" in places[0] and places[1] == "parts.py:2, fail()"
