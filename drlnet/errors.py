@@ -10,10 +10,12 @@ from __future__ import annotations
 import errno
 import re
 import shlex
+import sys
 import sysconfig
 import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -42,7 +44,7 @@ class ConfigError(DrlnetError):
 
 
 class UserCodeError(ConfigError):
-    """A user's module, environment, network or algorithm raised an error."""
+    """A user's module, environment, network or algorithm raised an error or breaks its contract."""
 
     exit_code = 28
 
@@ -237,6 +239,9 @@ _BY_STATUS: dict[int, type[DrlnetError]] = {
 }
 
 
+_named: set[Path] = set()  # the packages of count_as_users()
+
+
 def one_line(error: BaseException) -> str:
     """An error of someone else's code: its kind and its text."""
     kind, text = type(error).__name__, " ".join(str(error).split())
@@ -246,7 +251,8 @@ def one_line(error: BaseException) -> str:
 def user_place(error: BaseException) -> str:
     """Where a user's code last was in a traceback: "file.py:12, step()"; "" where it never was.
 
-    A user's is what neither drlnet nor Python nor an installed package has brought.
+    A user's is what neither drlnet nor Python nor an installed package has brought, but for a
+    package that a setting names (count_as_users).
     """
     if isinstance(error, SyntaxError) and error.filename and _is_users(error.filename):
         return f"{Path(error.filename).name}:{error.lineno}"
@@ -263,8 +269,19 @@ def _is_users(name: str) -> bool:
         return False
     ours, pythons = Path(__file__).resolve().parent, Path(sysconfig.get_path("stdlib")).resolve()
     file = file.resolve()
+    if _named & {file, *file.parents} and ours not in file.parents:
+        return True
     installed = {"site-packages", "dist-packages"} & {*file.parts}
     return not installed and not {ours, pythons} & {*file.parents}
+
+
+def count_as_users(module: ModuleType) -> None:
+    """Has user_place() take what a setting names for a user's, installed or not: all of its
+    package."""
+    top = sys.modules[module.__name__.partition(".")[0]]
+    if top.__file__ is not None:  # a namespace's folder is not one package's
+        file = Path(top.__file__).resolve()
+        _named.add(file.parent if file.name == "__init__.py" else file)
 
 
 def cannot_write(path: object, error: OSError, remedy: str = "choose another path") -> ConfigError:

@@ -22,7 +22,7 @@ from drlnet.algos.contract import (
 from drlnet.algos.learners import NetLearner, TargetNetLearner
 from drlnet.algos.players import GreedyQ, NetPlayer
 from drlnet.config import AlgoSettings, Config, PolicySettings, plugins, setting, setting_from
-from drlnet.errors import ConfigError
+from drlnet.errors import ConfigError, UserCodeError
 from drlnet.lazy import torch
 from drlnet.native import max_request_bytes
 from drlnet.nets import make_net
@@ -45,8 +45,23 @@ NAMES = {
 
 
 def make_algorithm(config: Config, spaces: EnvSpaces) -> Algorithm[Any]:
-    """The algorithm that config.algo.name chooses. Raises ConfigError for an unknown name."""
-    algorithm: Algorithm[Any] = plugins.find("algos", config.algo.name)(config, spaces)
+    """The algorithm that config.algo.name chooses.
+
+    Raises ConfigError for an unknown name, UserCodeError for a user's that cannot be made.
+    """
+    name = config.algo.name
+    kind = plugins.find("algos", name)
+    if isinstance(kind, type) and not issubclass(kind, Algorithm):
+        raise UserCodeError(
+            f"algo.name = {name!r} does not derive from drlnet.algos.Algorithm",
+            "derive its class from Algorithm (drlnet help algorithms)",
+        )
+    if lacking := sorted(getattr(kind, "__abstractmethods__", ())):
+        raise UserCodeError(
+            f"algo.name = {name!r} lacks {', '.join(f'{one}()' for one in lacking)}",
+            "define what it lacks in its class (drlnet help algorithms)",
+        )
+    algorithm: Algorithm[Any] = kind(config, spaces)
     return algorithm
 
 

@@ -44,6 +44,9 @@ TABLE = "replay"
 Columns = Mapping[str, npt.NDArray[Any]]
 """One row of each of M streams: column -> [M, *shape]."""
 
+Acted = tuple[npt.NDArray[np.int64], Mapping[str, Columns]]
+"""Actions [M], and what to append to each table."""
+
 Params = Mapping[str, "torch.Tensor"]
 """A network's state dict."""
 
@@ -93,7 +96,7 @@ class Agent(Protocol):
     def load(self, params: Params) -> None:
         """Plays with these params from now on."""
 
-    def act(self, rows: Rows) -> tuple[npt.NDArray[np.int64], Mapping[str, Columns]]:
+    def act(self, rows: Rows) -> Acted:
         """Actions [M] for these rows, and what to append to each table.
 
         Where rows.mask is set, the other environments have not moved: their state stays. A LAST
@@ -128,7 +131,7 @@ class Learner(Protocol):
     draws from no more: they are dropped.
     """
 
-    steps: int  # taken so far
+    steps: int  # taken so far: step() counts
 
     def step(self, batches: Mapping[str, Batch]) -> Learned:
         """One step on a batch of each table, lent until the next step: copy what you keep."""

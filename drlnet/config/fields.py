@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
-from drlnet.errors import ConfigError, UnknownKey
+from drlnet.errors import ConfigError, UnknownKey, UserCodeError
 
 T = TypeVar("T")
 
@@ -42,6 +42,37 @@ def setting_from(factory: Callable[[], T], help: str, *, flag: str | None = None
 def field_types(section: type) -> dict[str, Any]:
     """The resolved type of every field of a section."""
     return typing.get_type_hints(section)
+
+
+def require_settings(what: str, section: type) -> None:
+    """Raises UserCodeError for a user's section that a config cannot hold. what: names it."""
+    try:
+        kinds = field_types(section)
+    except Exception as error:  # the names of types are a user's code
+        raise UserCodeError.of(f"{what}: the types of its fields are unknown: ", error) from error
+    for field in dataclasses.fields(section):
+        kind = kinds[field.name]
+        if not _held(kind):
+            raise UserCodeError(
+                f"{what}: its field {field.name} is of the type {kind}, which a config "
+                "does not hold",
+                "use bool, int, float, str, Literal, tuple[X, ...], dict[str, X] or X | None",
+            )
+        if field.default is field.default_factory is dataclasses.MISSING:
+            raise UserCodeError(
+                f"{what}: its field {field.name} has no default",
+                f'declare it by {field.name}: ... = setting(DEFAULT, "what it is")',
+            )
+
+
+def _held(kind: Any) -> bool:
+    """Whether convert() makes values of this type."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return all(map(_held, parts))
+    if origin is tuple and parts:  # of one type, its first
+        return all(part in (parts[0], ...) for part in parts) and _held(parts[0])
+    return origin in (Literal, dict) or kind in (bool, int, float, str, dict, object, type(None))
 
 
 def describe_type(kind: Any) -> str:

@@ -189,13 +189,12 @@ def _section_types(values: Mapping[str, Any]) -> dict[str, type]:
     """The dataclass of every section: algorithm, network and environment may bring their own."""
     env_id = str(convert("env.id", values.get("env.id", EnvConfig().id), str))
     algo, net = _name("algo", AlgoSettings, values), _name("net", NetSettings, values)
-    policy: type = getattr(plugins.find("algos", algo), "Policy", PolicySettings)
     return {
         **field_types(Config),
         "env": plugins.env_settings_type(env_id, EnvConfig),
         "algo": plugins.settings_type("algos", algo, AlgoSettings),
         "net": plugins.settings_type("nets", net, NetSettings),
-        "policy": policy,
+        "policy": plugins.settings_type("algos", algo, PolicySettings, "Policy"),
     }
 
 

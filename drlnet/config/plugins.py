@@ -13,8 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
+from drlnet.config.fields import require_settings
 from drlnet.config.names import remedy_for
-from drlnet.errors import ConfigError, DrlnetError, UserCodeError, one_line
+from drlnet.errors import ConfigError, DrlnetError, UserCodeError, count_as_users, one_line
 
 Kind = Literal["algos", "nets"]
 _KEYS = {"algos": "algo.name", "nets": "net.name"}
@@ -28,21 +29,23 @@ def names(kind: Kind) -> list[str]:
     return [*importlib.import_module(f"drlnet.{kind}").NAMES]
 
 
-def settings_type(kind: Kind, name: str, base: type) -> type:
+def settings_type(kind: Kind, name: str, base: type, part: str = "Settings") -> type:
     """The settings of what has that name; `base` where a user's own declares none.
 
-    Does not import torch for what the package has.
+    part: the attribute that declares them. Does not import torch for what the package has.
+    Raises UserCodeError for a user's that a config cannot hold.
     """
     registry = importlib.import_module(f"drlnet.{kind}")
     declared: dict[str, type] = getattr(registry, "SETTINGS", {})
-    found: type = (
-        declared[name] if name in declared else getattr(find(kind, name), "Settings", base)
-    )
-    if not issubclass(found, base):
-        raise ConfigError(
-            f"{_KEYS[kind]} = {name!r}: its Settings do not inherit from {base.__name__}",
-            f"let class Settings inherit from drlnet.config.{base.__name__}",
+    found: type = declared[name] if name in declared else getattr(find(kind, name), part, base)
+    what = f"{_KEYS[kind]} = {name!r}: its {part}"
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise UserCodeError(
+            f"{what} is not a class that derives from {base.__name__}",
+            f"let class {part} derive from drlnet.config.{base.__name__}",
         )
+    if ":" in name:
+        require_settings(what, found)
     return found
 
 
@@ -73,6 +76,8 @@ def find_object(key: str, place: str) -> Any:
     if not module_name or not name:
         raise ConfigError(f"{key} = {place!r}: expected module:Name", "name both, with a colon")
     module = import_module(f"{key} = {place!r}", module_name)
+    if key in _KEYS.values():
+        count_as_users(module)
     try:
         return getattr(module, name)
     except AttributeError as error:

@@ -55,7 +55,7 @@ class AtariRows(RowEnv):
     def step(self, action: npt.NDArray[np.int64]) -> tuple[None, Rows]:
         """Steps all environments; action: [M] int64, ignored where the newest row is LAST."""
         first = self._last
-        obs, reward, game_over, truncated, info = self.envs.step(action)
+        obs, reward, game_over, truncated, info = self.envs.step(self._known(action))
         self._last = game_over | truncated
         lost = info["lives"] < self._lives
         self._lives, self.frames = info["lives"], info["episode_frame_number"]

@@ -26,7 +26,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from drlnet.adders.observations import Arrays, flat, observation_columns
 from drlnet.envs import breach, workers
 from drlnet.envs.spaces import EnvSpaces
-from drlnet.errors import ConfigError
+from drlnet.errors import ConfigError, UserCodeError
 
 Bools = npt.NDArray[np.bool_]
 
@@ -105,10 +105,10 @@ class RowEnv:
 
         action: [M] int64, ignored where the newest row is LAST. Returns (final, rows): `rows` are
         the ones to act on next; `final` are LAST rows that lie before them, None when there are
-        none or when they are among `rows` (NEXT_STEP).
+        none or when they are among `rows` (NEXT_STEP). Raises UserCodeError for other actions.
         """
         reset_now = self._last
-        own = self._spaces.own_actions(action)
+        own = self._spaces.own_actions(self._known(action))
         with workers.blamed(self.envs, own):
             step = self.envs.step(own)
         obs, reward, terminated, truncated, info = step
@@ -139,6 +139,23 @@ class RowEnv:
     def close(self) -> None:
         """Closes the environments."""
         workers.close(self.envs)
+
+    def _known(self, action: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The actions, and 0 where a LAST row has another one than these environments know."""
+        if not isinstance(action, np.ndarray):
+            raise self._wrong(f"a {type(action).__name__} as actions")
+        if action.dtype.kind not in "iu" or action.shape != (self.num_envs,):
+            raise self._wrong(f"{action.dtype}{list(action.shape)} as actions")
+        unknown = action.astype(np.uint64) >= self._spaces.num_actions  # negative ones are large
+        if not unknown.any():
+            return action
+        for wrong in action[unknown & ~self._last]:
+            raise self._wrong(f"the action {wrong}")
+        return np.where(self._last, 0, action)
+
+    def _wrong(self, found: str) -> UserCodeError:
+        due = f"{self.num_envs} integers, 0 to {self._spaces.num_actions - 1}"
+        return UserCodeError(f"act() returned {found}", f"return {due}: one for each environment")
 
     def _own(self, obs: Any) -> Any:
         """A copy of obs as its columns hold it: an array, or one for each leaf of a Dict."""

@@ -78,8 +78,6 @@ class Feed:
             for name, one in algorithm.tables().items()
         }
         self._serial = algorithm.config.run.serial
-        # A serial run is its own server: a process that was suspended goes on where it was.
-        self._timeout = None if self._serial else _WAIT_S
         self.tables = tables
         self._mirrors: dict[str, Mirror] = {}
         if algorithm.config.replay.rows != "server":
@@ -131,7 +129,7 @@ class Feed:
 
     def _stream(self, name: str) -> Generator[Batch, None, None]:
         table = self._mirrors.get(name, self.tables[name])
-        return _stream(table, self._settings[name], self._timeout)
+        return _stream(table, self._settings[name])
 
     def take(self) -> Mapping[str, Batch]:
         """The next batch of each table. Not while a draw is due."""
@@ -229,15 +227,13 @@ class _Holdings:
         return Held(int(rows), int(items))
 
 
-def _stream(
-    table: Table | Mirror, settings: TableSettings, timeout: float | None
-) -> Generator[Batch, None, None]:
+def _stream(table: Table | Mirror, settings: TableSettings) -> Generator[Batch, None, None]:
     """Yields batches without end, `prefetch` of them asked for ahead."""
     size = settings.batch_size
     if settings.prefetch:
-        yield from table.stream(size, depth=settings.prefetch, timeout=timeout)
+        yield from table.stream(size, depth=settings.prefetch, timeout=_WAIT_S)
     while True:
-        yield table.sample(size, timeout=timeout)
+        yield table.sample(size, timeout=_WAIT_S)
 
 
 class Echo(Protocol):

@@ -93,6 +93,11 @@ def _require_features(name: str, net: Any, shape: Sequence[int], dtype: str) -> 
             "let forward() return [n, features], and set self.features to that number "
             "(drlnet help algorithms)",
         )
+    if found.dtype != torch.float32:
+        raise ConfigError(
+            f"net.name = {name!r} makes {str(found.dtype).removeprefix('torch.')} features",
+            "let forward() return torch.float32: end with .float()",
+        )
 
 
 def frozen(net: torch.nn.Module) -> torch.nn.Module:

@@ -30,11 +30,16 @@ def pack(
 ) -> bytes:
     """params (a state dict) as a safetensors blob; tensors that share memory each in full.
 
-    Errors: UserCodeError for more tensors than unpack() reads.
+    Errors: UserCodeError for more tensors than unpack() reads, and for what is not a tensor.
     """
     tensors: dict[str, torch.Tensor] = {}
     stored: set[int] = set()
     for name, tensor in params.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise UserCodeError(
+                f"the learner's params() returned a {type(tensor).__name__} as {name!r}",
+                "return torch tensors by name, as a module's state_dict()",
+            )
         own = tensor.detach().cpu().contiguous()
         storage = own.untyped_storage().data_ptr()
         tensors[name] = own.clone() if storage in stored else own

@@ -13,7 +13,7 @@ import torch
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import Pace, Rows, close_crashed, crashed, make_envs, ticks
-from drlnet.errors import UnknownLease
+from drlnet.errors import UnknownLease, UserCodeError
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import process_figures
 from drlnet.roles.central import CentralAgent, Forgotten
@@ -35,8 +35,8 @@ def act(
     note: told that the server is waited for, and once that no learner draws.
     Errors: ReplayTimeout when no params are published, or nothing is drawn for actor.max_wait_s,
     or no inference role answers;
-    UserCodeError for an environment that keeps crashing; the client's own. KeyboardInterrupt when
-    stopped before the server has answered.
+    UserCodeError for an environment that keeps crashing, or an algorithm that breaks its contract;
+    the client's own. KeyboardInterrupt when stopped before the server has answered.
     """
     torch.set_num_threads(config.actor.torch_threads)
     with reach(
@@ -118,6 +118,8 @@ class Actor:
         self._pace.wait()  # a slow environment's time is the environment's
         try:
             step = self._envs.step(self._action)
+        except UserCodeError:
+            raise  # of wrong actions, which are the algorithm's
         except Exception as error:  # an environment is someone else's code
             return self._restart(error)
         self._stages.ended("env")
@@ -183,21 +185,19 @@ class Actor:
 
     def _report(self) -> None:
         per_s = self._rates.read(env_steps=self._env_steps)
-        self._client.report(
-            {
-                "role": "actor",
-                "env_steps": self._env_steps,
-                "env_steps_per_s": per_s["env_steps"],
-                "episodes": self._returns.episodes,
-                "return_mean": self._returns.mean,
-                "return_last": self._returns.last,
-                "env_crashes": len(self._crashes),
-                **({"late_steps": self._pace.late} if self._pace.holds else {}),
-                **self.agent.figures(),
-                **self._stages.read(),
-                **process_figures(with_children=True),  # env.vectorization = async has some
-            }
-        )
+        own: dict[str, float | int | str] = {
+            "role": "actor",
+            "env_steps": self._env_steps,
+            "env_steps_per_s": per_s["env_steps"],
+            "episodes": self._returns.episodes,
+            "return_mean": self._returns.mean,
+            "return_last": self._returns.last,
+            "env_crashes": len(self._crashes),
+            **({"late_steps": self._pace.late} if self._pace.holds else {}),
+            **self._stages.read(),
+            **process_figures(with_children=True),  # env.vectorization = async has some
+        }
+        self._client.report(self.agent.reading(own))
 
 
 class Returns:

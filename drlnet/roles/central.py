@@ -173,6 +173,6 @@ class CentralAgent:
     def close(self) -> None:
         """Nothing: the role gives the streams back when the actor's session has ended."""
 
-    def figures(self) -> Mapping[str, float]:
-        """None of its own."""
-        return {}
+    def reading(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """What the actor reports: its own figures alone."""
+        return dict(own)

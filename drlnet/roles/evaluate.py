@@ -12,9 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from drlnet.algos import Params, Player, make_algorithm
+from drlnet.algos import Params, Player, make_algorithm, returned
 from drlnet.config import Config, repeatable
 from drlnet.envs import Film, RowEnv, close_crashed, crashed, film, find_spaces, make_envs, ticks
+from drlnet.errors import UserCodeError
 from drlnet.nets.params import load
 from drlnet.roles.seeds import role_seed
 
@@ -59,7 +60,7 @@ def evaluate(
         max_episode_steps=config.eval.max_episode_steps,
         longest_episode=_LONGEST_EPISODE,
     )
-    player = make_algorithm(repeatable(config), spaces).greedy(num_envs)
+    player = returned.made(make_algorithm(repeatable(config), spaces), "greedy", num_envs)
     player.load(params)
     try:
         played = play(
@@ -92,7 +93,8 @@ def film_checkpoint(config: Config, checkpoint: Path) -> Film:
     Errors: as evaluate_checkpoint; ConfigError for an environment that draws no pictures.
     """
     algorithm = make_algorithm(config, find_spaces(config.env))
-    player = make_algorithm(repeatable(config), algorithm.spaces).greedy(1)  # as evaluate() plays
+    as_played = make_algorithm(repeatable(config), algorithm.spaces)  # by evaluate()
+    player = returned.made(as_played, "greedy", 1)
     player.load(load(checkpoint, algorithm.architecture))
     seed, limit = role_seed(config.run.seed, "report"), config.eval.max_episode_steps
     return film(config.env, player.act, seed, limit)
@@ -113,7 +115,7 @@ def play(
     does not end by itself ends as all are reset: when every other environment has its quota, or is
     in such an episode too. max_seconds: what has ended by then counts, and no more is played.
     told: after each episode, how many have been played.
-    UserCodeError, with env_id, for an environment that crashes.
+    UserCodeError, with env_id, for an environment that crashes; for wrong actions of the player.
     """
     deadline = math.inf if max_seconds is None else time.monotonic() + max_seconds
     streams, longest = np.arange(envs.num_envs), envs.longest_episode or np.inf
@@ -151,5 +153,7 @@ def play(
 def _blaming(env_id: str) -> Iterator[None]:
     try:
         yield
+    except UserCodeError:
+        raise  # of the player's actions
     except Exception as error:  # an environment is someone else's code
         raise crashed(env_id, "in an evaluation", error) from error

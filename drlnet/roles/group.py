@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from drlnet.algos.contract import Columns
+from drlnet.algos.contract import Acted
 from drlnet.config import Config
 from drlnet.envs import Rows, Streams
 from drlnet.roles.central import RowForm, Says, message
@@ -19,7 +18,6 @@ from drlnet.roles.recorder import Recorder
 
 Asked = tuple[int, int]  # client and request
 Answer = tuple[int, int, bytes]  # and what it is told
-Acted = tuple[npt.NDArray[np.int64], Mapping[str, Columns]]
 
 
 class _AtOnce(Executor):
@@ -104,8 +102,7 @@ class Group:
         """Stores the batch that was begun; returns what its actors are told."""
         assert self._batch is not None, "begin() begins it"
         (rows, asked, acted), self._batch = self._batch, None
-        action, columns = acted.result()
-        self.recorder.store(rows, columns, asked)
+        action = self.recorder.store(rows, acted.result(), asked)
         assert rows.mask is not None, "the form has one"
         self._playing = np.where(rows.mask, ~rows.last, self._playing)
         told = action.astype(np.int32)

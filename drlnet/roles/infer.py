@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from drlnet.algos import make_algorithm
+from drlnet.algos import make_algorithm, returned
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import Streams, find_spaces
@@ -172,7 +172,7 @@ class Inference:
         """
         self._config, self._client, self._device = config, client, device
         spaces = find_spaces(config.env)
-        algorithm = make_algorithm(config, spaces)
+        self._algorithm = algorithm = make_algorithm(config, spaces)
         self._form, self._each = RowForm(spaces), config.actor.envs_per_actor
         self._stages = Stages("questions", "policy", "append", "fetch")
         self._newest = NewestParams(client, algorithm)
@@ -365,19 +365,19 @@ class Inference:
 
     def _report(self) -> None:
         agents = [agent for group in self._groups if (agent := group.recorder.agent) is not None]
-        figures = [agent.figures() for agent in agents]
+        algorithm, found = self._algorithm, [agent.figures() for agent in agents]
+        figures = [returned.scalars(algorithm, "figures", one) for one in found]
         per_s = self._rates.read(questions=self._questions)
-        self._client.report(
-            {
-                "role": "infer",
-                "actors": sum(one is not None for one in self._places),
-                "questions_per_s": per_s["questions"],
-                "params_version": self._newest.version,
-                "policy_lag": self._newest.lag,
-                **{f"batches.{size}": count for size, count in self._batches.items()},
-                # The lesser of two: epsilon_min is that of the greediest of all environments.
-                **{name: min(one[name] for one in figures) for name in figures[0]},
-                **self._stages.read(),
-                **process_figures(),
-            }
-        )
+        own: dict[str, float | int | str] = {
+            "role": "infer",
+            "actors": sum(one is not None for one in self._places),
+            "questions_per_s": per_s["questions"],
+            "params_version": self._newest.version,
+            "policy_lag": self._newest.lag,
+            **{f"batches.{size}": count for size, count in self._batches.items()},
+            **self._stages.read(),
+            **process_figures(),
+        }
+        # The lesser of two: epsilon_min is that of the greediest of all environments.
+        least = {name: min(one[name] for one in figures) for name in figures[0]}
+        self._client.report(returned.reading(algorithm, "figures", own, least))

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from drlnet.algos import Params, make_algorithm
+from drlnet.algos import Learner, Params, make_algorithm, returned
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import find_spaces
@@ -22,7 +22,7 @@ from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import gpu_figures, process_figures
 from drlnet.nets.memory import keep_freed_memory
 from drlnet.nets.params import load_state, pack, pack_state, save
-from drlnet.roles.divergence import diverged, require_finite
+from drlnet.roles.divergence import refused, require_finite
 from drlnet.roles.evaluator import Evaluated, heard
 from drlnet.roles.gate import Best, Gate, read_best, write_best
 from drlnet.roles.infer import inferring
@@ -124,7 +124,7 @@ class Learning:
         self.algorithm = make_algorithm(config, find_spaces(config.env))
         seed = role_seed(config.run.seed, "learner")
         device = self._ranks.device(config)
-        self._learner = self.algorithm.learner(device, seed)
+        self._learner: Learner = returned.made(self.algorithm, "learner", device, seed)
         tables = open_tables(client, self.algorithm)
         sizes = [table.batch_size for table in self.algorithm.tables().values()]
         self._batch_size = max(sizes) if self.algorithm.splits_rows else sum(sizes)
@@ -166,7 +166,7 @@ class Learning:
         if not self._ranks.agree(batches):
             self._stopped = "interrupted"
             return
-        learned = self._learner.step(batches)
+        learned = returned.stepped(self.algorithm, self._learner, batches)
         self._ranks.end_step()
         self._figures = learned.figures
         stages.ended("learn")
@@ -174,7 +174,7 @@ class Learning:
             for name, priorities in learned.priorities.items():
                 self.feed.update(name, priorities)
         except BadPriority as error:
-            raise diverged(config.env.id, error.cause) from error
+            raise refused(config, error) from error
         stages.ended("update")
         self._env_steps = max(batch.env_steps for batch in batches.values())
         if learned.save:
@@ -375,13 +375,12 @@ class Learning:
     def _report(self, *, last: bool = False) -> None:
         steps, stages = self._learner.steps, self._stages.read()
         per_s = self._rates.read(steps=steps, sample_s=stages["stage.sample_s"])
-        values: dict[str, float | int | str] = {
+        own: dict[str, float | int | str] = {
             "role": "learner",
             "run": self._run.path.name,
             "learner_steps": steps,
             "learner_steps_per_s": per_s["steps"],
             "env_steps": self._env_steps,
-            **{name: float(value) for name, value in self._figures.items()},
             "eval_return": self._evaluated.mean,
             "eval_return_best": self._evaluated.best_mean,
             "eval_learner_steps": self._evaluated.learner_steps,
@@ -393,6 +392,7 @@ class Learning:
             **process_figures(),
             **gpu_figures(self._ranks.device(self._config)),
         }
+        values = returned.reading(self.algorithm, "step", own, self._figures)
         self._client.report(values)
         self._tell_progress()
         self._records.add(values, self._client.stats(), last=last)

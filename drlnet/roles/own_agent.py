@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from drlnet.algos import make_algorithm
+from drlnet.algos import make_algorithm, returned
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import EnvSpaces, Rows, Streams
@@ -31,7 +32,7 @@ class OwnAgent:
         held: Callable[[float], None] | None,
     ):
         self._config, self._index, self._stages = config, index, stages
-        algorithm = make_algorithm(config, spaces)
+        self._algorithm = algorithm = make_algorithm(config, spaces)
         self._newest = NewestParams(client, algorithm)
         self.recorder = Recorder(config, client, algorithm, stages, held)
 
@@ -100,11 +101,9 @@ class OwnAgent:
         """Gives the streams back; what was not flushed is dropped."""
         self.recorder.release()
 
-    def figures(self) -> Mapping[str, float]:
-        """What the actor reports of it."""
+    def reading(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """What the actor reports: its own figures, with those of the agent."""
         agent = self.recorder.agent
-        return {
-            "params_version": self._newest.version,
-            "policy_lag": self._newest.lag,
-            **(agent.figures() if agent is not None else {}),
-        }
+        found = {} if agent is None else agent.figures()
+        lag = {"params_version": self._newest.version, "policy_lag": self._newest.lag}
+        return returned.reading(self._algorithm, "figures", {**own, **lag}, found)

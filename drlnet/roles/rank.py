@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from drlnet.algos import make_algorithm
+from drlnet.algos import make_algorithm, returned
 from drlnet.client import Client
 from drlnet.config import Config
 from drlnet.envs import find_spaces
@@ -16,7 +16,7 @@ from drlnet.learning.ranks import Place, Ranks, meeting
 from drlnet.metrics.stages import Rates, Stages
 from drlnet.metrics.usage import gpu_figures, process_figures
 from drlnet.nets.memory import keep_freed_memory
-from drlnet.roles.divergence import diverged
+from drlnet.roles.divergence import refused
 from drlnet.roles.reach import reach
 from drlnet.roles.seeds import role_seed
 from drlnet.roles.stop import Stop
@@ -70,11 +70,11 @@ class Rank:
     def __init__(self, config: Config, client: Client, ranks: Ranks):
         self._config, self._client, self._ranks = config, client, ranks
         self._stages = Stages("sample", "learn", "update")
-        algorithm = make_algorithm(config, find_spaces(config.env))
+        self._algorithm = algorithm = make_algorithm(config, find_spaces(config.env))
         # The seed of rank 0: what a learner draws for a whole batch is the same for all parts.
         seed = role_seed(config.run.seed, "learner")
         device = ranks.device(config)
-        self._learner = algorithm.learner(device, seed)
+        self._learner = returned.made(algorithm, "learner", device, seed)
         tables = open_tables(client, algorithm)
         echo_seed = role_seed(config.run.seed, "echo")
         self.feed = Feed(
@@ -92,7 +92,7 @@ class Rank:
         stages.ended("sample")
         if not self._ranks.agree(batches):
             return False
-        learned = self._learner.step(batches)
+        learned = returned.stepped(self._algorithm, self._learner, batches)
         self._ranks.end_step()
         self._figures = learned.figures
         stages.ended("learn")
@@ -100,7 +100,7 @@ class Rank:
             for name, priorities in learned.priorities.items():
                 self.feed.update(name, priorities)
         except BadPriority as error:
-            raise diverged(self._config.env.id, error.cause) from error
+            raise refused(self._config, error) from error
         stages.ended("update")
         if self._rates.due(self._config.learner.report_interval_s):
             self._report()
@@ -110,17 +110,15 @@ class Rank:
     def _report(self) -> None:
         steps, stages = self._learner.steps, self._stages.read()
         per_s = self._rates.read(steps=steps, sample_s=stages["stage.sample_s"])
-        self._client.report(
-            {
-                "role": "rank",
-                "learner_steps": steps,
-                "learner_steps_per_s": per_s["steps"],
-                **{name: float(value) for name, value in self._figures.items()},
-                "sample_wait_share": per_s["sample_s"],
-                "batch_size": sum(len(batch) for batch in self.feed.batches.values()),
-                **self.feed.figures(),
-                **stages,
-                **process_figures(),
-                **gpu_figures(self._ranks.device(self._config)),
-            }
-        )
+        own: dict[str, float | int | str] = {
+            "role": "rank",
+            "learner_steps": steps,
+            "learner_steps_per_s": per_s["steps"],
+            "sample_wait_share": per_s["sample_s"],
+            "batch_size": sum(len(batch) for batch in self.feed.batches.values()),
+            **self.feed.figures(),
+            **stages,
+            **process_figures(),
+            **gpu_figures(self._ranks.device(self._config)),
+        }
+        self._client.report(returned.reading(self._algorithm, "step", own, self._figures))

@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from drlnet.adders import Items
-from drlnet.algos import Agent, Algorithm
-from drlnet.algos.contract import Columns
+from drlnet.algos import Agent, Algorithm, returned
 from drlnet.client import Client, Writer
 from drlnet.config import Config
 from drlnet.envs import Rows, Streams
 from drlnet.errors import BadPriority, ReplayTimeout, TableDropped
 from drlnet.metrics.stages import Stages
-from drlnet.roles.divergence import diverged
+from drlnet.roles.divergence import refused
 from drlnet.roles.tables import open_tables
 
 _FLUSH_INTERVAL_S = 0.005  # experience older than this leaves, however few rows there are
@@ -67,7 +66,7 @@ class Recorder:
 
     def make_agent(self, streams: Streams, params: Mapping[str, Any]) -> None:
         """Makes the agent of these streams; the one before it is forgotten."""
-        self.agent = self._algorithm.agent(streams)
+        self.agent = returned.made(self._algorithm, "agent", streams)
         if params:  # none when the actor was stopped while it waited for them
             self.agent.load(params)
 
@@ -82,15 +81,18 @@ class Recorder:
     def record(self, rows: Rows, places: Collection[int]) -> npt.NDArray[np.int64]:
         """Acts on rows, and stores those of these places."""
         assert self.agent is not None, "make_agent() makes it"
-        action, appended = self.agent.act(rows)
-        self.store(rows, appended, places)
-        return action
+        return self.store(rows, self.agent.act(rows), places)
 
-    def store(self, rows: Rows, appended: Mapping[str, Columns], places: Collection[int]) -> None:
-        """Appends what the agent's newest act() said of rows, with the items that they complete."""
+    def store(self, rows: Rows, acted: Any, places: Collection[int]) -> npt.NDArray[np.int64]:
+        """Appends what the agent's newest act() said of rows, with the items that they complete.
+
+        acted: what act() returned, whose actions this returns. Raises UserCodeError for a table
+        that the algorithm does not keep: only a table that it keeps can have been dropped.
+        """
         agent, stages, each = self.agent, self._stages, self._config.actor.envs_per_actor
         assert agent is not None, "make_agent() makes it"
         stages.ended("policy")
+        action, appended = returned.acted(self._algorithm, self._tables, acted)
         steps = {name: np.full(len(rows.last), -1) for name in appended}
         masks = getattr(agent, "masks", {})
         for place in places:
@@ -109,12 +111,13 @@ class Recorder:
                 if taken is not None:
                     steps[name][own] = taken
         stages.ended("append")
-        ready = agent.items(steps)
+        ready = returned.completed(self._algorithm, self._tables, agent.items(steps))
         stages.ended("other")
         for name, items in ready.items():
             if len(items.steps):
                 self._add(name, items, places)
                 stages.ended("append")
+        return action
 
     def flush(self) -> None:
         """Waits until the server holds all that was appended."""
@@ -153,7 +156,7 @@ class Recorder:
                     place, name, "add_items", streams, items.steps[own], priorities
                 )
             except BadPriority as error:
-                raise diverged(self._config.env.id, error.cause) from error
+                raise refused(self._config, error) from error
         self.items_added += len(items.steps)
 
 

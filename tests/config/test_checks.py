@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from drlnet.client import Client
 from drlnet.config import load, load_server
 from drlnet.config.checks import least_capacity
 from drlnet.envs import EnvSpaces
-from drlnet.errors import ConfigError, Deadlock, UnknownKey
+from drlnet.errors import ConfigError, Deadlock, UnknownKey, UserCodeError, user_place
 from drlnet.roles.tables import open_tables
 
 ID = "Unregistered-v0"  # has no recipe
@@ -176,3 +177,77 @@ def test_a_wrong_key_in_an_algorithms_defaults_is_not_laid_on_the_network(
     with pytest.raises(UnknownKey, match=r"replay\.batchsize") as info:
         load(ID, sets=["algo.name=algo_of_a_test:Mine"])
     assert "replay.batch_size" in info.value.remedy
+
+
+MODULE = """
+import enum
+from dataclasses import dataclass
+from drlnet.algos import AlgoSettings, setting
+from drlnet.policies import EpsilonGreedySettings
+
+class Kind(enum.Enum):
+    A = 1
+
+def algorithm(of, default=setting(None, "")):
+    space = {"__annotations__": {"own": of}, "own": default}
+    settings = dataclass(frozen=True)(type("Own", (AlgoSettings,), space))
+    return type("Algo", (), {"Settings": settings, "Policy": EpsilonGreedySettings})
+
+class Bare(AlgoSettings):
+    own: int
+
+Fit = algorithm("tuple[int, ...] | dict[str, float] | None")
+Listed = algorithm(list[int])
+Mixed = algorithm(tuple[int, float])
+Chosen = algorithm(Kind, setting(Kind.A, ""))
+Unknown = algorithm("Nowhere")
+Made = type("Made", (), {"Settings": AlgoSettings()})
+NoPolicy = type("NoPolicy", (), {"Policy": None})
+Undecided = type("Undecided", (), {"Settings": dataclass(frozen=True, kw_only=True)(Bare)})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("Fit", ""),
+        ("Listed", "its Settings: its field own is of the type list[int], which a config does not"),
+        ("Mixed", "its field own is of the type tuple[int, float]"),
+        ("Chosen", "its field own is of the type <enum 'Kind'>"),
+        ("Unknown", "the types of its fields are unknown: NameError: name 'Nowhere'"),
+        ("Undecided", "its field own has no default"),
+        ("Made", "its Settings is not a class that derives from AlgoSettings"),
+        ("NoPolicy", "its Policy is not a class that derives from PolicySettings"),
+    ],
+)
+def test_settings_that_no_config_holds_are_their_authors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, cause: str
+) -> None:
+    (tmp_path / "settings_of_a_test.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sets = [f"algo.name=settings_of_a_test:{name}"]
+    if not cause:
+        assert load(ID, sets=[*sets, "algo.own=[2, 3]"]).algo.own == (2, 3)  # type: ignore[attr-defined]
+        return
+    with pytest.raises(UserCodeError) as told:
+        load(ID, sets=sets)
+    assert cause in told.value.cause and told.value.remedy
+
+
+def test_an_installed_algorithms_errors_are_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site-packages" / "package_of_a_test"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "parts.py").write_text("def fail():\n    return {}['a']\n")
+    (package / "algo.py").write_text("from package_of_a_test.parts import fail\nclass A: pass\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    algo = importlib.import_module("package_of_a_test.algo")
+    places = []
+    for name in ("dqn", "package_of_a_test.algo:A"):
+        load(ID, sets=[f"algo.name={name}"])
+        with pytest.raises(KeyError) as raised:
+            algo.fail()
+        places.append(user_place(raised.value))
+    assert "test_checks.py" in places[0] and places[1] == "parts.py:2, fail()"

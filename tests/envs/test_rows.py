@@ -12,6 +12,7 @@ from toy import TOY, Toy
 
 from drlnet.config import EnvConfig
 from drlnet.envs import Rows, make_envs, ticks
+from drlnet.errors import UserCodeError
 
 Line = tuple[object, ...]
 
@@ -198,3 +199,21 @@ def test_a_reset_takes_nothing_from_the_last_row(monkeypatch: pytest.MonkeyPatch
             (3, 1.5, True, True, False, True),
             (0, 0.0, False, False, True, False),
         ]
+
+
+def test_wrong_actions_are_their_authors() -> None:
+    envs, _ = make_envs(EnvConfig(id=TOY, kwargs={"longest": 1}), 2)
+    envs.reset(0)
+    for wrong, found in (
+        (np.zeros(2, np.float32), "float32[2] as actions"),
+        (np.zeros(3, np.int64), "int64[3] as actions"),
+        ([0, 1], "a list as actions"),
+        (np.array([3, 4]), "the action 4"),
+        (np.array([-1, 0]), "the action -1"),
+    ):
+        with pytest.raises(UserCodeError) as told:
+            envs.step(wrong)  # type: ignore[arg-type]
+        assert told.value.cause == f"act() returned {found}"
+        assert told.value.remedy.startswith("return 2 integers, 0 to 3")
+    assert envs.step(np.array([3, 0]))[1].last.all()
+    assert envs.step(np.array([4, -1]))[1].first.all()  # a LAST row takes no action

@@ -158,9 +158,10 @@ def test_a_batch_is_stored_while_the_next_one_is_computed(
         in_time.append(stored.wait(20.0))
         return act_next(rows)
 
-    def store_and_tell(*args: Any) -> None:
-        store(*args)
+    def store_and_tell(*args: Any) -> Any:
+        action = store(*args)
         stored.set()
+        return action
 
     monkeypatch.setattr(first.agent, "act", act_once_the_next_waits)
     monkeypatch.setattr(second.agent, "act", act_once_the_first_is_stored)

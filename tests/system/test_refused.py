@@ -102,6 +102,10 @@ CASES = {
         "IndexError: tuple index out of range, in misfits.py", "the traceback",
         sets={"net.name": "misfits:OfImages"}, algo="r2d2",
     ),
+    "a network of double precision": Case(
+        errors.ConfigError, "'misfits:DoubleFeatures' makes float64 features",
+        "return torch.float32", sets={"net.name": "misfits:DoubleFeatures"},
+    ),
     "a network that is none": Case(
         errors.ConfigError, "'misfits:Plain' does not derive from", "derive its class",
         sets={"net.name": "misfits:Plain"},
