@@ -31,7 +31,7 @@ def test_long_names_cost_no_figures() -> None:
 
 
 def test_a_narrow_terminal_shows_names_and_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(io.StringIO, "isatty", lambda out: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal to rich
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "40")
     record = Record("replay", "udp busy, mirrored", "atari", "sample", 57331.25, 181340.0, 1.0, 1)
