@@ -44,7 +44,7 @@ class ConfigError(DrlnetError):
 
 
 class UserCodeError(ConfigError):
-    """A user's module, environment, network or algorithm raised an error or breaks its contract."""
+    """A user's module, environment, network or algorithm raised an error, or broke its contract."""
 
     exit_code = 28
 
@@ -279,8 +279,9 @@ def count_as_users(module: ModuleType) -> None:
     """Has user_place() take what a setting names for a user's, installed or not: all of its
     package."""
     top = sys.modules[module.__name__.partition(".")[0]]
-    if top.__file__ is not None:  # a namespace's folder is not one package's
-        file = Path(top.__file__).resolve()
+    found = getattr(top, "__file__", None)  # a notebook has none, nor a namespace one of its own
+    if found is not None:
+        file = Path(found).resolve()
         _named.add(file.parent if file.name == "__init__.py" else file)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from pathlib import Path
 
 import pytest
 
 from drlnet import native
 from drlnet.algos import TABLE, make_algorithm
+from drlnet.algos.dqn import Dqn
 from drlnet.client import Client
 from drlnet.config import load, load_server
 from drlnet.config.checks import least_capacity
@@ -232,6 +235,13 @@ def test_settings_that_no_config_holds_are_their_authors(
     with pytest.raises(UserCodeError) as told:
         load(ID, sets=sets)
     assert cause in told.value.cause and told.value.remedy
+
+
+def test_an_algorithm_may_be_of_a_module_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = types.ModuleType("notebook_of_a_test")  # as __main__ is one
+    notebook.__dict__["Mine"] = Dqn
+    monkeypatch.setitem(sys.modules, notebook.__name__, notebook)
+    assert load(ID, sets=["algo.name=notebook_of_a_test:Mine"]).algo.name.endswith(":Mine")
 
 
 def test_an_installed_algorithms_errors_are_its_own(
