@@ -162,7 +162,7 @@ def make_keys(folder: Path, *, rotate: bool = False) -> list[Path]:
             if path in there
             else "choose another folder",
         )
-    former = _identities(path, _read(path))[:1] if rotate else []
+    former = _in_use(folder, _identities(path, _read(path))) if rotate else []
     secrets = {owner: os.urandom(_KEY_BYTES) for owner in (SERVER, *ROLES)}
     public = {owner: native.public_key(secret) for owner, secret in secrets.items()}
     identities = [[secrets[SERVER], *(public[role] for role in ROLES)], *former]
@@ -179,6 +179,18 @@ def make_keys(folder: Path, *, rotate: bool = False) -> list[Path]:
             return [path.replace(folder / path.name) for path in paths]
     except OSError as error:
         raise cannot_write(folder, error, "choose another folder") from error
+
+
+def _in_use(folder: Path, identities: list[list[bytes]]) -> list[list[bytes]]:
+    """The identity that the roles' files are of, in a list: where a rotation was cut short, not the
+    newest. The learner's file is replaced last."""
+    from drlnet import native
+
+    try:
+        server = client_key(folder / f"{ROLES[-1]}.key")[_KEY_BYTES:]
+    except ConfigError:  # it was lost; a rotation makes another
+        return identities[:1]
+    return [one for one in identities if native.public_key(one[0]) == server] or identities[:1]
 
 
 def _write(folder: Path, owner: str, lines: Sequence[tuple[str, bytes]]) -> Path:

@@ -22,7 +22,7 @@ UP_DEADLINE_S = 60.0
 _AGAIN_S, _AGAIN_MAX_S = 1.0, 60.0  # before a connection that has ended is tried again
 _END_S = 25.0  # more than an agent gives its roles
 _MAIN = ("server", "learner", "infer")
-_KEY_OWNERS = ("server", "learner", "actor")
+_KEY_OWNERS = ("learner", "actor", "server")  # a rotation replaces the server's first
 
 
 @dataclass(eq=False)

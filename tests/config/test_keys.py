@@ -95,12 +95,14 @@ def test_the_server_knows_each_key_where_a_rotation_is_cut_short(
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(*args)
 
-    with monkeypatch.context() as full, pytest.raises(ConfigError, match="No space left"):
-        full.setattr(of, call, third_fails)
-        make_keys(folder, rotate=True)
-    known = {native.public_key(one[:32]) for one in identities(folder, monkeypatch)}
-    assert {client_key(folder / f"{role}.key")[32:] for role in ROLES} <= known
-    assert len([*folder.iterdir()]) == 1 + len(ROLES)
+    for _ in "again", "and again":
+        with monkeypatch.context() as full, pytest.raises(ConfigError, match="No space left"):
+            full.setattr(of, call, third_fails)
+            make_keys(folder, rotate=True)
+        calls.clear()
+        known = {native.public_key(one[:32]) for one in identities(folder, monkeypatch)}
+        assert {client_key(folder / f"{role}.key")[32:] for role in ROLES} <= known
+        assert len([*folder.iterdir()]) == 1 + len(ROLES)
 
 
 def test_keys_are_not_overwritten_by_chance(folder: Path, tmp_path: Path) -> None:
