@@ -150,6 +150,9 @@ void Sessions::end_oldest_half_open() {
 // told, and the session has ended.
 bool Sessions::prove(Peer& peer, const FrameHeader& header) {
   const size_t index = index_of(peer.connection);
+  if (const auto former = indices_.find(peer.client); former != indices_.end()) {
+    end(former->second);  // first: the memory may be just what it gives back
+  }
   try {
     peer.map_bodies();
   } catch (const Error& error) {
@@ -164,9 +167,6 @@ bool Sessions::prove(Peer& peer, const FrameHeader& header) {
     if (header.kind == FrameKind::request) send(peer, answer, refused.bytes);
     end(index);
     return false;
-  }
-  if (const auto former = indices_.find(peer.client); former != indices_.end()) {
-    end(former->second);
   }
   forget_opening(peer);
   peer.name = distinct(peer.name);
