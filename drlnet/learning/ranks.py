@@ -151,9 +151,17 @@ class Ranks:
         device = config.learner.device
         return f"cuda:{self._place.local_rank}" if self.count > 1 and device == "cuda" else device
 
-    def attach(self, learner: Learner, algorithm: Algorithm[Any]) -> None:
+    @property
+    def over(self) -> bool:
+        """Whether one of several has ended."""
+        return self._ended and self.count > 1
+
+    def attach(self, learner: Learner, algorithm: Algorithm[Any], *, over: bool = False) -> None:
         """Takes the gradients of this learner's optimizer from now on; it goes on from rank 0's
-        state, and torch's generator from where rank 0's stands."""
+        state, and torch's generator from where rank 0's stands.
+
+        over: of rank 0; no rank takes a step any more, nor draws what nobody plays for.
+        """
         if self.count == 1:
             return
         self._optimizer = _optimizer(learner, algorithm.config)
@@ -162,12 +170,15 @@ class Ranks:
         blob = b""
         if self.rank == 0:
             own = {"learner": learner.state_dict(), "torch_rng": torch.get_rng_state()}
+            own["over"] = over
             blob = pack_state(own, algorithm.architecture, {})
         blob = self._broadcast(blob)
         if self.rank > 0:
             state = unpack_state(blob, algorithm.architecture, "rank 0")
             learner.load_state_dict(state["learner"])
             torch.set_rng_state(state["torch_rng"])
+            over = bool(state["over"])
+        self._ended = over
         self._optimizer.exchange = self._average
 
     def agree(self, batches: Mapping[str, Batch]) -> bool:

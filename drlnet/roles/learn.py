@@ -135,9 +135,11 @@ class Learning:
         )  # fmt: skip
         self._env_steps_before = self._env_steps = 0  # before: of the run that it goes on from
         self._stopped: Reason | None = None
+        # Of this start of the run: a --resume, or another goal, is to be reached anew.
+        self._goal = f"{config.run.goal} since {run.started_s}"
         if config.run.resume:
             self._restore()
-        self._ranks.attach(self._learner, self.algorithm)
+        self._ranks.attach(self._learner, self.algorithm, over=self._stopped is not None)
         best = read_best(run, self.algorithm.architecture)
         # A serial run evaluates its params itself; else an evaluator does, and reports.
         self._gate = Gate(config, stop, best) if config.run.serial else None
@@ -263,8 +265,7 @@ class Learning:
         state = {"learner": self._learner.state_dict(), "torch_rng": torch.get_rng_state()}
         state["env_steps"] = self.feed.env_steps
         facts = {**self._facts(self._learner.steps), "run_dir": str(self._run.path)}
-        if self._stopped == "goal":
-            facts["goal_since"] = str(self._run.started_s)
+        facts["reached"] = self._goal if self._stopped == "goal" else ""
         self._saved_s = time.monotonic()
         try:
             save(self._run.learner_path, pack_state(state, self.algorithm.architecture, facts))
@@ -284,8 +285,8 @@ class Learning:
             self.feed.env_steps.update(state.get("env_steps", {}))
         before = told["env_steps_before"] if counted else facts["env_steps"]
         self._env_steps_before, self._env_steps = int(before), int(facts["env_steps"])
-        if "goal_since" in facts and facts["goal_since"] == str(self._run.started_s):
-            self._stopped = "goal"  # nothing plays any more; a --resume is another start
+        if facts.get("reached") == self._goal:
+            self._stopped = "goal"  # nothing plays any more
 
     def _best(self) -> Best:
         """The params that the gate found best, or the newest ones before it has evaluated any."""

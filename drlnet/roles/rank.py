@@ -51,7 +51,7 @@ def learn_along(
 
 
 def _learn(rank: Rank, ranks: Ranks, stop: Stop) -> None:
-    while not stop.is_set():
+    while not (ranks.over or stop.is_set()):
         if not rank.feed.due:
             if not rank.step():
                 return

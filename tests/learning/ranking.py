@@ -89,7 +89,9 @@ def learn(ranks: Ranks, name: str, steps: int, sets: list[str]) -> dict[str, Any
         move(rate)
 
     learner.optimizer._move = spy
-    ranks.attach(learner, algorithm)
+    over = not steps
+    ranks.attach(learner, algorithm, over=over and ranks.rank == 0)  # which tells the others
+    assert ranks.over == (over and ranks.count > 1)
     with Client.in_process(native.Server(["memory:"])) as client:
         wholes = draws(config, algorithm, client)
         for _ in range(steps):

@@ -83,6 +83,12 @@ def test_params_stay_equal_bit_by_bit(two: Any) -> None:
 
 
 @pytest.mark.slow
+def test_where_rank_0_is_over_as_it_begins_all_are(tmp_path: Path) -> None:
+    (first,), (second,) = learned(tmp_path, 2, [("dqn", 0, [])])  # see ranking.py
+    assert first["params"] == second["params"] and not first["gradients"]
+
+
+@pytest.mark.slow
 def test_a_rank_with_fewer_gradient_steps_takes_those_of_the_other(two: Any) -> None:
     first, second = two[-1]
     assert first["updates"] != second["updates"]

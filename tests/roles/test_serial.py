@@ -70,6 +70,11 @@ def test_a_reached_goal_ends_the_learner_that_is_started_again_and_not_a_resumed
     assert first.stopped == second.stopped == "goal"
     assert second.learner_steps - first.learner_steps == (0 if again else 5)
     assert second.gate_return_mean >= first.gate_return_mean
+    if again:  # another goal is to be reached anew
+        higher = [*SETS, *looks, "run.resume=true", "run.goal=500", "run.max_learner_steps=15"]
+        raised = load("CartPole-v1", flags=flags, sets=higher)
+        third = serial(raised, RunFolder.reopen(raised, again=True), Stop())
+        assert (third.stopped, third.learner_steps) == ("budget", 15)
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
