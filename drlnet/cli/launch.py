@@ -255,7 +255,6 @@ def run_job(script: str, folder: RunFolder, stop: Stop, output: Output) -> None:
     try:
         job = slurm.submit(script, folder.path)
     except (ConfigError, OSError):  # there is no job, whose working directory the folder would be
-        (folder.path / "run.sbatch").unlink(missing_ok=True)
         folder.discard_unused()
         raise
     slurm.follow(job, folder.path, stop, output.note)
@@ -264,6 +263,8 @@ def run_job(script: str, folder: RunFolder, stop: Stop, output: Output) -> None:
         announce(RunResult.of(result), output)
     elif not stop.is_set():
         raise RoleFailed("the job ended without a result", f"its log is in {folder.path}")
+    elif not folder.facts_path.is_file():
+        folder.discard_unused()  # the job was cancelled while it waited
 
 
 def print_local(settings: Config, output: Output, key: Path | None) -> None:

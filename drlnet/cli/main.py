@@ -130,7 +130,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without these signs shows others
-    if as_json:
+    if as_json and not {"--help", "--help-config"} & {*sys.argv}:  # which are the output
         keep_for_json()
     try:
         app(prog_name="drlnet")

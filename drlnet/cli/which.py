@@ -85,8 +85,10 @@ def run_named(name: str) -> RunFolder:
             f"{name} is an address, not a run's folder", f"give it as --server {name}"
         )
     folder = RunFolder(Path(name).absolute())
-    if not folder.config_path.is_file() or not folder.facts_path.is_file():
+    if not folder.config_path.is_file():
         raise RunFolderError(f"{name} is not a run's folder", "`drlnet ls` lists those in runs/")
+    if not folder.facts_path.is_file():
+        raise RunFolderError(f"{name} has not begun: its job waits", "wait for it; `squeue` tells")
     return folder
 
 

@@ -156,7 +156,7 @@ class RunFolder:
     def discard_unused(self) -> None:
         """Takes back what create() has made, unless something of a run has come into it since."""
         made = {
-            *(self.config_path, self.facts_path, self.metrics_path),
+            *(self.config_path, self.facts_path, self.metrics_path, self.path / "run.sbatch"),
             *(self.evaluator_log_path, self.live_path, *self.path.glob(_RANK_LOG.format("*"))),
         }
         there = set(self.path.iterdir())

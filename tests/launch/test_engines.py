@@ -21,9 +21,10 @@ from typer.testing import CliRunner
 from drlnet.cli.launch import run_job
 from drlnet.cli.main import app
 from drlnet.cli.output import Output
+from drlnet.cli.which import run_named
 from drlnet.config import load
 from drlnet.config.keys import KEY_VARIABLE
-from drlnet.errors import ConfigError, Insecure, NotInstalled, RoleFailed
+from drlnet.errors import ConfigError, Insecure, NotInstalled, RoleFailed, RunFolderError
 from drlnet.launch.engines import kubernetes, ray, shell, slurm, ssh
 from drlnet.launch.plan import Plan, joining_plan, plan_of
 from drlnet.launch.signals import Stop
@@ -318,6 +319,8 @@ def test_a_squeue_that_fails_for_a_while_is_asked_again(
     assert capsys.readouterr().err.count("squeue does not answer: timed out") == 1
     # The run begins with its learner, however long the job waited.
     assert (run.path / "run.sbatch").exists() and not run.facts_path.exists()
+    with pytest.raises(RunFolderError, match="has not begun: its job waits"):
+        run_named(str(run.path))
 
 
 def test_a_squeue_that_fails_for_long_ends_the_prompt_alone(
@@ -328,6 +331,13 @@ def test_a_squeue_that_fails_for_long_ends_the_prompt_alone(
         run_job("", run, Stop(), Output(True))
     assert raised.value.remedy == "the job goes on: scancel 77"
     assert (run.path / "run.sbatch").exists() and not (run.path.parent / "cancelled").exists()
+
+
+def test_a_job_that_is_cancelled_while_it_waits_leaves_no_folder(run: RunFolder) -> None:
+    with Stop() as stop:
+        stop.set()
+        run_job("", run, stop, Output(True))
+    assert (run.path.parent / "cancelled").exists() and not run.path.exists()
 
 
 def test_what_a_terminal_signals_does_not_reach_the_commands_of_slurm(run: RunFolder) -> None:

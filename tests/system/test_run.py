@@ -137,7 +137,7 @@ def test_help_config_shows_what_a_run_would_take_and_from_where(tmp_path: Path) 
     ]:
         assert re.match(rf"{re.escape(key)} +{re.escape(value)} +{origin} ", shown[key]), shown[key]
     assert "cartpole-v1.toml" in shown["The"]
-    ended = finished(tmp_path, "run", "--help-config")
+    ended = finished(tmp_path, "run", "--help-config", "--json")  # a table all the same
     assert "Without ENV there is no recipe" in ended.out.decode()
 
 
