@@ -23,7 +23,7 @@ _PARTS = {
     "learner": ("step", "steps", "params", "state_dict", "load_state_dict"),
     "greedy": ("load", "act"),
 }
-_ACTED = "actions [M] and {table: {column: array}}"
+_ACTED = "integers [M] and {table: {column: array}}"
 _COMPLETED = "{table: Items(streams, steps, priorities)}"
 _OF_RECORDS = {"time", "changes"}  # what each line of metrics.jsonl has besides a reading
 
@@ -42,6 +42,10 @@ def acted(algorithm: Algorithm[Any], tables: Collection[str], found: Any) -> Act
     """What act() returned: actions, and the columns of each table."""
     if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], Mapping)):
         raise _broken(algorithm, "act", _form(found), _due(_ACTED, tables))
+    actions = found[0]
+    if not isinstance(actions, np.ndarray) or actions.dtype.kind not in "iu":
+        of = f" of {actions.dtype}" if hasattr(actions, "dtype") else ""
+        raise _broken(algorithm, "act", f"{_form(actions)}{of} as actions", _due(_ACTED, tables))
     for name, columns in found[1].items():
         if name not in tables or not isinstance(columns, Mapping):
             cause = f"{_form(columns)} for a table {name!r}"

@@ -59,7 +59,8 @@ class Writer:
 
         columns: every column of the table, [M, *shape] each, converted to its dtype: an array only
             where numpy's "same_kind" allows that, so that int64 may become int32, but floats no
-            integers, and signed integers no unsigned ones. A list is converted as numpy does.
+            integers, and signed integers no unsigned ones; or integers a bool. A list is converted
+            as numpy does.
         first, last: bool [M], episode boundaries: an episode's first row, and its final observation
             (a row whose action means nothing).
         Returns int64 [M], the rows' step numbers, -1 where masked.
@@ -163,7 +164,9 @@ class Writer:
         return rows
 
     def _require_kind(self, name: str, given: np.dtype[Any], dtype: np.dtype[Any]) -> None:
-        if not np.can_cast(given, dtype, "same_kind"):
+        if not (
+            np.can_cast(given, dtype, "same_kind") or (dtype.kind == "b" and given.kind in "iu")
+        ):
             raise ConfigError(
                 f"append: column '{name}' is {dtype}, and was given {given}",
                 f'give it {dtype}, as by .astype("{dtype}"), or declare the column otherwise',

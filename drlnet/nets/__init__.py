@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from drlnet.config import NetSettings, plugins
-from drlnet.errors import ConfigError, DrlnetError, UserCodeError
+from drlnet.errors import DrlnetError, UserCodeError
 from drlnet.lazy import torch
 from drlnet.nets.fit import require_image, stacked_shape
 from drlnet.nets.settings import (
@@ -70,9 +70,9 @@ def make_net(config: Config, spaces: EnvSpaces) -> Any:
 
 
 def _require_features(name: str, net: Any, shape: Sequence[int], dtype: str) -> None:
-    """Runs a user's network once. Raises ConfigError where it does not keep the contract."""
+    """Runs a user's network once. Raises UserCodeError where it does not keep the contract."""
     if not isinstance(net, torch.nn.Module):
-        raise ConfigError(
+        raise UserCodeError(
             f"net.name = {name!r} does not derive from torch.nn.Module",
             "derive its class from torch.nn.Module",
         )
@@ -87,14 +87,14 @@ def _require_features(name: str, net: Any, shape: Sequence[int], dtype: str) -> 
     made = list(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
     features = getattr(net, "features", None)
     if not isinstance(features, int) or made != [1, features]:
-        raise ConfigError(
+        raise UserCodeError(
             f"net.name = {name!r} makes {made} of observations {list(obs.shape)}, and has "
             + ("no attribute features" if features is None else f"features = {features!r}"),
             "let forward() return [n, features], and set self.features to that number "
             "(drlnet help algorithms)",
         )
     if found.dtype != torch.float32:
-        raise ConfigError(
+        raise UserCodeError(
             f"net.name = {name!r} makes {str(found.dtype).removeprefix('torch.')} features",
             "let forward() return torch.float32: end with .float()",
         )

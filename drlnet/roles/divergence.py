@@ -18,7 +18,7 @@ def refused(config: Config, error: BadPriority) -> BadPriority | UserCodeError:
     if negative is None:
         return diverged(config.env.id, error.cause)
     return UserCodeError(
-        f"algo.name = {config.algo.name!r} gave the priority {float(negative[1]):g}",
+        f"algo.name = {config.algo.name!r} gave the negative priority {negative[1]}",
         "give finite priorities of 0 or more: the size of an error, without its sign",
     )
 

@@ -159,13 +159,14 @@ def test_an_append_that_the_limiter_holds_may_wait_until_its_caller_has_enough()
 
 
 def test_an_array_that_its_column_would_wrap_or_cut_is_refused(make_table: MakeTable) -> None:
-    table = make_table({"x": Column("uint8"), "y": Column("int32")})
+    table = make_table({"x": Column("uint8"), "y": Column("int32"), "z": Column("bool")})
     with table.writer(1) as writer:
-        steps = writer.append({"x": [7], "y": np.array([-8])}, [True], [False])
+        row = {"x": [7], "y": np.array([-8]), "z": np.array([1])}
+        steps = writer.append(row, [True], [False])
         writer.add_items([0], steps)
         with pytest.raises(ConfigError, match="column 'x' is uint8, and was given int64"):
-            writer.append({"x": np.array([300]), "y": [0]}, [False], [False])
+            writer.append({**row, "x": np.array([300])}, [False], [False])
         with pytest.raises(ConfigError, match="column 'y' is int32, and was given float32") as info:
-            writer.append({"x": [0], "y": np.array([0.5], np.float32)}, [False], [False])
+            writer.append({**row, "y": np.array([0.5], np.float32)}, [False], [False])
         assert '.astype("int32")' in info.value.remedy
-    assert [view.tolist() for view in _items(table).values()] == [[7], [-8]]
+    assert [view.tolist() for view in _items(table).values()] == [[7], [-8], [True]]

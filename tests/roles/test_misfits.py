@@ -19,8 +19,11 @@ TOLD = {
     "NoGreedy": ("lacks greedy()", "define what it lacks"),
     "Plain": ("does not derive from drlnet.algos.Algorithm", "derive its class"),
     "UnknownColumns": ("act() returned a dict for a table 'replays'", "its tables are 'replay'"),
-    "NoColumns": ("act() returned nothing for the table 'replay'", "return actions [M] and {table"),
-    "ActionsAlone": ("act() returned ndarray [4]", "return actions [M] and {table: {column"),
+    "NoColumns": (
+        "act() returned nothing for the table 'replay'",
+        "return integers [M] and {table",
+    ),
+    "ActionsAlone": ("act() returned ndarray [4]", "return integers [M] and {table: {column"),
     "UnknownItems": ("items() returned a Items for a table 'replays'", "its tables are 'replay'"),
     "NoItems": ("items() returned None", "return {table: Items(streams, steps, priorities)}"),
     "FewPriorities": ("streams [4], steps [4], priorities [3] for 'replay'", "of one length"),
@@ -33,11 +36,11 @@ TOLD = {
     "UnknownPriorities": ("priorities [16] for a table 'replays'", "{'replay': [16]}"),
     "FewNewPriorities": ("priorities [15] for a table 'replay'", "{'replay': [16]}"),
     "ArrayParams": ("params() returned a ndarray as 'bias'", "return torch tensors"),
-    "FloatActions": ("act() returned float32[4] as actions", "return 4 integers, 0 to 1"),
+    "FloatActions": ("act() returned ndarray [4] of float32 as actions", "return integers [M] and"),
     "UnknownAction": ("act() returned the action ", "return 4 integers, 0 to 1"),
     "UnknownGreedyAction": ("act() returned the action -", "return 5 integers, 0 to 1"),
-    "NegativePriority": ("gave the priority -9", "priorities of 0 or more"),
-    "NegativeNewPriority": ("gave the priority -0.08", "priorities of 0 or more"),
+    "NegativePriority": ("gave the negative priority -9", "priorities of 0 or more"),
+    "NegativeNewPriority": ("gave the negative priority -0.08", "priorities of 0 or more"),
     "TakenFigure": ("step() returned a figure 'env_steps', which drlnet", "by another name"),
     "TimeFigure": ("step() returned a figure 'time', which drlnet", "by another name"),
     "TakenActorFigure": ("figures() returned a figure 'episodes'", "by another name"),
@@ -66,7 +69,7 @@ def test_a_breach_of_the_contract_is_told_as_such(name: str, tmp_path: Path) -> 
         serial(made, RunFolder.create(made), Stop())
     told = raised.value
     assert cause in told.cause and remedy in told.remedy and "\n" not in told.cause + told.remedy
-    unnamed = "ArrayParams", "FloatActions", "UnknownAction", "UnknownGreedyAction"
+    unnamed = "ArrayParams", "UnknownAction", "UnknownGreedyAction"
     assert name in unnamed or f"algo.name = 'misfits:{name}'" in told.cause
 
 
