@@ -160,7 +160,7 @@ class Ranks:
         """Takes the gradients of this learner's optimizer from now on; it goes on from rank 0's
         state, and torch's generator from where rank 0's stands.
 
-        over: of rank 0; no rank takes a step any more, nor draws what nobody plays for.
+        over: of rank 0; no rank takes a step any more, nor draws, when actors have ended.
         """
         if self.count == 1:
             return

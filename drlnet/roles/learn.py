@@ -135,7 +135,7 @@ class Learning:
         )  # fmt: skip
         self._env_steps_before = self._env_steps = 0  # before: of the run that it goes on from
         self._stopped: Reason | None = None
-        # Of this start of the run: a --resume, or another goal, is to be reached anew.
+        # In this start of the run: a --resume, or another goal, is to be reached anew.
         self._goal = f"{config.run.goal} since {run.started_s}"
         if config.run.resume:
             self._restore()

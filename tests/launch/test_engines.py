@@ -18,17 +18,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from drlnet.cli.launch import run_job
 from drlnet.cli.main import app
-from drlnet.cli.output import Output
-from drlnet.cli.which import run_named
 from drlnet.config import load
 from drlnet.config.keys import KEY_VARIABLE
-from drlnet.errors import ConfigError, Insecure, NotInstalled, RoleFailed, RunFolderError
+from drlnet.errors import ConfigError, Insecure, NotInstalled
 from drlnet.launch.engines import kubernetes, ray, shell, slurm, ssh
 from drlnet.launch.plan import Plan, joining_plan, plan_of
-from drlnet.launch.signals import Stop
-from drlnet.metrics import RunFolder
 
 GOLDEN = Path(__file__).with_name("golden")
 SSH_HOSTS = [ssh.SshHost("node1", "10.0.0.1"), ssh.SshHost("node2", drlnet="/opt/bin/drlnet")]
@@ -295,54 +290,6 @@ def test_a_job_whose_server_has_no_keys_is_not_submitted(monkeypatch: pytest.Mon
     ended = CliRunner().invoke(app, ["launch", "CartPole-v1", "--on", "slurm"])
     assert isinstance(ended.exception, Insecure)
     assert "a server on the job's node" in ended.exception.cause
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
-    """A run for Slurm, whose squeue tells of a job that waits, fails, and tells of none."""
-    waits = "case $(wc -c < asked) in 1) echo PENDING;; 2|3) echo timed out >&2; exit 1;; esac"
-    squeue = f"printf . >> asked; {waits}"
-    stubs = {"sbatch": "echo 77", "scancel": "touch cancelled", "squeue": squeue}
-    for name, does in stubs.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\ncd {tmp_path}\n{does}\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(slurm, "_LOOK_S", 0.0)
-    return RunFolder.create(load("CartPole-v1", sets={"run.folder": str(tmp_path / "run")}))
-
-
-def test_a_squeue_that_fails_for_a_while_is_asked_again(
-    run: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(RoleFailed, match="ended without a result"):
-        run_job("", run, Stop(), Output(True))
-    assert capsys.readouterr().err.count("squeue does not answer: timed out") == 1
-    # The run begins with its learner, however long the job waited.
-    assert (run.path / "run.sbatch").exists() and not run.facts_path.exists()
-    with pytest.raises(RunFolderError, match="has not begun: its job waits"):
-        run_named(str(run.path))
-
-
-def test_a_squeue_that_fails_for_long_ends_the_prompt_alone(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slurm, "_BEAR_S", 0.0)
-    with pytest.raises(RoleFailed, match="squeue does not answer") as raised:
-        run_job("", run, Stop(), Output(True))
-    assert raised.value.remedy == "the job goes on: scancel 77"
-    assert (run.path / "run.sbatch").exists() and not (run.path.parent / "cancelled").exists()
-
-
-def test_a_job_that_is_cancelled_while_it_waits_leaves_no_folder(run: RunFolder) -> None:
-    with Stop() as stop:
-        stop.set()
-        run_job("", run, stop, Output(True))
-    assert (run.path.parent / "cancelled").exists() and not run.path.exists()
-
-
-def test_what_a_terminal_signals_does_not_reach_the_commands_of_slurm(run: RunFolder) -> None:
-    (run.path.parent / "squeue").write_text("#!/bin/sh\ncut -d' ' -f6 /proc/$$/stat\n")
-    assert slurm._states("77") != [str(os.getsid(0))]
 
 
 @pytest.mark.parametrize("name", ["shell", "ssh"])
