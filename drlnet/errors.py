@@ -269,10 +269,11 @@ def _is_users(name: str) -> bool:
         return False
     ours, pythons = Path(__file__).resolve().parent, Path(sysconfig.get_path("stdlib")).resolve()
     file = file.resolve()
-    if _named & {file, *file.parents} and ours not in file.parents:
-        return True
-    installed = {"site-packages", "dist-packages"} & {*file.parts}
-    return not installed and not {ours, pythons} & {*file.parents}
+    if ours in file.parents:
+        return False
+    if {"site-packages", "dist-packages"} & {*file.parts}:
+        return bool(_named & {file, *file.parents})
+    return pythons not in file.parents
 
 
 def count_as_users(module: ModuleType) -> None:

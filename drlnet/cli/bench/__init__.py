@@ -28,4 +28,7 @@ def worker(descriptor: int) -> None:
     """A process of a benchmark, which starts it for itself."""
     from drlnet.bench.processes import serve_calls
 
-    serve_calls(descriptor)
+    try:
+        serve_calls(descriptor)
+    except SystemExit as ending:  # a peer's own: the benchmark says how its worker ended
+        raise typer.Exit(ending.code if isinstance(ending.code, int) else 1) from None

@@ -7,8 +7,9 @@ from drlnet.launch.plan import HOST, Plan
 ADDRESS = "udp://127.0.0.1:7447"
 # The script ends what it has started: the learner first, which keeps its state and says good-bye to
 # the server. A trap for each signal, too: sh does not run the one of EXIT when a signal ends it.
+# After the others have started, since a signal to one that sh has forked with a trap set is lost
+# until it is drlnet.
 ENDING = (
-    "pids= learner=",
     "end() {",
     "  trap '' HUP INT TERM",
     "  set +e",
@@ -33,7 +34,7 @@ def script(plan: Plan) -> str:
         "#!/bin/sh",
         f"# {plan.title} on this machine. It ends with its learner.",
         "set -eu",
-        *ENDING,
+        "pids= learner=",
         f"server={ADDRESS}",
     ]
     for role in plan:
@@ -46,7 +47,7 @@ def script(plan: Plan) -> str:
         for _ in range(role.count if role.name == "shard" else 1):
             lines += [f"{command}{count} &", 'pids="$pids $!"']
     learner = plan.role("learner").command(server=ADDRESS)
-    lines += [f"{learner.replace(ADDRESS, '$server')} &", *AWAIT_LEARNER]
+    lines += [*ENDING, f"{learner.replace(ADDRESS, '$server')} &", *AWAIT_LEARNER]
     return "\n".join(lines) + "\n"
 
 

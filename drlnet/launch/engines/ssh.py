@@ -127,7 +127,7 @@ def script(plan: Plan, hosts: list[SshHost], ssh: str) -> str:
         "#!/bin/sh",
         f"# {plan.title} on {len(hosts)} hosts.",
         "set -eu",
-        *ENDING,
+        "pids= learner=",
     ]
 
     def far(host: SshHost, words: list[str]) -> str:
@@ -152,6 +152,7 @@ def script(plan: Plan, hosts: list[SshHost], ssh: str) -> str:
                 lines += [f"{far(host, reachable(there))} &", _ID]
         elif role.name != "learner":
             lines += [f"{far(first, args)} &", _ID]
+    lines += ENDING
     if plan.has("learner"):
         learning = far(first, plan.role("learner").args(server=address))
         lines += [f"{learning} &", *AWAIT_LEARNER]
