@@ -86,11 +86,11 @@ CASES = {
         algo="pqn", sets={"net.name": "parts:Fourier"},
     ),
     "a network of other features than it says": Case(
-        errors.ConfigError, "makes [1, 64] of observations [1, 4], and has features = 32",
+        errors.UserCodeError, "makes [1, 64] of observations [1, 4], and has features = 32",
         "set self.features to that number", sets={"net.name": "misfits:WrongFeatures"},
     ),
     "a network without features": Case(
-        errors.ConfigError, "makes [1, 64] of observations [1, 4], and has no attribute features",
+        errors.UserCodeError, "makes [1, 64] of observations [1, 4], and has no attribute features",
         "set self.features to that number", sets={"net.name": "misfits:NoFeatures"},
     ),
     "a network for other observations": Case(
@@ -103,11 +103,11 @@ CASES = {
         sets={"net.name": "misfits:OfImages"}, algo="r2d2",
     ),
     "a network of double precision": Case(
-        errors.ConfigError, "'misfits:DoubleFeatures' makes float64 features",
+        errors.UserCodeError, "'misfits:DoubleFeatures' makes float64 features",
         "return torch.float32", sets={"net.name": "misfits:DoubleFeatures"},
     ),
     "a network that is none": Case(
-        errors.ConfigError, "'misfits:Plain' does not derive from", "derive its class",
+        errors.UserCodeError, "'misfits:Plain' does not derive from", "derive its class",
         sets={"net.name": "misfits:Plain"},
     ),
     "rows that fill more than a question": Case(
