@@ -218,8 +218,13 @@ TEST_CASE("a file of rows that was not begun costs no rows of others") {
 TEST_CASE("files that a state's folder has beside are left alone") {
   Folder folder;
   Life(folder.path).save();
-  const std::array names = {"rows-00000-123456789012345678901234", "rows-00000-copy", "rows-00000-",
-                            "params-123456789012345678901234", "params-copy.new"};
+  const std::array names = {"rows-00000-123456789012345678901234",
+                            "rows-00000-copy",
+                            "rows-00000-",
+                            "params-123456789012345678901234",
+                            "params-copy.new",
+                            "snapshot-0000000000000000001.bak",
+                            "snapshot-copy"};
   for (const char* name : names) replace_file(folder.path / name, {});
   for (int lives = 0; lives < 2; ++lives) {
     Life life(folder.path);
