@@ -224,6 +224,7 @@ class Client {
   bool opened_ = false;         // from then on it is patient, if it is
   bool stopping_ = false;
   bool follows_ = false;           // the mover: what comes, not just timers
+  bool publishing_ = false;        // a thread is
   std::condition_variable begun_;  // following, or stopping
   std::thread mover_;
 };
@@ -232,5 +233,15 @@ class Client {
 void check_update(std::span<const uint64_t> keys, std::span<const float> priorities);
 // Throws the error that a reply with this status holds.
 void throw_if_refused(Status status, std::span<const std::byte> reply);
+// What a reply begins with. Throws Error(protocol) where it is shorter.
+template <typename Record>
+Record record_of(std::span<const std::byte> reply) {
+  ByteReader reader(reply);
+  const auto record = reader.get<Record>();
+  if (!reader.ok()) {
+    throw Error(Status::protocol, "a reply is too short", "install the same drlnet on both sides");
+  }
+  return record;
+}
 
 }  // namespace drlnet
