@@ -301,6 +301,7 @@ def argument_errors(client: Client, table: Table, address: str) -> list[tuple[st
         ("since is None", lambda: table.new_priorities(unnamed)),
         ("priorities: ", lambda: table.update_priorities([1], [odd])),
         ("keys: OverflowError", lambda: table.update_priorities([-1], [1.0])),
+        ("keys is an array of float64", lambda: table.update_priorities(np.ones(1), [1])),
         ("num_streams is 0", lambda: table.writer(0)),
         ("flush_rows is 0.5", lambda: table.writer(1, flush_rows=0.5)),  # type: ignore[arg-type]
         ("resume: token is 'a'", lambda: table.writer(1, resume=[(0, 0, "a", 0)])),  # type: ignore[list-item]
@@ -346,6 +347,8 @@ def test_a_writer_names_wrong_arguments(table: Table) -> None:
         ("'mask': ", lambda: writer.append({"x": np.zeros((1, 64))}, flags, flags, [[], [1]])),
         ("streams: ValueError", lambda: writer.add_items("a", [0])),
         ("steps has shape", lambda: writer.add_items([0], [[0]])),
+        ("steps is an array of float32", lambda: writer.add_items([0], np.zeros(1, np.float32))),
+        ("streams is an array of bool", lambda: writer.add_items(np.array([False]), [0])),
         ("priorities: ", lambda: writer.add_items([0], [0], ["a"])),
     ]
     for named, call in wrong:
