@@ -136,10 +136,14 @@ class Client {
   const std::string& address() const { return options_.address; }
   // What the server's first answer said of it. A server that is alone is the first of one shard.
   uint64_t lineage() const { return connection_.lineage(); }
-  // See Connection. Takes the lock.
+  // See Connection. Each takes the lock.
   uint64_t restarts() {
     const Lock lock = take_lock();
     return connection_.restarts();
+  }
+  uint64_t reconnects() {
+    const Lock lock = take_lock();
+    return connection_.reconnects();
   }
   uint32_t shard() const { return connection_.shard(); }
   uint32_t shards() const { return connection_.shards(); }

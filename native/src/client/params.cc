@@ -41,7 +41,7 @@ uint64_t Client::publish(std::span<const std::byte> params) {
     return at + n;
   };
   for (;;) {
-    const uint64_t began = restarts();
+    const uint64_t began = reconnects();
     try {
       size_t at = 0;
       do {
@@ -49,8 +49,8 @@ uint64_t Client::publish(std::span<const std::byte> params) {
       } while (at < params.size());
       return version;
     } catch (const Error& error) {
-      // A server that was started again has none of the chunks.
-      if (error.status() != Status::bad_request || restarts() == began) throw;
+      // In another session the server has none of the chunks.
+      if (error.status() != Status::bad_request || reconnects() == began) throw;
     }
   }
 }
