@@ -16,11 +16,17 @@ from drlnet import native
 from drlnet.adders.items import Items
 from drlnet.adders.observations import observation_columns, observation_views
 from drlnet.adders.stacks import stack_view
+from drlnet.client.arguments import array, converted
 from drlnet.client.specs import Column, Item, View
+from drlnet.errors import ConfigError
 from drlnet.lazy import torch
 
 if TYPE_CHECKING:
     from drlnet.envs import EnvSpaces, Rows
+
+# At hand, since numpy takes its time to find a type's dtype.
+_BOOL, _INT32, _INT64 = np.dtype(np.bool_), np.dtype(np.int32), np.dtype(np.int64)
+_FLOAT32 = np.dtype(np.float32)
 
 
 def transition_columns(spaces: EnvSpaces) -> dict[str, Column]:
@@ -101,6 +107,7 @@ class NStepErrors:
     def __init__(
         self, num_streams: int, n_step: int, gamma: float, reward_clip: float | None = None
     ):
+        self._num_streams = num_streams
         self._native = native.NStepErrors(num_streams, n_step, gamma, reward_clip)
 
     def push(
@@ -116,9 +123,40 @@ class NStepErrors:
         columns: reward, discount float32 and action int32 [M] as appended; steps: what append
         returned; q: the actor's Q values of the rows' observations, float32 [M, num_actions]; mask:
         the streams with a row. Native: the actor calls it at every step (native/src/adders).
+        Raises ConfigError (shapes, dtypes, an action that q has not).
         """
+        values = converted("q", q, _FLOAT32)
+        if values.ndim != 2 or len(values) != self._num_streams or not values.size:
+            raise ConfigError(
+                f"q has shape {values.shape}", f"give ({self._num_streams}, num_actions)"
+            )
+        action, ends = (
+            self._row("action", columns["action"], _INT32),
+            self._row("last", last, _BOOL),
+        )
+        present = None if mask is None else self._row("mask", mask, _BOOL)
+        wrong = (action < 0) | (action >= values.shape[1])
+        if wrong.any():
+            wrong &= ~ends if present is None else present & ~ends
+            if wrong.any():
+                raise ConfigError(
+                    f"action is {action[wrong][0]}, where q has {values.shape[1]} actions",
+                    "give the actions that were taken, from 0",
+                )
         return Items(
             *self._native.push(
-                columns["reward"], columns["discount"], columns["action"], q, last, steps, mask
+                self._row("reward", columns["reward"], _FLOAT32),
+                self._row("discount", columns["discount"], _FLOAT32),
+                action,
+                values,
+                ends,
+                self._row("steps", steps, _INT64),
+                present,
             )
         )
+
+    def _row(self, name: str, values: npt.ArrayLike, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        row = array(name, values, dtype)
+        if len(row) != self._num_streams:
+            raise ConfigError(f"{name} has shape {row.shape}", f"give one of {self._num_streams}")
+        return row

@@ -110,7 +110,7 @@ def converting(name: str) -> Iterator[None]:
     """Raises ConfigError, naming the argument, where numpy or Python cannot convert it."""
     try:
         yield
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last: torch's
         raise ConfigError(f"{name}: {one_line(error)}", "give what the docstring says") from error
 
 
@@ -122,8 +122,24 @@ def converted(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any
         raise ConfigError(f"{name}: {one_line(error)}", f"give an array of {dtype}") from error
 
 
+def of_numpy(name: str, values: ArrayLike) -> ArrayLike:
+    """An array of another library, such as a tensor, as numpy's. Raises ConfigError."""
+    if isinstance(values, np.ndarray) or not hasattr(values, "__array__"):
+        return values
+    with converting(name):
+        return np.asarray(values)
+
+
 def array(name: str, values: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The same of an array of one dimension."""
+    """The same of an array of one dimension; where dtype is of integers, an array of integers."""
+    values = of_numpy(name, values)
+    if (
+        dtype.kind in "iu"
+        and isinstance(values, np.ndarray)
+        and values.size  # one of no values has numpy's usual dtype
+        and values.dtype.kind not in "iu"
+    ):
+        raise ConfigError(f"{name} is an array of {values.dtype}", f"give one of {dtype}")
     row = converted(name, values, dtype)
     if row.ndim != 1:
         raise ConfigError(f"{name} has shape {row.shape}", "give an array of one dimension")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drlnet import native
+from drlnet.client.arguments import number
 from drlnet.client.specs import Column, Item, View
 from drlnet.errors import ConfigError
 from drlnet.native import TableSpec
@@ -223,7 +224,7 @@ def importance_weights(batch: Batch, beta: float) -> NDArray[np.float32]:
     probabilities = np.ascontiguousarray(batch.probabilities, np.float32)
     weights = np.empty(probabilities.shape, _FLOAT32)
     # The number of items is a factor of the maximum as well.
-    native.importance_weights(probabilities, beta, weights)
+    native.importance_weights(probabilities, number("beta", beta), weights)
     if batch.least_expected is not None:
         least = batch.item_count * float(probabilities.min())
         weights *= (batch.least_expected / least) ** beta if least > 0 else 1.0

@@ -175,7 +175,8 @@ class Client:
 
     def ping(self, payload_bytes: int = 0) -> float:
         """The round trip of a payload of that size, in microseconds."""
-        return self._session.ping_us(whole("payload_bytes", payload_bytes))
+        most = native.max_request_bytes
+        return self._session.ping_us(whole("payload_bytes", payload_bytes, 0, most))
 
     def stats(self) -> Reading:
         """The server's counters, latencies and its clients' reports, by dotted name."""

@@ -53,12 +53,13 @@ class Mirror:
         what it waited for, and what ended the session for rows, where something has.
         """
         memory, timeout_s = BatchMemory(self._layout(n)), seconds(timeout)
+        mirror, device = self._mirror, self._device
 
         def draw() -> Batch:
-            self._mirror.sample(memory.layout, memory.bytes, timeout_s)
+            mirror.sample(memory.layout, memory.bytes, timeout_s)
             return Batch(memory)
 
-        return self._whole(draw, n)
+        return self._whole(mirror, device, draw, n)
 
     def stream(self, n: int, *, depth: int = 2, timeout: float | None = 60.0) -> Batches:
         """Batches without end, `depth` of them drawn ahead of their use: Table.stream()'s."""
@@ -68,17 +69,28 @@ class Mirror:
 
     def _drawn(self, layout: BatchLayout, depth: int, timeout_s: float) -> Drawn:
         buffers = [BatchMemory(layout) for _ in range(depth + 1)]
-        ahead = self._mirror.stream(layout.native, [buffer.bytes for buffer in buffers])
+        mirror, device = self._mirror, self._device  # for as long as the stream, closed or not
+        ahead = mirror.stream(layout.native, [buffer.bytes for buffer in buffers])
+
+        def draw() -> Batch:
+            return Batch(buffers[ahead.next(timeout_s)])
+
         try:
             while True:
-                yield self._whole(lambda: Batch(buffers[ahead.next(timeout_s)]), ahead)
+                yield self._whole(mirror, device, draw, ahead)
         finally:  # after an error, too: the stream has ended
             self._late.discard(ahead)
 
-    def _whole(self, draw: Callable[[], Batch], drawer: object) -> Batch:
+    def _whole(
+        self,
+        mirror: native.Mirror,
+        device: DeviceRows | None,
+        draw: Callable[[], Batch],
+        drawer: object,
+    ) -> Batch:
         """What draw() returns, with rows that lie on the device. drawer: the same of each draw that
         goes on where one ended with an error."""
-        if self._device is None:
+        if device is None:
             return draw()
         with self._turn:
             while True:
@@ -87,17 +99,17 @@ class Mirror:
                 except BaseException:
                     self._late.add(drawer)
                     raise
-                self._device.follow(self._mirror)
-                whole = self._mirror.has_shown(True)
+                device.follow(mirror)
+                whole = mirror.has_shown(True)
                 if drawer in self._late:  # a part of it was shown to an earlier call
                     self._late.remove(drawer)
                 elif whole:
                     break
             away: dict[str, Any] = {
-                name: self._device.gather(column, batch.views[name])
+                name: device.gather(column, batch.views[name])
                 for name, column in self._on_device.items()
             }
-            self._device.end_gather()
+            device.end_gather()
         batch.views = {**batch.views, **away}
         return batch
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from drlnet.client.arguments import converting, number, text, whole, wrong
+from drlnet.client.arguments import converting, flag, number, text, whole, wrong
 from drlnet.errors import ConfigError
 from drlnet.native import TableSpec
 
@@ -128,6 +128,12 @@ def native_spec(
     spec.seed = whole("seed", seed)
     order = _add_columns(spec, columns)
     _set_item(spec, order, item)
+    if not isinstance(sampler, Sampler):
+        raise wrong("sampler", sampler, 'give a Sampler, as Sampler("uniform")')
+    if not isinstance(limiter, Limiter):
+        raise wrong("limiter", limiter, "give a Limiter, as Limiter(min_size=1000)")
+    if not isinstance(sampler.options, Mapping):
+        raise wrong("sampler.options", sampler.options, "give a dict of numbers by name")
     for option, value in sampler.options.items():
         number(f"sampler option {text('its name', option)!r}", value)
     spec.set_sampler(
@@ -180,6 +186,7 @@ def _set_item(spec: TableSpec, columns: list[str], item: Item) -> None:
             first, last = view.bounds
         lo = whole(f"{where}: rows", first, -(2**31), 2**31 - 1)
         hi = whole(f"{where}: rows", last, -(2**31), 2**31 - 1)
-        spec.add_view(name, columns.index(view.column), lo, hi, view.pad == "zero", view.from_end)
+        from_end = flag(f"{where}: from_end", view.from_end)
+        spec.add_view(name, columns.index(view.column), lo, hi, view.pad == "zero", from_end)
     boundary = text("item.boundary", item.boundary, ("stop", "cross"))
     spec.set_item(boundary == "cross", whole("item.period", item.period, 0, _UINT32))

@@ -343,4 +343,6 @@ def _leases(resume: Sequence[StreamLease]) -> list[_Lease]:
     for lease in each:
         ordinal, epoch, token, step = (whole(f"resume: {name}", *rest) for name, *rest in lease)
         checked.append((ordinal, epoch, token, step))
+    if len({ordinal for ordinal, *_ in checked}) < len(checked):
+        raise ConfigError("resume: two leases are of one stream", "give the lease of each once")
     return checked

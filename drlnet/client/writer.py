@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drlnet.client.arguments import array, converted, wrong
+from drlnet.client.arguments import array, converted, of_numpy, wrong
 from drlnet.client.specs import Column
 from drlnet.errors import ConfigError
 from drlnet.native import StreamWriter
@@ -59,8 +59,8 @@ class Writer:
 
         columns: every column of the table, [M, *shape] each, converted to its dtype: an array only
             where numpy's "same_kind" allows that, so that int64 may become int32, but floats no
-            integers, and signed integers no unsigned ones; or integers a bool. A list is converted
-            as numpy does.
+            integers, and signed integers no unsigned ones; or integers a bool. So is a tensor. A
+            list is converted as numpy does.
         first, last: bool [M], episode boundaries: an episode's first row, and its final observation
             (a row whose action means nothing).
         Returns int64 [M], the rows' step numbers, -1 where masked.
@@ -148,7 +148,7 @@ class Writer:
         for name, (dtype, shape) in self._columns.items():
             if name not in columns:
                 raise ConfigError(f"append: column '{name}' is missing", "append all columns")
-            values = columns[name]
+            values = of_numpy(f"append: column '{name}'", columns[name])
             if isinstance(values, np.ndarray) and values.dtype != self._given[name]:
                 self._require_kind(name, values.dtype, dtype)
             row = converted(f"append: column '{name}'", values, dtype)

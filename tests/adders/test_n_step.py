@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,7 @@ from drlnet.adders import (
 )
 from drlnet.config import EnvConfig
 from drlnet.envs import make_envs, ticks
+from drlnet.errors import ConfigError
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
@@ -67,3 +70,25 @@ def test_every_item_once_with_its_own_error(n: int, longest: int, mode: Autorese
             taken = q_of[stream, row.step][views["action"]]
             expected = abs(float(returns) + bootstrap - taken)
             assert table.items[stream, row.step].priority == pytest.approx(expected, rel=1e-4)
+
+
+def test_rows_that_do_not_fit_are_refused_in_words() -> None:
+    errors = NStepErrors(2, 1, 0.9)
+    rows: dict[str, Any] = {
+        "reward": [1.0, 2.0], "discount": [1.0, 1.0], "action": np.array([3, -1]),
+    }  # fmt: skip
+    q, ends = np.zeros((2, 8))[:, ::2], np.array([False, True])
+    wrong: list[tuple[str, Any, Any]] = [
+        (r"q has shape \(2, 0\)", {}, q[:, :0]),
+        (r"q has shape \(2,\)", {}, q[:, 0]),
+        ("action is 4, where q has 4 actions", {"action": [4, 0]}, q),
+        ("action is -1, where q has 4 actions", {"action": [-1, 0]}, q),
+        ("action is an array of float64", {"action": np.zeros(2)}, q),
+        (r"reward has shape \(3,\)", {"reward": np.zeros(3)}, q),
+    ]
+    for said, columns, values in wrong:
+        with pytest.raises(ConfigError, match=said):
+            errors.push({**rows, **columns}, ends, np.arange(2), values)
+    # Other dtypes will do, and so will any action of a row that took none.
+    assert len(errors.push(rows, ends, np.arange(2), q).steps) == 0
+    assert errors.push(rows, ends, np.arange(1, 3), q).priorities == pytest.approx([1.0])

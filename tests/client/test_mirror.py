@@ -123,11 +123,16 @@ def test_a_stream_is_drawn_ahead_and_lends_its_arrays(client: Client) -> None:
         del stream
 
 
-def test_a_mirror_keeps_no_stream_that_timed_out(client: Client) -> None:
-    with numbered(client).mirror(device="cpu") as mirror:
+def test_a_stream_outlives_its_mirror(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_rows, "_LEAST_BYTES", 1)
+    table = numbered(client)
+    with table.mirror(device="cpu") as mirror:
         with pytest.raises(ReplayTimeout):
             next(mirror.stream(5, timeout=0.1))
-        assert not mirror._late
+        assert not mirror._late  # but for one that timed out
+        write(table, range(900, 999))
+        next(stream := mirror.stream(5))
+    assert next(stream).views["id"].min() >= 900  # no numbers of rows
 
 
 def test_the_limiter_counts_draws_by_reference(client: Client) -> None:

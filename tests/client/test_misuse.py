@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, native
+from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, importance_weights, native
+from drlnet.client import StreamLease
 from drlnet.errors import ConfigError, DrlnetError
 
 COLUMNS = {"x": Column("float32", (64,))}
@@ -285,6 +286,10 @@ def argument_errors(client: Client, table: Table, address: str) -> list[tuple[st
         ("item.period is -1", opened(item=Item({"x": View("x")}, period=-1))),
         ("limiter.batch is 'a'", opened(limiter=Limiter(batch="a"))),  # type: ignore[arg-type]
         ("sampler option 'k'", opened(sampler=Sampler(options={"k": odd}))),
+        ("sampler is 'fifo'", opened(sampler="fifo")),
+        ("sampler.options is None", opened(sampler=Sampler(options=unnamed))),
+        ("limiter is {'min_size': 1}", opened(limiter={"min_size": 1})),
+        ("'x': from_end is 'yes'", opened(item=Item({"x": View("x", from_end="yes")}))),  # type: ignore[arg-type]
         ("n is 1.5", lambda: table.sample(1.5)),  # type: ignore[arg-type]
         ("n is 65537.*\n.*1 to 65,536", lambda: table.sample(65_537)),
         ("n is \\[1\\]", lambda: table.sample([1])),  # type: ignore[arg-type]
@@ -296,10 +301,12 @@ def argument_errors(client: Client, table: Table, address: str) -> list[tuple[st
         ("since is None", lambda: table.new_priorities(unnamed)),
         ("priorities: ", lambda: table.update_priorities([1], [odd])),
         ("keys: OverflowError", lambda: table.update_priorities([-1], [1.0])),
+        ("keys is an array of float64", lambda: table.update_priorities(np.ones(1), [1])),
         ("num_streams is 0", lambda: table.writer(0)),
         ("flush_rows is 0.5", lambda: table.writer(1, flush_rows=0.5)),  # type: ignore[arg-type]
         ("resume: token is 'a'", lambda: table.writer(1, resume=[(0, 0, "a", 0)])),  # type: ignore[list-item]
         ("resume: ", lambda: table.writer(1, resume=[(0, 0)])),  # type: ignore[list-item]
+        ("resume: two leases", lambda: table.writer(2, resume=[StreamLease(0, 1, 2, 3)] * 2)),
         ("resume: ", lambda: table.writer(1, resume=1.5)),  # type: ignore[arg-type]
         ("resume: ", lambda: table.writer(1, resume=np.zeros((2, 2)))),  # type: ignore[arg-type]
         ("held is 1", lambda: table.writer(1, held=1)),  # type: ignore[arg-type]
@@ -311,6 +318,8 @@ def argument_errors(client: Client, table: Table, address: str) -> list[tuple[st
         ("params is 'a'", lambda: client.publish("a")),  # type: ignore[arg-type]
         ("newer_than is -1", lambda: client.fetch(-1)),
         ("payload_bytes is 'a'", lambda: client.ping("a")),  # type: ignore[arg-type]
+        ("payload_bytes is 1000", lambda: client.ping(10**15)),
+        ("beta is 'a'", lambda: importance_weights(table.sample(1), "a")),  # type: ignore[arg-type]
         ("question is None", lambda: client.ask(unnamed, 1.0)),
         ("patience is None", lambda: client.ask(b"", unnamed)),
         ("values is None", lambda: client.report(unnamed)),
@@ -338,6 +347,8 @@ def test_a_writer_names_wrong_arguments(table: Table) -> None:
         ("'mask': ", lambda: writer.append({"x": np.zeros((1, 64))}, flags, flags, [[], [1]])),
         ("streams: ValueError", lambda: writer.add_items("a", [0])),
         ("steps has shape", lambda: writer.add_items([0], [[0]])),
+        ("steps is an array of float32", lambda: writer.add_items([0], np.zeros(1, np.float32))),
+        ("streams is an array of bool", lambda: writer.add_items(np.array([False]), [0])),
         ("priorities: ", lambda: writer.add_items([0], [0], ["a"])),
     ]
     for named, call in wrong:

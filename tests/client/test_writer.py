@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from drlnet import Client, Column, Item, Limiter, Table, View, native
@@ -169,4 +170,8 @@ def test_an_array_that_its_column_would_wrap_or_cut_is_refused(make_table: MakeT
         with pytest.raises(ConfigError, match="column 'y' is int32, and was given float32") as info:
             writer.append({**row, "y": np.array([0.5], np.float32)}, [False], [False])
         assert '.astype("int32")' in info.value.remedy
+        with pytest.raises(ConfigError, match="column 'x' is uint8, and was given float32"):
+            writer.append({**row, "x": torch.tensor([0.5])}, [False], [False])
+        with pytest.raises(ConfigError, match=r"'x': RuntimeError.*requires grad"):
+            writer.append({**row, "x": torch.ones(1, requires_grad=True)}, [False], [False])
     assert [view.tolist() for view in _items(table).values()] == [[7], [-8], [True]]

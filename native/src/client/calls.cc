@@ -9,16 +9,6 @@
 namespace drlnet {
 namespace {
 
-template <typename Record>
-Record read(std::span<const std::byte> reply) {
-  ByteReader reader(reply);
-  const auto record = reader.get<Record>();
-  if (!reader.ok()) {
-    throw Error(Status::protocol, "a reply is too short", "install the same drlnet on both sides");
-  }
-  return record;
-}
-
 std::vector<Lease> read_leases(std::span<const std::byte> reply) {
   std::vector<Lease> leases(reply.size() / sizeof(Lease));
   std::memcpy(leases.data(), reply.data(), leases.size() * sizeof(Lease));
@@ -78,7 +68,7 @@ OpenTableReply Client::open(const TableSpec& spec) {
   OpenTableReply opened{};
   call(
       Operation::open_table, [&](auto& body) { encode(spec, body); },
-      [&](auto reply) { opened = read<OpenTableReply>(reply); });
+      [&](auto reply) { opened = record_of<OpenTableReply>(reply); });
   return opened;
 }
 
@@ -218,7 +208,7 @@ UpdateResult Client::update_priorities(uint32_t table, std::span<const uint64_t>
           fill_update(body, table, keys.subspan(at, n), priorities.subspan(at, n));
         },
         [&](auto reply) {
-          const auto part = read<UpdateResult>(reply);
+          const auto part = record_of<UpdateResult>(reply);
           total.applied += part.applied;
           total.stale += part.stale;
         });
@@ -267,50 +257,6 @@ bool Client::new_priorities(uint32_t table, PriorityChanges& changes) {
   return more;
 }
 
-uint64_t Client::publish(std::span<const std::byte> params) {
-  constexpr size_t kChunk = kMaxRequestBytes - sizeof(PublishHeader);
-  uint64_t version = 0;
-  const auto send = [&](size_t at) {
-    const size_t n = std::min(kChunk, params.size() - at);
-    call(
-        Operation::publish,
-        [&](auto& body) {
-          ByteWriter writer(body);
-          writer.put(PublishHeader{params.size(), at});
-          writer.raw(params.subspan(at, n));
-        },
-        [&](auto reply) { version = read<PublishReply>(reply).version; });
-    return at + n;
-  };
-  for (;;) {
-    const uint64_t began = restarts();
-    try {
-      size_t at = 0;
-      do {
-        at = send(at);
-      } while (at < params.size());
-      return version;
-    } catch (const Error& error) {
-      // A server that was started again has none of the chunks.
-      if (error.status() != Status::bad_request || restarts() == began) throw;
-    }
-  }
-}
-
-uint64_t Client::fetch(uint64_t newer_than, std::vector<std::byte>& bytes) {
-  uint64_t version = 0;
-  call(
-      Operation::fetch, [&](auto& body) { ByteWriter(body).put(FetchRequest{newer_than}); },
-      [&](auto reply) {
-        const auto head = read<FetchReply>(reply);
-        if (head.version <= newer_than) return;
-        version = head.version;
-        const auto params = reply.subspan(sizeof head);
-        bytes.assign(params.begin(), params.end());
-      });
-  return version;
-}
-
 uint64_t Client::put_blob(std::string_view name, std::span<const std::byte> blob) {
   // What fits into no request: the server says what it takes.
   if (name.size() + blob.size() > kMaxRequestBytes - 64) {
@@ -326,7 +272,7 @@ uint64_t Client::put_blob(std::string_view name, std::span<const std::byte> blob
         writer.put(static_cast<uint32_t>(blob.size()));
         writer.raw(blob);
       },
-      [&](auto reply) { version = read<PutBlobReply>(reply).version; });
+      [&](auto reply) { version = record_of<PutBlobReply>(reply).version; });
   return version;
 }
 
@@ -341,7 +287,7 @@ uint64_t Client::get_blob(std::string_view name, uint64_t newer_than,
         writer.text(name);
       },
       [&](auto reply) {
-        const auto head = read<GetBlobReply>(reply);
+        const auto head = record_of<GetBlobReply>(reply);
         if (head.version <= newer_than) return;
         version = head.version;
         const auto blob = reply.subspan(sizeof head);

@@ -136,10 +136,14 @@ class Client {
   const std::string& address() const { return options_.address; }
   // What the server's first answer said of it. A server that is alone is the first of one shard.
   uint64_t lineage() const { return connection_.lineage(); }
-  // See Connection. Takes the lock.
+  // See Connection. Each takes the lock.
   uint64_t restarts() {
     const Lock lock = take_lock();
     return connection_.restarts();
+  }
+  uint64_t reconnects() {
+    const Lock lock = take_lock();
+    return connection_.reconnects();
   }
   uint32_t shard() const { return connection_.shard(); }
   uint32_t shards() const { return connection_.shards(); }
@@ -224,6 +228,7 @@ class Client {
   bool opened_ = false;         // from then on it is patient, if it is
   bool stopping_ = false;
   bool follows_ = false;           // the mover: what comes, not just timers
+  bool publishing_ = false;        // a thread is
   std::condition_variable begun_;  // following, or stopping
   std::thread mover_;
 };
@@ -232,5 +237,15 @@ class Client {
 void check_update(std::span<const uint64_t> keys, std::span<const float> priorities);
 // Throws the error that a reply with this status holds.
 void throw_if_refused(Status status, std::span<const std::byte> reply);
+// What a reply begins with. Throws Error(protocol) where it is shorter.
+template <typename Record>
+Record record_of(std::span<const std::byte> reply) {
+  ByteReader reader(reply);
+  const auto record = reader.get<Record>();
+  if (!reader.ok()) {
+    throw Error(Status::protocol, "a reply is too short", "install the same drlnet on both sides");
+  }
+  return record;
+}
 
 }  // namespace drlnet

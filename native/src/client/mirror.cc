@@ -74,8 +74,10 @@ Mirror::Mirror(const TableSpec& spec, std::vector<uint32_t> numbers, Rank rank,
     one.table = numbers[shard];
     one.client = connect(shard, [this] {
       if (stopping_) throw Stopped();
+      if (!followed_ && interrupt_) interrupt_();  // it is for the threads that call us
     });
   }
+  followed_ = true;
   for (const auto& shard : shards_) {
     if (shard) shard->thread = std::thread([this, &one = *shard] { follow(one); });
   }

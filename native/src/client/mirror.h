@@ -83,7 +83,7 @@ class Mirror {
   uint64_t memory_bytes_ = 0, places_ = 1;
   uint64_t row_bytes_;
   std::function<void()> interrupt_;
-  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> stopping_ = false, followed_ = false;
   std::atomic<uint64_t> drawn_ = 0, replaced_ = 0, wait_ns_ = 0;
   std::vector<std::unique_ptr<Shard>> shards_;  // null: not followed
 };

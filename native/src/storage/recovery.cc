@@ -7,20 +7,12 @@
 #include "storage/item_shadow.h"
 
 namespace drlnet {
-namespace {
 
-std::vector<Path> files_named(const Path& folder, const std::string& prefix) {
+std::vector<Path> snapshot_files(const Path& folder) {
   std::vector<Path> files;
-  for (const Path& path : list_folder(folder)) {
-    const std::string name = path.filename().string();
-    if (name.starts_with(prefix) && !name.ends_with(".new")) files.push_back(path);
-  }
+  for (const auto& [record, path] : numbered_files(folder, "snapshot-")) files.push_back(path);
   return files;
 }
-
-}  // namespace
-
-std::vector<Path> snapshot_files(const Path& folder) { return files_named(folder, "snapshot-"); }
 
 std::map<uint64_t, Path> params_files(const Path& folder) {
   return numbered_files(folder, "params-");
@@ -28,7 +20,9 @@ std::map<uint64_t, Path> params_files(const Path& folder) {
 
 uint64_t bytes_in(const Path& folder) {
   uint64_t bytes = 0;
-  for (const Path& path : files_named(folder, "")) bytes += file_bytes(path);
+  for (const Path& path : list_folder(folder)) {
+    if (path.extension() != ".new") bytes += file_bytes(path);
+  }
   return bytes;
 }
 

@@ -259,11 +259,14 @@ void Storage::write_record(const Cut& cut) {
 bool Storage::wants_snapshot(const Cut& cut) const {
   if (!snapshot_.is_open()) return true;
   if (snapshot_.bytes() > base_bytes_ + std::max(base_bytes_, kMinChangesBytes)) return true;
-  // The rows of the snapshot before stay on disk: a quarter of a ring more at most.
-  return std::ranges::any_of(cut.state.tables, [&](const SavedTable& table) {
-    const uint64_t base_head = tables_.at(table.number).base_head;
-    return table.state.counters.head - base_head > table.asked.capacity / 4;
-  });
+  // The rows of the snapshot before stay on disk: a quarter of a ring more at most. What is asked
+  // for is the capacity of all shards.
+  for (size_t i = 0; i < cut.tables.size(); ++i) {
+    const SavedTable& saved = cut.state.tables[i];
+    const uint64_t rows = saved.state.counters.head - tables_.at(saved.number).base_head;
+    if (rows > cut.tables[i]->ring().capacity() / 4) return true;
+  }
+  return false;
 }
 
 // Records that were given up name rows that ours take the places of: before there is one of ours.

@@ -16,29 +16,29 @@ void ping(Client& client, int times) {
   for (int i = 0; i < times; ++i) client.ping();
 }
 
-// Says goodbye in place of a client's next frame: what the server does by itself with one that was
-// silent for long. The client does not know, and opens the session anew when it learns of it.
+// Says goodbye in place of a client's next frame, or of one some bursts later: what the server does
+// by itself with one that was silent for long. The client does not know, and opens the session anew
+// when it learns of it.
 class LeavingTransport final : public ForwardingTransport {
  public:
   explicit LeavingTransport(std::unique_ptr<Transport> inner)
       : ForwardingTransport(std::move(inner)) {}
-  void leave() { leaves_ = true; }
+  void leave(int bursts = 1) { left_ = bursts; }
 
   size_t send_burst(std::span<const TxFrame> frames) override {
-    if (leaves_ && !frames.empty()) {
+    if (left_ > 0 && !frames.empty() && --left_ == 0) {
       FrameHeader header;
       std::memcpy(&header, frames[0].data, sizeof header);
       header.kind = FrameKind::bye;
       header.length = 0;
       write_header(frames[0].data, header);
       seal(frames[0]);
-      leaves_ = false;
     }
     return ForwardingTransport::send_burst(frames);
   }
 
  private:
-  bool leaves_ = false;
+  int left_ = 0;
 };
 
 }  // namespace
@@ -140,6 +140,24 @@ TEST_CASE("a client whose session had ended comes back, and its calls count once
   const auto of_client = reading<HistogramReading>(all, "client.test~2.ping.latency");
   CHECK(of_all.buckets == of_other.merged(of_client).buckets);
   CHECK(of_all.sum_ns == of_other.sum_ns + of_client.sum_ns);
+}
+
+TEST_CASE("params are published whole, also where the session ends between two chunks") {
+  RunningServer server;
+  Connected connected = connect(server.address());
+  auto leaving = std::make_unique<LeavingTransport>(std::move(connected.transport));
+  LeavingTransport& transport = *leaving;
+  Client client({std::move(leaving), connected.server}, options_of(server));
+  std::vector<std::byte> params(600'000), fetched;  // three chunks
+  for (int burst = 1; burst < 12; ++burst) {
+    CAPTURE(burst);
+    std::ranges::fill(params, std::byte(burst));
+    transport.leave(burst);
+    const uint64_t version = client.publish(params);
+    CHECK(client.fetch(version - 1, fetched) == version);
+    CHECK(fetched == params);
+  }
+  CHECK(reading<uint64_t>(client.own_metrics(), "reconnects") > 2);
 }
 
 TEST_CASE("a client that waits for the limiter is seen: why, how often, and how long") {

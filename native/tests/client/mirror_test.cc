@@ -224,6 +224,12 @@ TEST_CASE("a mirror that cannot be is refused, and one of a table that goes ends
         [&] { Mirror(spec, {0}, {}, [](auto, auto) { return nullptr; }, nullptr, {}); });
   };
   CHECK(refused(spec_of(100, {.max_times_sampled = 1})).cause().find("queue") != std::string::npos);
+  struct Enough {};
+  const auto silent = [](auto, const auto& interrupt) -> std::unique_ptr<Client> {
+    interrupt();  // as a session does that no server answers
+    return nullptr;
+  };
+  CHECK_THROWS_AS(Mirror(here.spec, {0}, {}, silent, [] { throw Enough(); }, {}), Enough);
   const Error large = refused(spec_of(uint64_t{1} << 46));
   CHECK(large.status() == Status::config);
   CHECK(large.cause().find("a mirror of table 'replay' takes 1073741824 MiB of memory") !=

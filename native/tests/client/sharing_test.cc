@@ -105,6 +105,37 @@ TEST_CASE("a batch wakes the thread that waits for it, whichever thread was the 
   }
 }
 
+TEST_CASE("threads that publish by one client publish one after another") {
+  RunningServer server;
+  Client client(options_of(server));
+  std::atomic<int> refused = 0, left = 2;
+  const auto publish = [&](int filled) {
+    const std::vector<std::byte> params(600'000, std::byte(filled));  // three chunks
+    for (int round = 0; round < 20; ++round) {
+      try {
+        client.publish(params);
+      } catch (const Error&) {
+        ++refused;
+      }
+    }
+    --left;
+  };
+  std::thread one([&] { publish(1); }), other([&] { publish(2); });
+  std::vector<std::byte> params;
+  size_t mixed = 0;
+  for (uint64_t version = 0; left > 0;) {
+    const uint64_t newer = client.fetch(version, params);
+    if (newer == 0) continue;
+    version = newer;
+    mixed += std::ranges::count(params, params[0]) != std::ssize(params);
+  }
+  one.join();
+  other.join();
+  CHECK(refused == 0);
+  CHECK(mixed == 0);
+  CHECK(client.publish({}) == 41);
+}
+
 TEST_CASE("updates may be sent with and without waiting, in any order") {
   RunningServer server;
   const TableSpec spec = spec_of();

@@ -139,6 +139,7 @@ class Life {
     cut->state.sequence = ++sequence;
     cut->state.next_table = 1;
     cut->state.tables.push_back({0, spec_, {}});
+    cut->state.tables[0].asked.capacity *= shards;
     table->save(cut->state.tables[0].state);
     counters = cut->state.tables[0].state.counters;
     cut->tables.push_back(table);
@@ -170,6 +171,7 @@ class Life {
   uint64_t sequence = 0;
   LateTable late;
   TableCounters counters;  // of the newest record
+  uint64_t shards = 1;     // of the table that clients ask for
 
  private:
   void update() {

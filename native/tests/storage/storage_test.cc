@@ -72,26 +72,30 @@ TEST_CASE("a table comes back as of its last record, over many lives") {
   }
 }
 
-TEST_CASE("rows go to disk once, and old ones leave it") {
-  Folder folder;
-  Life life(folder.path, saved_spec(2000));
-  for (int i = 0; i < 400; ++i) {
-    life.live_on(30);
-    life.save();
+TEST_CASE("rows go to disk once, and old ones leave it, of one shard of several as well") {
+  for (const uint64_t shards : {1, 8}) {
+    CAPTURE(shards);
+    Folder folder;
+    Life life(folder.path, saved_spec(2000));
+    life.shards = shards;
+    for (int i = 0; i < 400; ++i) {
+      life.live_on(30);
+      life.save();
+    }
+    Metrics metrics;
+    life.storage->read_metrics(metrics);
+    uint64_t bytes = 0, rows = 0, snapshots = 0;
+    for (const auto& [name, value] : metrics.list()) {
+      if (name == "state.rows_written") rows = std::get<uint64_t>(value);
+      if (name == "state.snapshots") snapshots = std::get<uint64_t>(value);
+    }
+    CHECK(rows == life.counters.head);
+    CHECK(snapshots > 20);
+    for (const Path& path : files_of(folder.path)) bytes += std::filesystem::file_size(path);
+    CHECK(rows > 40'000);
+    CHECK(bytes < 3'000'000);  // 2,000 rows of 128 bytes are held, and files have a megabyte
+    CHECK(snapshot_files(folder.path).size() == 2);
   }
-  Metrics metrics;
-  life.storage->read_metrics(metrics);
-  uint64_t bytes = 0, rows = 0, snapshots = 0;
-  for (const auto& [name, value] : metrics.list()) {
-    if (name == "state.rows_written") rows = std::get<uint64_t>(value);
-    if (name == "state.snapshots") snapshots = std::get<uint64_t>(value);
-  }
-  CHECK(rows == life.counters.head);
-  CHECK(snapshots > 20);
-  for (const Path& path : files_of(folder.path)) bytes += std::filesystem::file_size(path);
-  CHECK(rows > 40'000);
-  CHECK(bytes < 3'000'000);  // 2,000 rows of 128 bytes are held, and files have a megabyte
-  CHECK(snapshot_files(folder.path).size() == 2);
 }
 
 TEST_CASE("any flipped bit, and any cut, is found and not believed") {
@@ -218,8 +222,13 @@ TEST_CASE("a file of rows that was not begun costs no rows of others") {
 TEST_CASE("files that a state's folder has beside are left alone") {
   Folder folder;
   Life(folder.path).save();
-  const std::array names = {"rows-00000-123456789012345678901234", "rows-00000-copy", "rows-00000-",
-                            "params-123456789012345678901234", "params-copy.new"};
+  const std::array names = {"rows-00000-123456789012345678901234",
+                            "rows-00000-copy",
+                            "rows-00000-",
+                            "params-123456789012345678901234",
+                            "params-copy.new",
+                            "snapshot-0000000000000000001.bak",
+                            "snapshot-copy"};
   for (const char* name : names) replace_file(folder.path / name, {});
   for (int lives = 0; lives < 2; ++lives) {
     Life life(folder.path);

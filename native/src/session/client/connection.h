@@ -112,6 +112,8 @@ class Connection {
   uint64_t lineage() const { return lineage_; }
   // How often the server was started again during this session, which went on.
   uint64_t restarts() const { return restarts_; }
+  // How often it was opened anew, for whichever reason.
+  uint64_t reconnects() const { return reconnects_; }
   uint32_t shard() const { return shard_; }
   uint32_t shards() const { return std::max(1u, shards_); }
 
