@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kRunBytes = 256 * 1024;
 constexpr size_t kAhead = 8;  // requests while this client is behind
 constexpr uint64_t kPatienceNs = 1'000'000'000;
-constexpr uint64_t kMostSilenceNs = 30'000'000'000;
+constexpr uint64_t kMostSilenceNs = 60'000'000'000;  // as long as a run that keeps its replay
 
 struct Stopped {};
 
