@@ -130,28 +130,15 @@ class NStepErrors:
             raise ConfigError(
                 f"q has shape {values.shape}", f"give ({self._num_streams}, num_actions)"
             )
-        action, ends = (
-            self._row("action", columns["action"], _INT32),
-            self._row("last", last, _BOOL),
-        )
-        present = None if mask is None else self._row("mask", mask, _BOOL)
-        wrong = (action < 0) | (action >= values.shape[1])
-        if wrong.any():
-            wrong &= ~ends if present is None else present & ~ends
-            if wrong.any():
-                raise ConfigError(
-                    f"action is {action[wrong][0]}, where q has {values.shape[1]} actions",
-                    "give the actions that were taken, from 0",
-                )
         return Items(
             *self._native.push(
                 self._row("reward", columns["reward"], _FLOAT32),
                 self._row("discount", columns["discount"], _FLOAT32),
-                action,
+                self._row("action", columns["action"], _INT32),
                 values,
-                ends,
+                self._row("last", last, _BOOL),
                 self._row("steps", steps, _INT64),
-                present,
+                None if mask is None else self._row("mask", mask, _BOOL),
             )
         )
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include "base/assert.h"
+#include "base/error.h"
 
 namespace drlnet {
 
@@ -24,12 +26,21 @@ ErrorItems NStepErrors::push(const ActedRows& rows) {
   }
   DRLNET_ASSERT(rows.present.empty() || rows.present.size() == streams_);
   const size_t actions = rows.q.size() / streams_;
+  const auto present = [&](size_t m) { return rows.present.empty() || rows.present[m] != 0; };
+  for (size_t m = 0; m < streams_; ++m) {
+    const int64_t action = rows.action[m];
+    const bool taken = present(m) && rows.last[m] == 0;
+    if (!taken || (action >= 0 && action < static_cast<int64_t>(actions))) continue;
+    throw Error(Status::config,
+                "action is " + std::to_string(action) + ", where q has " + std::to_string(actions) +
+                    " actions",
+                "give the actions that were taken, from 0");
+  }
   std::vector<double> best(streams_);
   for (size_t m = 0; m < streams_; ++m) {
     const auto q = rows.q.subspan(m * actions, actions);
     best[m] = *std::max_element(q.begin(), q.end());
   }
-  const auto present = [&](size_t m) { return rows.present.empty() || rows.present[m] != 0; };
   ErrorItems complete;
   for (size_t slot = 0; slot < n_; ++slot) {
     for (size_t m = 0; m < streams_; ++m) {
@@ -50,7 +61,6 @@ ErrorItems NStepErrors::push(const ActedRows& rows) {
   for (size_t m = 0; m < streams_; ++m) {
     if (!present(m) || rows.last[m] != 0) continue;
     const size_t action = static_cast<size_t>(rows.action[m]);
-    DRLNET_ASSERT(action < actions);
     anchors_[(next_[m]++ % n_) * streams_ + m] = {
         .open = true, .step = rows.step[m], .q_taken = rows.q[m * actions + action]};
   }

@@ -31,7 +31,8 @@ class NStepErrors {
 
   uint32_t streams() const { return streams_; }
 
-  // Takes rows, and returns the items that they complete, the oldest anchor first.
+  // Takes rows, and returns the items that they complete, the oldest anchor first. Throws
+  // Error(config) for an action that q has not.
   ErrorItems push(const ActedRows& rows);
 
  private:
