@@ -211,4 +211,22 @@ TEST_CASE("a stranger's copy of a hello does not end its client's session") {
   run_until([&] { return (reset = client.received(FrameKind::reset)).has_value(); }, [] {});
 }
 
+TEST_CASE("references that take more than a reply are refused, however little their views show") {
+  RunningServer server;
+  Client client(options_of(server));
+  TableSpec spec = spec_of(300'000);
+  spec.item.views = {{"first", 1, -65'536, -65'536, Pad::repeat, Align::anchor},
+                     {"last", 1, 65'536, 65'536, Pad::repeat, Align::anchor}};
+  const SampleRequest request{client.open_table(spec), kMaxBatch, 0, kReferences};
+  const CallId id =
+      client.start(Operation::sample, deadline_in(kPatienceNs),
+                   [&](std::vector<std::byte>& body) { ByteWriter(body).put(request); });
+  client.collect(id, deadline_in(kPatienceNs), [&](Status status, auto reply) {
+    std::string cause, remedy;
+    REQUIRE(status == Status::config);
+    REQUIRE(decode_error(reply, cause, remedy));
+    CHECK(cause == "a batch of over 2 GiB");
+  });
+}
+
 }  // namespace drlnet::test
