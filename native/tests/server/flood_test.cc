@@ -1,6 +1,10 @@
 // A client that means harm takes a bounded share, and the others go on.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <fstream>
 #include <optional>
 
 #include "base/random.h"
@@ -227,6 +231,30 @@ TEST_CASE("references that take more than a reply are refused, however little th
     REQUIRE(decode_error(reply, cause, remedy));
     CHECK(cause == "a batch of over 2 GiB");
   });
+}
+
+TEST_CASE("where the machine has no memory to note changes, one client is told and others go on") {
+  RunningServer server;
+  Client client(options_of(server));
+  const uint32_t table = client.open_table(spec_of(4'000'000));  // 64 MiB for its changes
+  const uint64_t before = metric(client, "server.memory_bytes");
+  PriorityChanges changes;
+  const auto ask = [&] { client.new_priorities(table, changes); };
+  {
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit former{};
+    getrlimit(RLIMIT_AS, &former);
+    const rlim_t room = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (32 << 20);
+    const rlimit less{room, former.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_AS, &less) == 0);
+    const Error error = error_of(ask);
+    setrlimit(RLIMIT_AS, &former);
+    CHECK(error.status() == Status::server_full);
+  }
+  CHECK(metric(client, "server.memory_bytes") == before);
+  ask();
+  CHECK(metric(client, "server.memory_bytes") > before);
 }
 
 }  // namespace drlnet::test
