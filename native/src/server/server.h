@@ -130,6 +130,7 @@ class Server : private RequestHandler {
   void run_again(const Waiter& waiter);
   void retry_followers();  // follow.cc
   uint16_t wait_for_columns(const Peer& peer, const Slot& slot, uint32_t table);
+  void choose_sampler(TableSpec& spec) const;         // the server's, where it has one
   void require_within_limits(const TableSpec& spec);  // throws Error
   OpenTable make_table(TableSpec spec);               // throws Error
   // drop_table.cc: all that a drop comes to, and for tables that other shards have dropped.
