@@ -109,7 +109,8 @@ class Table:
         What the former writer had not flushed is lost; it should not append any more.
         Rows travel when flush_rows have gathered (None: 8 of each stream, within 64 to 512, but 64
         where samples_per_insert limits), or at the first append flush_interval_s after the oldest;
-        to a queue also when half of it holds no more beside a batch.
+        to a queue also when half of it holds no more beside a batch, and where samples_per_insert
+        limits with error_buffer / samples_per_insert items at most: more could block both sides.
         timeout: seconds that an append may wait, for the limiter as well.
         held: where given, an append waits for the limiter without end; held is called about every
         second of such a wait with its seconds, and ends it by raising.

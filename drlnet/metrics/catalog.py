@@ -179,7 +179,7 @@ CATALOG: tuple[Metric, ...] = (
         ("streams_orphaned", "gauge", "streams", "streams to be resumed: their client is gone"),
         ("live_items", "gauge", "items", "items that can be drawn"),
         ("pending_items", "gauge", "items", "items whose rows have not all come"),
-        ("items_created", "counter", "items", "items that became live"),
+        ("items_created", "counter", "items", "items created, those that wait for rows included"),
         ("items_drawn", "counter", "items", "items drawn into batches"),
         ("items_ignored", "counter", "items", "items of a resent append that were there already"),
         ("items_refused", "counter", "items", "items refused: rows gone, off the period, on LAST"),

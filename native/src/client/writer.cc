@@ -23,6 +23,14 @@ uint64_t most_rows(const TableSpec& spec, uint32_t shards) {
   return std::max<uint64_t>(half - std::min(half, batch), limiter.append_burst);
 }
 
+// Items of one append: half of what lies between the limiter's two ends. With more it could wait
+// for draws that wait for it.
+uint64_t most_items(const LimiterSpec& limiter) {
+  if (limiter.samples_per_insert == 0) return UINT32_MAX;
+  const double most = limiter.error_buffer / limiter.samples_per_insert;
+  return static_cast<uint64_t>(std::clamp<double>(most, 1, UINT32_MAX));
+}
+
 }  // namespace
 
 StreamWriter::StreamWriter(Client& client, uint32_t table, const TableSpec& spec,
@@ -31,6 +39,7 @@ StreamWriter::StreamWriter(Client& client, uint32_t table, const TableSpec& spec
       table_(table),
       leases_(std::move(leases)),
       options_(options),
+      most_items_(most_items(spec.limiter)),
       restarts_(client.restarts()) {
   for (const ColumnSpec& column : spec.columns) {
     column_bytes_.push_back(static_cast<uint32_t>(column.bytes()));
@@ -108,7 +117,7 @@ void StreamWriter::add_items(std::span<const int64_t> streams, std::span<const i
 
 // How many of these rows, or items, still fit the request; it leaves first when none does.
 uint32_t StreamWriter::make_room(uint32_t rows, uint32_t items) {
-  while (staged_bytes(rows, items) > kMaxRequestBytes) {
+  while (staged_bytes(rows, items) > kMaxRequestBytes || items_.size() + items > most_items_) {
     if (rows + items == 1) {
       send();
       break;

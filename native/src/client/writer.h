@@ -14,7 +14,8 @@ namespace drlnet {
 
 struct WriterOptions {
   uint32_t flush_rows = 64;                // a request leaves when it has this many rows, or those
-                                           // that a queue has room for
+                                           // that a queue has room for, or the items that the
+                                           // limiter lets in at once
   uint64_t flush_interval_ns = 5'000'000;  // or when its oldest is this old at the next append
   uint64_t timeout_ns = 60'000'000'000;    // waiting for the limiter or the server
   // Where it is set, an append waits for the limiter until this throws: called about every second
@@ -80,6 +81,7 @@ class StreamWriter {
   std::vector<uint32_t> column_bytes_;
   std::vector<Lease> leases_;
   WriterOptions options_;
+  uint64_t most_items_;
   // Staged rows in order of arrival, and which stream each belongs to.
   std::vector<uint32_t> row_stream_;
   std::vector<uint8_t> row_flags_;

@@ -115,6 +115,8 @@ LogicalTable::Place* LogicalTable::next(Want want) {
 
 std::optional<Waiter> LogicalTable::next(uint32_t shard) {
   const std::lock_guard lock(mutex_);
+  // It has come to look: of later news it is to be told again, also where it finds nothing now.
+  for (Place& place : line_) place.woken &= place.shard != shard;
   for (const Want want : {Want::draw, Want::insert}) {
     const Place* place = next(want);
     if (place != nullptr && place->shard == shard) return *place;

@@ -180,7 +180,9 @@ void Table::draw_from_queue(std::span<uint32_t> slots, std::span<float> probabil
     Row& row = ring_.row(slots[i]);
     --draws_left_;
     if (unsaved_) unsaved_->mark(slots[i]);
-    if (++row.draws == spec_.limiter.max_times_sampled) retire(slots[i]);
+    if (++row.draws < spec_.limiter.max_times_sampled) continue;
+    retire(slots[i]);
+    if (changes_) changes_->add(slots.subspan(i, 1));
   }
   count_stock(0);
 }

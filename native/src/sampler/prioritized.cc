@@ -80,8 +80,9 @@ class Prioritized final : public Sampler {
 
   std::optional<double> mass_among(uint32_t first, uint32_t end) const override {
     catch_up();
-    const double mass = tree_.before(end) - tree_.before(first);
-    return std::max(first < end ? mass : mass + tree_.total(), 0.0);
+    const double total = tree_.total(), mass = tree_.before(end) - tree_.before(first);
+    const double among = first < end ? mass : mass + total;
+    return among > total * kRounding ? among : 0;
   }
   void draw_among(uint32_t first, double mass, std::span<uint32_t> slots,
                   std::span<float> probabilities, Random& random) override {
@@ -123,6 +124,9 @@ class Prioritized final : public Sampler {
   static constexpr size_t kMostPutOff = 256;  // one by one
   static constexpr size_t kMostUpdated = 1024;
   static constexpr size_t kMostAhead = 1024;
+  // The share of the total by which two sums of the same masses may differ, and some: what lies
+  // under it is left of none.
+  static constexpr double kRounding = 0x1p-44;
 
   // Items come and go one by one, but many in a row and side by side. What they share of the tree
   // is then summed once for all of them, before anybody looks. An update is put off as a whole:

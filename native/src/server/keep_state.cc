@@ -1,5 +1,6 @@
 // The server's state: how it comes from disk, and how it gets there.
 #include <algorithm>
+#include <utility>
 
 #include "base/printable.h"
 #include "base/world.h"
@@ -81,9 +82,11 @@ bool Server::recover_tables(Recovery& recovery, std::vector<LateTable>& late) {
   tables_.restore(state.next_table, state.dropped);
   for (size_t i = 0; i < recovery.state()->tables.size(); ++i) {
     const SavedTable& saved = recovery.state()->tables[i];
+    TableSpec asked = saved.asked;
+    choose_sampler(asked);  // it may have been started with another one
     OpenTable open;
     try {
-      open = make_table(saved.asked);
+      open = make_table(std::move(asked));
     } catch (const Error& error) {
       // The first shard has dropped it already, and may have another one of its name; this one had
       // not heard of it. Or what is damaged there is all that knew it.

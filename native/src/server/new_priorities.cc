@@ -19,10 +19,15 @@ uint16_t Server::new_priorities(Peer& peer, Slot& slot, std::span<const std::byt
                       std::to_string(bytes >> 20) + " MiB more than the server has left",
                   "lower the capacity, or let the server draw");
   }
+  ChangesHeader header;
+  try {
+    header = open->table->changes(request.since, std::min(request.most, kMaxChanges), changed_keys_,
+                                  changed_priorities_);
+  } catch (const Error& error) {  // the machine has less left than the server may take
+    return refuse(slot, error);
+  }
   memory_used_ += bytes;
   open->memory_bytes += bytes;
-  const ChangesHeader header = open->table->changes(
-      request.since, std::min(request.most, kMaxChanges), changed_keys_, changed_priorities_);
   slot.work = static_cast<uint32_t>(changed_keys_.size() / Sessions::kUnitItems);
   ByteWriter writer(slot.bytes);
   writer.put(header);

@@ -10,10 +10,7 @@ namespace drlnet {
 uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) {
   TableSpec spec;
   if (!decode(body, spec)) return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
-  if (!sampler_.name.empty()) {
-    spec.sampler.name = sampler_.name;
-    spec.sampler.options = sampler_.options;
-  }
+  choose_sampler(spec);
   follow_drops();  // so that what has this name is the table that the other shards have
   try {
     OpenTable* open = tables_.find(spec.name);
@@ -28,6 +25,12 @@ uint16_t Server::open_table(Peer&, Slot& slot, std::span<const std::byte> body) 
     return refuse(slot, error);
   }
   return 0;
+}
+
+void Server::choose_sampler(TableSpec& spec) const {
+  if (sampler_.name.empty()) return;
+  spec.sampler.name = sampler_.name;
+  spec.sampler.options = sampler_.options;
 }
 
 // Before anything is made of it.

@@ -1,6 +1,7 @@
 // Params: published in chunks by one client at a time, fetched by clients that have an older
 // version.
 #include <algorithm>
+#include <utility>
 
 #include "server/reply.h"
 #include "server/server.h"
@@ -119,10 +120,10 @@ uint16_t Server::fetch(Peer&, Slot& slot, std::span<const std::byte> body) {
     reply_with(slot, FetchReply{params_ ? params_->version : 0, 0});
     return 0;
   }
-  if (!slot.source) slot.source = std::make_unique<ParamsReply>();
-  auto& reply = static_cast<ParamsReply&>(*slot.source);  // the control lane has no other kind
-  reply.params = params_;
-  reply.head = {params_->version, params_->bytes.size()};
+  auto reply = std::make_unique<ParamsReply>();
+  reply->params = params_;
+  reply->head = {params_->version, params_->bytes.size()};
+  slot.source = std::move(reply);
   slot.use_source = true;
   return 0;
 }

@@ -13,7 +13,7 @@ uint16_t Server::read_items(Peer&, Slot& slot, std::span<const std::byte> body) 
   }
   Table* table = table_for(header.table, slot);
   if (table == nullptr || refused_without_rows(slot) ||
-      refused_as_too_large(*table, header.count, slot))
+      refused_as_too_large(*table, header.count, false, slot))
     return 0;
   table->look_up(keys, reply_with_items(*table, header.count, slot));
   return 0;

@@ -115,8 +115,13 @@ bool Server::refused_without_rows(Slot& slot) const {
   return true;
 }
 
-bool Server::refused_as_too_large(const Table& table, uint32_t batch, Slot& slot) {
-  if (table.layout().total_bytes(batch) <= kMaxSampleBytes) return false;
+// by_reference: its reply names all rows that an item reaches over, also those that no view shows.
+bool Server::refused_as_too_large(const Table& table, uint32_t batch, bool by_reference,
+                                  Slot& slot) {
+  const uint64_t named = by_reference ? table.spec().item.window() : 0;
+  const uint64_t bytes =
+      std::max(table.layout().total_bytes(batch), table.layout().reference_bytes(batch, named));
+  if (bytes <= kMaxSampleBytes) return false;
   refuse(slot, Status::config, "a batch of over 2 GiB", "ask for fewer items");
   return true;
 }
@@ -130,10 +135,11 @@ uint16_t Server::sample(Peer& peer, Slot& slot, std::span<const std::byte> body)
       (request.flags & ~(kReferences | kFrom)) != 0) {
     return refuse(slot, Status::bad_request, kMalformed, kMalformedRemedy);
   }
+  const bool by_reference = (request.flags & kReferences) != 0;
   Table* table = table_for(request.table, slot);
-  if (table == nullptr || refused_as_too_large(*table, request.batch, slot)) return 0;
-  if ((request.flags & kReferences) == 0 && refused_without_rows(slot)) return 0;
-  if ((request.flags & kReferences) != 0 && table->is_queue()) {
+  if (table == nullptr || refused_as_too_large(*table, request.batch, by_reference, slot)) return 0;
+  if (!by_reference && refused_without_rows(slot)) return 0;
+  if (by_reference && table->is_queue()) {
     return refuse(slot, Status::config, "a sample by reference of a queue, whose rows may be gone",
                   "let the server send its rows: replay.rows = server");
   }

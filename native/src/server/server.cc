@@ -225,6 +225,8 @@ uint16_t Server::run_request(Peer& peer, Slot& slot, std::span<const std::byte> 
 #include "wire/operations.def"
 #undef DRLNET_OPERATION
   };
+  // The last fetch of this slot holds its version of the params: no client asks for it any more.
+  if (lane_of(slot.operation) == Lane::control) slot.source.reset();
   return (this->*kHandlers[static_cast<size_t>(slot.operation)])(peer, slot, body);
 }
 

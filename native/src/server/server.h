@@ -130,6 +130,7 @@ class Server : private RequestHandler {
   void run_again(const Waiter& waiter);
   void retry_followers();  // follow.cc
   uint16_t wait_for_columns(const Peer& peer, const Slot& slot, uint32_t table);
+  void choose_sampler(TableSpec& spec) const;         // the server's, where it has one
   void require_within_limits(const TableSpec& spec);  // throws Error
   OpenTable make_table(TableSpec spec);               // throws Error
   // drop_table.cc: all that a drop comes to, and for tables that other shards have dropped.
@@ -147,7 +148,8 @@ class Server : private RequestHandler {
   uint16_t append_waits(Table& table, const Append& append, const Peer& peer, const Slot& slot);
   void note_durability(AppendResult& result) const;
   void finish_state();
-  static bool refused_as_too_large(const Table& table, uint32_t batch, Slot& slot);
+  static bool refused_as_too_large(const Table& table, uint32_t batch, bool by_reference,
+                                   Slot& slot);
   uint64_t params_version() const;
   uint64_t own_params_version() const { return params_ ? params_->version : 0; }
   uint64_t last_params_version() const { return std::max(own_params_version(), params_passed_); }

@@ -37,7 +37,7 @@ std::string describe(const ViewSpec& view) {
   throw Error(Status::config, std::move(cause), std::move(remedy));
 }
 
-void check_item(const TableSpec& spec) {
+void check_item(const TableSpec& spec, uint32_t shards) {
   const ItemSpec& item = spec.item;
   if (item.views.empty() || item.views.size() > 64) {
     refuse("table '" + spec.name + "': an item has 1 to 64 views", "declare what a sample shows");
@@ -57,10 +57,13 @@ void check_item(const TableSpec& spec) {
     }
   }
   if (item.period == 0) refuse("table '" + spec.name + "': period is 0", "use 1 or more");
-  if (spec.capacity < 2 * static_cast<uint64_t>(item.window())) {
+  const uint64_t least = 2 * static_cast<uint64_t>(item.window());
+  if (spec.capacity / shards < least) {
+    const std::string each = std::to_string(spec.capacity / shards) + " in each of its shards";
     refuse("table '" + spec.name + "': capacity " + std::to_string(spec.capacity) +
-               " is under twice the item's window of " + std::to_string(item.window()) + " rows",
-           "raise the capacity");
+               (shards > 1 ? ", " + each + "," : "") + " is under twice the item's window of " +
+               std::to_string(item.window()) + " rows",
+           "set it to " + std::to_string(least * shards) + " or more");
   }
 }
 
@@ -109,13 +112,18 @@ void check_limiter(const TableSpec& spec, uint32_t shards) {
     refuse("table '" + spec.name + "': samples_per_insert and error_buffer must lie in [0, 1e15]",
            "correct the limiter's settings");
   }
-  // One long episode holds the fewest.
-  const uint64_t held = (spec.capacity - spec.item.window()) / spec.item.period + 1;
+  uint64_t held = 0;
+  for (uint32_t shard = 0; shard < shards; ++shard) {  // in each, one long episode holds the fewest
+    const uint64_t rows = shard_capacity(spec.capacity, shards, shard) - spec.item.window();
+    held += rows / spec.item.period + 1;
+  }
   if (limiter.min_size > held) {
     refuse("table '" + spec.name + "': min_size " + std::to_string(limiter.min_size) +
                " exceeds the " + std::to_string(held) + " items, one every " +
                std::to_string(spec.item.period) + " steps, that a capacity of " +
-               std::to_string(spec.capacity) + " rows holds: no sample could ever be drawn",
+               std::to_string(spec.capacity) + " rows" +
+               (shards > 1 ? " in " + std::to_string(shards) + " shards" : "") +
+               " holds: no sample could ever be drawn",
            "lower min_size or raise the capacity");
   }
   check_queue(spec, shards);
@@ -213,7 +221,7 @@ void check(const TableSpec& spec, uint32_t shards) {
              "correct the sampler's settings");
     }
   }
-  check_item(spec);
+  check_item(spec, shards);
   check_limiter(spec, shards);
 }
 

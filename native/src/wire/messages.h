@@ -98,9 +98,9 @@ struct UpdateResult {
   uint64_t applied, stale;
 };
 // new_priorities: ChangesRequest  ->  ChangesHeader, keys u64[count], stored priorities f32[count]:
-// the items that were created, or whose priority was set, after the change numbered `since`, in the
-// order of these changes: one that changed several times may come as often, always as it stands
-// now. All items for a client that is too far behind. Priority 0: no item any more.
+// the items that were created or ended, or whose priority was set, after the change numbered
+// `since`, in the order of these changes: one that changed several times may come as often, always
+// as it stands now. All items for a client that is too far behind. Priority 0: no item any more.
 struct ChangesRequest {
   uint32_t table, most;  // most: of changes in the reply; the server gives kMaxChanges at most
   uint64_t since;        // 0: from the start

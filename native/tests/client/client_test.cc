@@ -264,6 +264,24 @@ TEST_CASE("the limiter holds back appends, not the samples that release them") {
   writing.join();
 }
 
+TEST_CASE("a writer and its reader go on where the limiter takes fewer items than rows") {
+  RunningServer server;
+  const TableSpec spec = spec_of(10'000, {.samples_per_insert = 8, .error_buffer = 40, .batch = 8});
+  Client client(options_of(server));
+  const uint32_t table = client.open_table(spec);
+  std::thread writing([&] {
+    StreamWriter writer(client, table, spec, client.lease(table, 8), {});
+    CHECK_NOTHROW(write(writer, 8, 0, 2 * kSteps));
+    CHECK_NOTHROW(writer.flush());
+  });
+  std::vector<std::byte> reply(SampleLayout(spec).total_bytes(8));
+  constexpr uint32_t kBatches = 2 * (kSteps - 1) * 8;  // as many as items; five fewer let all in
+  for (uint32_t i = 0; i < kBatches - 2; ++i) {
+    CHECK_NOTHROW(client.sample(table, 8, reply, deadline_in(kPatienceNs / 4)));
+  }
+  writing.join();
+}
+
 TEST_CASE("a long append that the limiter holds is not passed by short ones that came later") {
   LimiterSpec limiter;
   limiter.samples_per_insert = 4;

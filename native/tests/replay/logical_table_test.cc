@@ -226,6 +226,18 @@ TEST_CASE("an append that found its ring full looks again once the shards are sh
   CHECK(line.next(0) == 5);
 }
 
+TEST_CASE("a shard that was woken in vain is woken again") {
+  Line line({.min_size = 4}, 2);
+  CHECK(line.draw(1, 7, 1) == Wait::min_size);
+  line.table.changed(0, 0, 4, {4});
+  CHECK(line.take_woken() == 0b10);
+  line.table.changed(0, 0, 0, {3});  // before the other one has looked
+  CHECK(line.next(1) == 0);
+  line.table.changed(0, 0, 1, {4});
+  CHECK(line.take_woken() == 0b10);
+  CHECK(line.next(1) == 7);
+}
+
 TEST_CASE("a draw of which its client has no rows counts only where an append is held") {
   Line line({.min_size = 1, .samples_per_insert = 1, .error_buffer = 4}, 1);
   CHECK(line.insert(0, 1, 5));

@@ -166,6 +166,21 @@ TEST_CASE("a client that follows the changes knows every live item and its store
   }
 }
 
+TEST_CASE("a client that follows the changes of a queue is told what was drawn for good") {
+  TableSpec spec = spec_of();
+  spec.limiter.max_times_sampled = 2;
+  Fixture f(spec);
+  f.append(20);
+  Follower follower;
+  follower.ask(f.table, 100);
+  REQUIRE(follower.items.size() == f.table.live_items());
+  DrawnBatch drawn;
+  f.table.draw(19, drawn);
+  REQUIRE(f.table.live_items() < 17);
+  follower.ask(f.table, 100);
+  CHECK(follower.items.size() == f.table.live_items());
+}
+
 TEST_CASE(
     "an item is named as it stands, by its last change too; to a number from nowhere all are") {
   Fixture f;

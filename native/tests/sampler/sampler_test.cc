@@ -242,6 +242,18 @@ TEST_CASE("priorities over 12 orders of magnitude in one sampler") {
   }
 }
 
+TEST_CASE("no mass is left among slots without items, however other sums are rounded") {
+  const auto sampler = make_sampler(spec_of(sampler_kinds()[0]), 5000);
+  Random random(3);
+  for (uint32_t slot = 0; slot < 5000; ++slot) {
+    const auto priority = static_cast<float>(std::pow(10, 8 * random.uniform() - 4));
+    if (slot % 100 < 50) sampler->insert(slot, priority);
+  }
+  for (uint32_t first = 50; first < 5000; first += 100) {
+    CHECK(sampler->mass_among(first, first + 50) == 0);
+  }
+}
+
 TEST_CASE("stored is max(p, floor)^alpha, and never 0 or infinite") {
   for (const SamplerKind& kind : sampler_kinds()) {
     if (!weighs(kind)) continue;

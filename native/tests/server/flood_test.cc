@@ -1,6 +1,10 @@
 // A client that means harm takes a bounded share, and the others go on.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <fstream>
 #include <optional>
 
 #include "base/random.h"
@@ -209,6 +213,62 @@ TEST_CASE("a stranger's copy of a hello does not end its client's session") {
   client.request(connection, Operation::ping, 3, 0, 0, {});
   std::optional<FrameHeader> reset;
   run_until([&] { return (reset = client.received(FrameKind::reset)).has_value(); }, [] {});
+}
+
+TEST_CASE("references that take more than a reply are refused, however little their views show") {
+  RunningServer server;
+  Client client(options_of(server));
+  TableSpec spec = spec_of(300'000);
+  spec.item.views = {{"first", 1, -65'536, -65'536, Pad::repeat, Align::anchor},
+                     {"last", 1, 65'536, 65'536, Pad::repeat, Align::anchor}};
+  const SampleRequest request{client.open_table(spec), kMaxBatch, 0, kReferences};
+  const CallId id =
+      client.start(Operation::sample, deadline_in(kPatienceNs),
+                   [&](std::vector<std::byte>& body) { ByteWriter(body).put(request); });
+  client.collect(id, deadline_in(kPatienceNs), [&](Status status, auto reply) {
+    std::string cause, remedy;
+    REQUIRE(status == Status::config);
+    REQUIRE(decode_error(reply, cause, remedy));
+    CHECK(cause == "a batch of over 2 GiB");
+  });
+}
+
+TEST_CASE("where the machine has no memory to note changes, one client is told and others go on") {
+  RunningServer server;
+  Client client(options_of(server));
+  const uint32_t table = client.open_table(spec_of(4'000'000));  // 64 MiB for its changes
+  const uint64_t before = metric(client, "server.memory_bytes");
+  PriorityChanges changes;
+  const auto ask = [&] { client.new_priorities(table, changes); };
+  {
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit former{};
+    getrlimit(RLIMIT_AS, &former);
+    const rlim_t room = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (32 << 20);
+    const rlimit less{room, former.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_AS, &less) == 0);
+    const Error error = error_of(ask);
+    setrlimit(RLIMIT_AS, &former);
+    CHECK(error.status() == Status::server_full);
+  }
+  CHECK(metric(client, "server.memory_bytes") == before);
+  ask();
+  CHECK(metric(client, "server.memory_bytes") > before);
+}
+
+TEST_CASE("versions of params that clients had once take no memory") {
+  RunningServer server;
+  Client client(options_of(server));
+  constexpr size_t kBytes = size_t{64} << 20;
+  std::vector<std::byte> params(kBytes), found;
+  client.publish(params);
+  for (int i = 0; i < 8; ++i) CHECK(client.fetch(0, found) == 1);  // each place in its lane
+  [[maybe_unused]] const uint64_t with_one = metric(client, "server.resident_bytes");
+  CHECK(client.publish(params) == 2);
+#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed for a while
+  CHECK(metric(client, "server.resident_bytes") < with_one + kBytes / 2);
+#endif
 }
 
 }  // namespace drlnet::test

@@ -12,8 +12,8 @@ namespace {
 class KeepingServer {
  public:
   // It writes what changes once the test is over, but for what cannot wait.
-  explicit KeepingServer(const Path& folder, uint32_t shards = 1) {
-    ServerOptions options{{"udp://127.0.0.1:0"}, Poll::adaptive, 0};
+  explicit KeepingServer(const Path& folder, uint32_t shards = 1, SamplerChoice sampler = {}) {
+    ServerOptions options{{"udp://127.0.0.1:0"}, Poll::adaptive, 0, std::move(sampler)};
     options.state_folder = folder.string();
     options.durability_ns = uint64_t{3600} * 1'000'000'000;
     servers_ = make_shards(options, shards);
@@ -109,6 +109,26 @@ TEST_CASE("no version of params is given twice, whatever a killed server had on 
   CHECK(version > 5);
   CHECK(found == some_params(2));
   CHECK(again.client->first().publish(some_params(4)) == version + 1);
+}
+
+TEST_CASE("the sampler that a server is started with draws in the tables of its state, too") {
+  const Folder folder;
+  const TableSpec spec = spec_of(200);
+  {
+    const KeepingServer server(folder.path);
+    const uint32_t table = server.client->open_table(spec);
+    const auto writer = server.client->writer(table, spec, 1, {}, {});
+    write(*writer, 1, 0, 2 * kSteps);
+    writer->flush();
+  }
+  const KeepingServer server(folder.path, 1, {.name = "curriculum", .options = {{"fresh", 0.5}}});
+  Client& client = server.client->first();
+  const uint32_t table = server.client->open_table(spec);  // as before
+  CHECK(client.list_tables()[0].sampler.name == "curriculum");
+  CHECK(metric(client, "table.replay.live_items") == 2 * (kSteps - 1));
+  std::vector<std::byte> reply(SampleLayout(spec).total_bytes(8));
+  client.sample(table, 8, reply, deadline_in(kPatienceNs));
+  check_sample(spec, reply, 8);
 }
 
 TEST_CASE("a shard that had not heard of a drop goes on without the table") {

@@ -141,4 +141,28 @@ TEST_CASE("check refuses what cannot work, and says what to change") {
   CHECK_NOTHROW(check(spec));
 }
 
+TEST_CASE("every shard must hold its part: windows of its own, and items for the first draw") {
+  const auto refused = [](const TableSpec& spec) {
+    try {
+      check(spec, 4);
+    } catch (const Error& error) {
+      return error.cause() + "; " + error.remedy();
+    }
+    return std::string();
+  };
+  TableSpec spec = good();  // items of 7 rows in 4 x 250
+  spec.limiter.min_size = 976;
+  CHECK(refused(spec) == "");
+  spec.limiter.min_size = 977;
+  CHECK(refused(spec).find("exceeds the 976 items, one every 1 steps, that a capacity of 1000 rows "
+                           "in 4 shards holds") != std::string::npos);
+  spec.limiter.min_size = 1;
+  spec.capacity = 56;
+  CHECK(refused(spec) == "");
+  spec.capacity = 55;
+  CHECK(refused(spec) ==
+        "table 'replay': capacity 55, 13 in each of its shards, is under twice the item's window "
+        "of 7 rows; set it to 56 or more");
+}
+
 }  // namespace drlnet::test
