@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from served import serving
 from system.command import finished, lines_of_error
 
-from drlnet import native
 from drlnet.bench.actors import crowd
 from drlnet.bench.actors.crowd import STORED, Acted, Actors, Asked, Learner
 from drlnet.bench.actors.suite import Crowded, Held, held_of, plot, show
@@ -27,19 +27,13 @@ QUIET = Asked(steps_per_second=30, append_rows=3, batch=32, capacity=8192)
 @contextmanager
 def beside_a_server(asked: Asked) -> Iterator[tuple[Actors, Learner]]:
     """Both at a server of this process."""
-    server = native.Server(["udp://127.0.0.1:0"], "block")
-    thread = threading.Thread(target=server.run)
-    thread.start()
     actors, learner = Actors(), Learner()
-    try:
-        learner.open(server.addresses[0], "block", asked)
-        actors.open(server.addresses[0], "block", asked)
+    with serving() as address:
+        learner.open(address, "block", asked)
+        actors.open(address, "block", asked)
         yield actors, learner
         actors.shut()
         learner.shut()
-    finally:
-        server.stop()
-        thread.join()
 
 
 def hold(number: int, asked: Asked, seconds: float) -> None:
