@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from algos.sequences import episodes, played
-from algos.transitions import SPACES, random_batch
+from algos.transitions import SPACES, gone_on, random_batch
 from oracle import OracleBatch
 
 from drlnet.adders import tensors
@@ -306,16 +306,8 @@ def test_both_networks_of_the_learner_draw_noise_at_each_step() -> None:
 
 def test_a_state_dict_goes_on_where_it_was() -> None:
     algo = algorithm()
-    learners = [algo.learner("cpu", seed) for seed in (1, 2)]
-    for step in range(4):
-        learners[0].step({TABLE: batch_for(algo, step)})  # type: ignore[dict-item]
-    learners[1].load_state_dict(learners[0].state_dict())
-    for learner in learners:
-        for step in range(4):
-            learner.step({TABLE: batch_for(algo, 4 + step)})  # type: ignore[dict-item]
-    assert learners[1].steps == 8
-    for name, param in learners[0].params().items():
-        assert torch.equal(param, learners[1].params()[name]), name
+    batches = [batch_for(algo, seed) for seed in range(8)]
+    gone_on(algo, batches[:4], batches[4:])
 
 
 def test_learning_reduces_the_error() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -45,15 +42,6 @@ def test_a_sampler_of_ones_own_sees_every_item_and_reads_it(table: Table) -> Non
     assert (batch.views["x"] % 1000 + 1 == changes.priorities[chosen]).all()
     assert (batch.views["next"] == batch.views["x"] + 1).all()
     assert batch.items_drawn == 0
-
-
-def test_what_the_documentation_shows(table: Table) -> None:
-    page = Path(__file__).resolve().parents[2] / "drlnet" / "docs" / "client.md"
-    found = re.search(r"```py\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
-    names: dict[str, Any] = {"table": table, "np": np}
-    exec(found.group(1), names)
-    assert len(names["batch"]) == 32
 
 
 def test_own_updates_come_back_as_they_are_stored(table: Table) -> None:

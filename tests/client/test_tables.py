@@ -122,20 +122,6 @@ def check_export(path: Path, count: int) -> None:
     np.testing.assert_array_equal(items["view.end"], x + items["lengths"])
 
 
-def test_what_the_documentation_shows(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = Path(__file__).resolve().parents[2] / "drlnet" / "docs" / "client.md"
-    blocks = re.findall(r"```py\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    (code,) = (block for block in blocks if "attach" in block)
-    monkeypatch.chdir(tmp_path)
-    with Client(address) as client:
-        fill(open_one(client))
-        names: dict[str, Any] = {"client": client, "np": np}
-        exec(code, names)
-    assert names["count"] == ROWS - 10
-
-
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_an_emptied_table_goes_on(address: str, rounds: int) -> None:
     with Client(address) as client:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from algos.transitions import SPACES
 from served import serving
 
 from drlnet import native
@@ -17,12 +18,10 @@ from drlnet.adders.observations import Leaf
 from drlnet.algos import TABLE, make_algorithm
 from drlnet.client import Batch, Client, importance_weights
 from drlnet.config import load
-from drlnet.envs import EnvSpaces
 from drlnet.errors import ReplayTimeout
 from drlnet.learning.feed import Feed
 from drlnet.roles.tables import open_tables
 
-SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 SIZE, SEED = 8, 5
 
 

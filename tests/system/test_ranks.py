@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,6 +21,7 @@ from system.command import (
     lines_of_error,
     server,
 )
+from system.sshd import free_port
 
 from drlnet.errors import ConfigError, RoleFailed
 from drlnet.metrics import RunFolder
@@ -139,10 +139,7 @@ def test_none_outlives_rank_0(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_ranks_started_one_by_one_as_torchrun_does(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    told = ["env", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", f"MASTER_PORT={port}"]
+    told = ["env", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", f"MASTER_PORT={free_port()}"]
     told += ["GLOO_SOCKET_IFNAME=lo"]
 
     def ranked(rank: int, address: str) -> AbstractContextManager[Command]:

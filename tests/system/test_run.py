@@ -230,15 +230,6 @@ def test_actors_that_are_killed_too_often_end_the_run(tmp_path: Path) -> None:
         assert all_ended(list(pids))
 
 
-def test_a_killed_server_is_reported(tmp_path: Path) -> None:
-    with started(tmp_path) as run:
-        pids = below(run, 4)
-        serving = next(pid for pid, line in pids.items() if "serve" in line.split("\0"))
-        os.kill(serving, signal.SIGKILL)
-        assert run.end() == errors.RoleFailed.exit_code, run.text()
-        assert all_ended(list(pids))
-
-
 def test_serial_is_reproducible(tmp_path: Path) -> None:
     results = []
     for name in ("a", "b"):
