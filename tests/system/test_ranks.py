@@ -42,7 +42,6 @@ def rank_1(folder: Path, address: str) -> int:
 def test_two_processes_learn_cartpole(tmp_path: Path) -> None:
     words = ("run", ENV, "--seed", "1", "--json", "--max-seconds", "300", *TWO)
     ended = finished(tmp_path, *words, deadline_s=420)
-    assert ended.popen.returncode == 0, ended.text()
     result = ended.last_json()
     assert result["stopped"] == "goal" and result["eval_return_mean"] >= 475
     readings = RunFolder(Path(result["run_dir"])).readings()
@@ -96,7 +95,6 @@ def test_a_learner_by_hand_ends_with_its_rank_and_resumes(tmp_path: Path) -> Non
         assert (path / "learner.safetensors").is_file()
         own = ("--server", address, "--json", "--max-learner-steps", "1")
         resumed = finished(tmp_path, "learn", "--resume", str(path), *own)
-        assert resumed.popen.returncode == 0, resumed.text()
         assert resumed.last_json()["learner_steps"] > 1
 
 
@@ -169,8 +167,7 @@ def test_ranks_started_one_by_one_as_torchrun_does(tmp_path: Path) -> None:
 def test_what_cannot_be_shared_is_refused_before_anything_starts(
     tmp_path: Path, words: list[str], told: str
 ) -> None:
-    ended = finished(tmp_path, "run", *words, *TWO)
-    assert ended.popen.returncode == ConfigError.exit_code, ended.text()
+    ended = finished(tmp_path, "run", *words, *TWO, error=ConfigError)
     cause, _remedy = lines_of_error(ended)
     assert told in cause
     assert not (tmp_path / "runs").exists()
