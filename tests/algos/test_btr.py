@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,6 @@ from drlnet.algos import TABLE, btr, make_algorithm
 from drlnet.config import load
 from drlnet.envs import EnvSpaces, Rows, Streams
 from drlnet.errors import ConfigError
-from drlnet.launch.signals import Stop
-from drlnet.metrics import RunFolder
-from drlnet.roles.evaluate import evaluate_checkpoint
-from drlnet.roles.serial import serial
 
 MASKED = replace(SPACES, action_mask=True)
 OFF = {"munchausen": False, "quantiles": 0, "noisy": False, "head_units": 0}
@@ -342,19 +337,3 @@ def test_a_soft_policy_refuses_to_choose() -> None:
     for name, value in [("munchausen_clip", 0.1), ("munchausen_temperature", 0.0)]:
         with pytest.raises(ConfigError, match=name):
             algorithm(**{name: value})
-
-
-def test_it_runs_end_to_end_and_twice_the_same(tmp_path: Path) -> None:
-    results = []
-    for name in ("a", "b"):
-        flags = {
-            "algo.name": "btr", "run.serial": True, "run.seed": 7, "run.max_learner_steps": 30,
-            "run.folder": str(tmp_path / name), "net.hidden_sizes": (16,), "algo.head_units": 16,
-        }  # fmt: skip
-        config = load("CartPole-v1", flags=flags)
-        run = RunFolder.create(config)
-        result = serial(config, run, Stop())
-        assert result.learner_steps == 30
-        returns = evaluate_checkpoint(config, run.checkpoint_path, 20).returns
-        results.append((run.checkpoint_path.read_bytes(), returns))
-    assert results[0] == results[1]

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from client.playing import COLUMNS, ITEMS, NEEDS_GPU, SAMPLER, STREAMS, OnDevice, opened, play
 from gymnasium.vector import AutoresetMode
 from served import serving
+from system.stateful import wait_until
 
 from drlnet import Client, Column, Item, Limiter, Table, View, native
 from drlnet.client import device_rows
@@ -28,15 +28,6 @@ PATIENCE_S = 60.0
 def client() -> Iterator[Client]:
     with serving() as address, Client(address, name="tester", poll="block") as session:
         yield session
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    waited = threading.Event()
-    for _ in range(int(PATIENCE_S / 0.01)):
-        if condition():
-            return
-        waited.wait(0.01)
-    pytest.fail("it did not come")
 
 
 def numbered(client: Client, capacity: int = 500, **more: Limiter) -> Table:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import ExitStack
 
 from served import serving
+from system.stateful import free_address
 
 from drlnet.launch.signals import Stop
 from drlnet.roles.reach import reach
 
 
 def test_a_server_that_starts_later_is_found_and_waited_for_in_words() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"udp://127.0.0.1:{free.getsockname()[1]}"
+    address = free_address()
     said: list[str] = []
     with Stop() as stop, ExitStack() as servers:
 
