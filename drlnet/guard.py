@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
 
 PARENT_VARIABLE = "DRLNET_PARENT_PID"
 _PR_SET_PDEATHSIG = 1
@@ -20,19 +19,16 @@ def child_environment() -> dict[str, str]:
     return {**os.environ, PARENT_VARIABLE: str(os.getpid())}
 
 
-def tie_to_parent(environment: Mapping[str, str] | None = None) -> bool:
-    """Makes a child of child_environment die with its parent. Returns whether it is such a child.
+def tie_to_parent() -> None:
+    """Makes a child of child_environment die with its parent; else it does nothing.
 
     The kernel's signal follows the parent's *thread* that forked, so roles are started from main
     threads only. SIGKILL, because a role that is stuck would not heed anything softer.
     """
-    source = os.environ if environment is None else environment
-    parent = source.get(PARENT_VARIABLE)
-    if parent is None:
-        return False
-    os.environ.pop(PARENT_VARIABLE, None)  # it is about this process, not about its children
-    die_with(int(parent))
-    return True
+    # Taken out: it is about this process, not about its children.
+    parent = os.environ.pop(PARENT_VARIABLE, None)
+    if parent is not None:
+        die_with(int(parent))
 
 
 def die_with(parent: int) -> None:

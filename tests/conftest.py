@@ -62,3 +62,12 @@ def commands_that_heed_a_hangup() -> Iterator[None]:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
     yield
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """That of a server on a thread of this process."""
+    from served import serving
+
+    with serving(poll="adaptive") as found:
+        yield found

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from served import serving
 from test_protocol import DOCUMENT, FLAT, NATIVE, enumerators, source
 
-from drlnet import native
 from drlnet.client import Client, Column, Item, View
 from drlnet.errors import DrlnetError
 
@@ -135,23 +135,18 @@ class Link:
 @contextmanager
 def captured(pcap: Pcap) -> Iterator[str]:
     """The address of a server whose datagrams are captured."""
-    server, stop = native.Server(["udp://127.0.0.1:0"]), threading.Event()
-    link = Link(pcap, server.addresses[0])
-    threads = [
-        threading.Thread(target=server.run),
-        threading.Thread(target=link.carry, args=(stop,)),
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield link.address
-    finally:
-        stop.set()
-        server.stop()
-        for thread in threads:
-            thread.join()
-        link.close()
-        pcap.close()
+    stop = threading.Event()
+    with serving() as address:
+        link = Link(pcap, address)
+        carrying = threading.Thread(target=link.carry, args=(stop,))
+        carrying.start()
+        try:
+            yield link.address
+        finally:
+            stop.set()
+            carrying.join()
+            link.close()
+            pcap.close()
 
 
 def use(client: Client) -> None:

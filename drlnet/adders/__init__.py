@@ -4,6 +4,7 @@ from drlnet.adders.batches import Tensors, tensors
 from drlnet.adders.items import Items
 from drlnet.adders.n_step import (
     NStepErrors,
+    lambda_targets,
     n_step_targets,
     transition_columns,
     transition_item,
@@ -16,7 +17,6 @@ from drlnet.adders.observations import (
     row_columns,
 )
 from drlnet.adders.stacks import Stacks, stack_rows, stack_view, stacks_view, window_stacks
-from drlnet.adders.traces import lambda_targets
 from drlnet.adders.unrolls import UnrollSettings, unroll_frames, unroll_item, unroll_items
 
 __all__ = [

@@ -54,10 +54,10 @@ DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
 }
 
 
-def priorities_of(distribution: str, count: int, seed: int = 0) -> Floats:
+def priorities_of(distribution: str, count: int) -> Floats:
     """[count], finite and 0 or more. Raises ConfigError for an unknown distribution."""
     require_known("distribution", distribution, list(DISTRIBUTIONS))
-    return DISTRIBUTIONS[distribution](np.random.default_rng(seed), count)
+    return DISTRIBUTIONS[distribution](np.random.default_rng(0), count)
 
 
 Latencies = NDArray[np.uint64]

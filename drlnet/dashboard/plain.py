@@ -23,9 +23,9 @@ _HEADING_EVERY = 20  # lines
 _TABLE_WIDTH = 160  # where no terminal says how wide it is: all columns
 
 
-def percentile(figures: Figures, operation: str, q: float, what: str = "latency") -> float:
+def percentile(figures: Figures, operation: str, q: float) -> float:
     """A percentile of an operation's latency within the window, us; NaN without one."""
-    recorded = figures.latency(operation, what)
+    recorded = figures.latency(operation)
     return math.nan if recorded is None or not recorded.count else recorded.percentile_us(q)
 
 

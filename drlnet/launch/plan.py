@@ -141,11 +141,10 @@ def _words(sets: Mapping[str, Any], *without: str) -> list[str]:
     ]
 
 
-def plan_of(config: Config, *, listen: str = "", key: Path | None = None) -> Plan:
+def plan_of(config: Config, *, key: Path | None = None) -> Plan:
     """The plan of a run whose learner alone is told the settings: the others ask the server.
 
-    listen: the server's address; "": a free port of its host. key: where each role finds its key
-    file.
+    key: where each role finds its key file.
     """
     words = _words(sets_of(config), "env.id", "run.folder", "run.resume")
     folder = str(config.run.folder)
@@ -155,7 +154,7 @@ def plan_of(config: Config, *, listen: str = "", key: Path | None = None) -> Pla
     ]
     own = replace(Config(), server=config.server)  # a server reads no recipe
     serving = _words(changes(own, Config()), *_OWN_OF_SERVERS)
-    server = ["serve", "--listen", listen or f"udp://{HOST}:0", "--json", *serving, *_kept(config)]
+    server = ["serve", "--listen", f"udp://{HOST}:0", "--json", *serving, *_kept(config)]
     shard = ["serve", "--join", SERVER, "--listen", f"udp://{HOST}:0", "--json"]
     return _plan(config, server, shard, learner, ["--server", SERVER, "--json"], key)
 

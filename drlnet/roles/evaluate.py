@@ -79,12 +79,10 @@ def evaluate(
     return played
 
 
-def evaluate_checkpoint(
-    config: Config, checkpoint: Path, episodes: int, purpose: Purpose = "report"
-) -> Evaluation:
+def evaluate_checkpoint(config: Config, checkpoint: Path, episodes: int) -> Evaluation:
     """The same with the params of a checkpoint; CheckpointMismatch when they do not fit config."""
     algorithm = make_algorithm(config, find_spaces(config.env))
-    return evaluate(config, load(checkpoint, algorithm.architecture), episodes, purpose)
+    return evaluate(config, load(checkpoint, algorithm.architecture), episodes)
 
 
 def film_checkpoint(config: Config, checkpoint: Path) -> Film:

@@ -85,9 +85,7 @@ def explained(client: Client, config: Config, error: TableMismatch) -> TableMism
     )
 
 
-def settings_told(
-    server: str, stop: Stop, note: Callable[[str], None], timeout_s: float = SETTINGS_TIMEOUT_S
-) -> str:
+def settings_told(server: str, stop: Stop, note: Callable[[str], None]) -> str:
     """The settings of the run at that server, in TOML; waits for its learner to tell them.
 
     note: told what it waits for. Errors: the client's; ReplayTimeout when none tells them in time;
@@ -97,10 +95,10 @@ def settings_told(
         began_s, noted = time.monotonic(), False
         while (found := client.get_blob(SETTINGS)) is None:
             waited_s = time.monotonic() - began_s
-            if waited_s > timeout_s:
+            if waited_s > SETTINGS_TIMEOUT_S:
                 raise ReplayTimeout(
                     f"no learner has told the settings of its run at {server} "
-                    f"within {timeout_s:g} s",
+                    f"within {SETTINGS_TIMEOUT_S:g} s",
                     "start `drlnet learn ENV` with the same --server, or name ENV here, too",
                 )
             if waited_s > _SILENT_S and not noted:

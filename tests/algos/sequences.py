@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from algos import transitions
+from algos.transitions import SPACES
 from oracle import OracleBatch
 
 from drlnet.algos import TABLE, make_algorithm, r2d2
 from drlnet.config import load
 from drlnet.envs import EnvSpaces, Rows, Streams
-
-SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 
 
 def h(x: float, epsilon: float) -> float:
@@ -110,11 +110,5 @@ def batch_of(algo: r2d2.R2d2, rows: list[Any], items: list[Any]) -> OracleBatch:
             if view.pad == "zero":
                 window[end - anchor + 1 :] = [0 * one for one in window[end - anchor + 1 :]]
             views.setdefault(name, []).append(np.stack(window))
-    size = len(items)
-    return OracleBatch(
-        views={name: np.stack(view) for name, view in views.items()},
-        keys=np.arange(size, dtype=np.uint64),
-        probabilities=np.full(size, 1 / size, np.float32), length=np.array(lengths, np.uint32),
-        item_count=size, age=np.zeros(size, np.int64), env_steps=100, items_created=size,
-        items_drawn=size,
-    )  # fmt: skip
+    stacked = {name: np.stack(view) for name, view in views.items()}
+    return transitions.batch_of(stacked, np.array(lengths))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from algos.sequences import episodes, played
-from algos.transitions import SPACES, random_batch
+from algos.transitions import SPACES, gone_on, random_batch
 from oracle import OracleBatch
 
 from drlnet.adders import tensors
@@ -20,10 +19,6 @@ from drlnet.algos import TABLE, btr, make_algorithm
 from drlnet.config import load
 from drlnet.envs import EnvSpaces, Rows, Streams
 from drlnet.errors import ConfigError
-from drlnet.launch.signals import Stop
-from drlnet.metrics import RunFolder
-from drlnet.roles.evaluate import evaluate_checkpoint
-from drlnet.roles.serial import serial
 
 MASKED = replace(SPACES, action_mask=True)
 OFF = {"munchausen": False, "quantiles": 0, "noisy": False, "head_units": 0}
@@ -306,16 +301,8 @@ def test_both_networks_of_the_learner_draw_noise_at_each_step() -> None:
 
 def test_a_state_dict_goes_on_where_it_was() -> None:
     algo = algorithm()
-    learners = [algo.learner("cpu", seed) for seed in (1, 2)]
-    for step in range(4):
-        learners[0].step({TABLE: batch_for(algo, step)})  # type: ignore[dict-item]
-    learners[1].load_state_dict(learners[0].state_dict())
-    for learner in learners:
-        for step in range(4):
-            learner.step({TABLE: batch_for(algo, 4 + step)})  # type: ignore[dict-item]
-    assert learners[1].steps == 8
-    for name, param in learners[0].params().items():
-        assert torch.equal(param, learners[1].params()[name]), name
+    batches = [batch_for(algo, seed) for seed in range(8)]
+    gone_on(algo, batches[:4], batches[4:])
 
 
 def test_learning_reduces_the_error() -> None:
@@ -350,19 +337,3 @@ def test_a_soft_policy_refuses_to_choose() -> None:
     for name, value in [("munchausen_clip", 0.1), ("munchausen_temperature", 0.0)]:
         with pytest.raises(ConfigError, match=name):
             algorithm(**{name: value})
-
-
-def test_it_runs_end_to_end_and_twice_the_same(tmp_path: Path) -> None:
-    results = []
-    for name in ("a", "b"):
-        flags = {
-            "algo.name": "btr", "run.serial": True, "run.seed": 7, "run.max_learner_steps": 30,
-            "run.folder": str(tmp_path / name), "net.hidden_sizes": (16,), "algo.head_units": 16,
-        }  # fmt: skip
-        config = load("CartPole-v1", flags=flags)
-        run = RunFolder.create(config)
-        result = serial(config, run, Stop())
-        assert result.learner_steps == 30
-        returns = evaluate_checkpoint(config, run.checkpoint_path, 20).returns
-        results.append((run.checkpoint_path.read_bytes(), returns))
-    assert results[0] == results[1]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from algos.transitions import SPACES, random_batch, targets_by_loop
+from algos.transitions import SPACES, disagree, random_batch, targets_by_loop
 from oracle import OracleBatch
 from torch.nn import functional
 
@@ -40,9 +40,7 @@ def step(learner: dqn.DqnLearner, batch: OracleBatch) -> tuple[float, np.ndarray
 @pytest.mark.parametrize("n", [1, 3, 10])
 def test_loss_and_priorities_follow_the_equation(n: int, dueling: bool, double: bool) -> None:
     learner = learner_of(n_step=n, dueling=dueling, double=double)
-    with torch.no_grad():  # so that online and target disagree
-        for param in learner.target.parameters():
-            param.add_(torch.randn_like(param))
+    disagree(learner)
     batch = random_batch(64, n)
     batch.probabilities = np.random.default_rng(1).random(64).astype(np.float32)
     weights = importance_weights(batch, learner.importance_exponent)  # type: ignore[arg-type]
@@ -169,9 +167,7 @@ def test_targets_choose_among_the_valid_actions() -> None:
         flags = {"algo.n_step": 3, "algo.gamma": 0.9, "algo.double": double}
         made = make_algorithm(load(flags=flags), spaces).learner("cpu", 1)
         assert isinstance(made, dqn.DqnLearner)
-        with torch.no_grad():
-            for param in made.target.parameters():
-                param.add_(torch.randn_like(param))
+        disagree(made)
         batch, rng = random_batch(64, 3), np.random.default_rng(3)
         valid = rng.random((64, 4)) < 0.4
         valid[np.arange(64), rng.integers(4, size=64)] = True

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from algos.transitions import SPACES, batch_of, random_batch
+from algos.transitions import SPACES, batch_of, disagree, random_batch
 from oracle import OracleBatch, OracleTable
 from toy import TOY
 
@@ -37,9 +37,7 @@ def algorithm(env: str | None = None, spaces: EnvSpaces = SPACES, **settings: An
 
 def learner_of(made: dqn.Dqn) -> dqn.DqnLearner:
     learner = made.learner("cpu", 1)
-    with torch.no_grad():  # so that online and target disagree
-        for param in learner.target.parameters():
-            param.add_(torch.randn_like(param))
+    disagree(learner)
     return learner
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from algos.transitions import SPACES, random_batch, targets_by_loop
+from algos.transitions import SPACES, disagree, random_batch, targets_by_loop
 from oracle import OracleBatch
 
 from drlnet.algos import TABLE, make_algorithm, medqn
@@ -29,14 +29,6 @@ def learner_of(spaces: EnvSpaces = SPACES, seed: int = 1, **settings: Any) -> me
     made = make_algorithm(load(flags=flags), spaces).learner("cpu", seed)
     assert isinstance(made, medqn.MedqnLearner)
     return made
-
-
-def apart(learner: medqn.MedqnLearner) -> None:
-    """Lets the target network differ from the online one."""
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for param in learner.target.parameters():
-            param.add_(torch.randn(param.shape, generator=generator))
 
 
 def step(learner: medqn.MedqnLearner, batch: OracleBatch) -> dict[str, float]:
@@ -71,7 +63,7 @@ def td_by_loop(learner: medqn.MedqnLearner, batch: OracleBatch) -> float:
 @pytest.mark.parametrize("spent", [0.0, 0.25, 1.0])
 def test_the_loss_is_the_equation(double: bool, spent: float) -> None:
     learner = learner_of(states="real", double=double, consolidation_end=4.0)
-    apart(learner)
+    disagree(learner)
     batch = random_batch(64, 3)
     batch.spent = spent
     kept = consolidation_by_loop(learner, batch.views["next_obs"])

@@ -105,7 +105,6 @@ def test_the_greedy_player_remembers_by_environment() -> None:
     ("flags", "words"),
     [
         ({"net.frame_stack": 4}, "stacks no frames"),
-        ({"algo.burn_in": 8}, "leaves nothing to learn"),
         ({"algo.period": 9}, "may begin 4 steps apart at most"),  # the tails of episodes
         ({"algo.burn_in": 5}, "may begin 3 steps apart at most"),  # between two sequences
         ({"algo.length": 9, "algo.period": 6}, "may begin 5 steps apart at most"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from algos.sequences import SPACES, algorithm, batch_of, naive, played
+from algos.transitions import gone_on
 from oracle import OracleBatch
 
 from drlnet.adders import tensors
@@ -169,13 +170,5 @@ def test_a_state_goes_on() -> None:
     algo = algorithm(**{"algo.target_period": 2})
     rows, items, _ = played(algo)
     batches = [batch_of(algo, rows, items[begin : begin + 8]) for begin in (0, 8, 16)]
-    first, second = algo.learner("cpu", 1), algo.learner("cpu", 2)
-    first.step({TABLE: batches[0]})  # type: ignore[dict-item]
-    second.load_state_dict(first.state_dict())
-    for learner in (first, second):
-        for batch in batches[1:]:
-            learner.step({TABLE: batch})  # type: ignore[dict-item]
-    assert first.steps == second.steps == 3
-    for net in ("online", "target"):
-        one, other = (getattr(learner, net).state_dict().values() for learner in (first, second))
-        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    targets = (one.target.state_dict().values() for one in gone_on(algo, batches[:1], batches[1:]))
+    assert all(torch.equal(one, other) for one, other in zip(*targets, strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from algos.transitions import SPACES, batch_of, random_batch, targets_by_loop
+from algos.transitions import SPACES, batch_of, disagree, random_batch, targets_by_loop
 from oracle import OracleBatch, OracleTable
 from torch.nn import functional
 from toy import TOY
@@ -44,9 +44,7 @@ def algorithm(env: str | None = None, spaces: EnvSpaces = SPACES, **flags: Any) 
 
 def learner_of(**flags: Any) -> seer.SeerLearner:
     learner = algorithm(**flags).learner("cpu", 1)
-    with torch.no_grad():  # so that online and target disagree
-        for param in learner.target.parameters():
-            param.add_(torch.randn_like(param))
+    disagree(learner)
     return learner
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from algos.transitions import SPACES, gone_on
 from oracle import OracleBatch, random_unrolls
 
 from drlnet.algos import TABLE, make_algorithm, vtrace
@@ -15,8 +16,6 @@ from drlnet.config import load
 from drlnet.envs import EnvSpaces, Rows, Streams
 from drlnet.errors import ConfigError
 from drlnet.metrics.catalog import find
-
-SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 
 
 def naive(
@@ -179,14 +178,7 @@ def test_actions_that_are_not_valid_are_neither_drawn_nor_learned() -> None:
 
 def test_a_state_goes_on() -> None:
     algo = algorithm()
-    first, second = algo.learner("cpu", 1), algo.learner("cpu", 2)
-    first.step({TABLE: random_batch(algo)})  # type: ignore[dict-item]
-    second.load_state_dict(first.state_dict())
-    for learner in (first, second):
-        learner.step({TABLE: random_batch(algo, seed=5)})  # type: ignore[dict-item]
-    assert first.steps == second.steps == 2
-    for one, other in zip(first.params().values(), second.params().values(), strict=True):
-        assert torch.equal(one, other)
+    gone_on(algo, [random_batch(algo)], [random_batch(algo, seed=5)])
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import torch
 from oracle import OracleBatch
 
+from drlnet.algos import TABLE
 from drlnet.algos.dqn import DqnLearner
 from drlnet.envs import EnvSpaces
 
@@ -57,3 +61,28 @@ def targets_by_loop(learner: DqnLearner, batch: OracleBatch) -> list[float]:
         best = (online if config.double else target)[i].argmax()
         targets.append(value + config.gamma**m * survived * target[i, best])
     return targets
+
+
+def disagree(learner: Any) -> None:
+    """Lets the target network differ from the online one."""
+    with torch.no_grad():
+        for param in learner.target.parameters():
+            param.add_(torch.randn_like(param))
+
+
+def gone_on(
+    algorithm: Any, before: Sequence[OracleBatch], after: Sequence[OracleBatch]
+) -> tuple[Any, Any]:
+    """Two learners, the second with the state that the first had before it took `after`; both end
+    with the same params."""
+    first, second = algorithm.learner("cpu", 1), algorithm.learner("cpu", 2)
+    for batch in before:
+        first.step({TABLE: batch})
+    second.load_state_dict(first.state_dict())
+    for learner in (first, second):
+        for batch in after:
+            learner.step({TABLE: batch})
+    assert first.steps == second.steps == len(before) + len(after)
+    for one, other in zip(first.params().values(), second.params().values(), strict=True):
+        assert torch.equal(one, other)
+    return first, second

@@ -12,13 +12,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from served import serving
 from system.command import finished, lines_of_error
 
-from drlnet import native
 from drlnet.bench.actors import crowd
 from drlnet.bench.actors.crowd import STORED, Acted, Actors, Asked, Learner
 from drlnet.bench.actors.suite import Crowded, Held, held_of, plot, show
 from drlnet.bench.compare import compare
+from drlnet.errors import TransportError
 
 SERVER = {"client_bytes": 24_000.0, "server_share": 0.3}
 QUIET = Asked(steps_per_second=30, append_rows=3, batch=32, capacity=8192)
@@ -27,19 +28,13 @@ QUIET = Asked(steps_per_second=30, append_rows=3, batch=32, capacity=8192)
 @contextmanager
 def beside_a_server(asked: Asked) -> Iterator[tuple[Actors, Learner]]:
     """Both at a server of this process."""
-    server = native.Server(["udp://127.0.0.1:0"], "block")
-    thread = threading.Thread(target=server.run)
-    thread.start()
     actors, learner = Actors(), Learner()
-    try:
-        learner.open(server.addresses[0], "block", asked)
-        actors.open(server.addresses[0], "block", asked)
+    with serving() as address:
+        learner.open(address, "block", asked)
+        actors.open(address, "block", asked)
         yield actors, learner
         actors.shut()
         learner.shut()
-    finally:
-        server.stop()
-        thread.join()
 
 
 def hold(number: int, asked: Asked, seconds: float) -> None:
@@ -142,7 +137,6 @@ def test_the_command_doubles_until_a_limit(tmp_path: Path) -> None:
     words = ["--actors", "40", "--shape", "atari", "--capacity", "1024", "--double", "--seconds",
              "0.5", "--steps-per-second", "10", "--batch", "8", "--rounds", "1"]  # fmt: skip
     ended = finished(tmp_path, "bench", "actors", "--out", ".", "--json", *words, deadline_s=120)
-    assert ended.popen.returncode == 0
     said = ended.last_json()
     assert [one["actors"] for one in said["records"]][:1] == [40]
     for one in said["records"]:
@@ -158,13 +152,11 @@ def test_the_command_doubles_until_a_limit(tmp_path: Path) -> None:
 
 
 def test_an_unknown_transport_is_refused(tmp_path: Path) -> None:
-    ended = finished(tmp_path, "bench", "actors", "--transport", "udb")
-    assert ended.popen.returncode == 3
+    ended = finished(tmp_path, "bench", "actors", "--transport", "udb", code=3)
     assert "udb" in lines_of_error(ended)[0]
 
 
 def test_an_append_that_no_request_takes_is_refused(tmp_path: Path) -> None:
     words = ["--shape", "atari", "--append-rows", "40", "--actors", "1", "--capacity", "1024"]
-    ended = finished(tmp_path, "bench", "actors", *words)
-    assert ended.popen.returncode != 0
+    ended = finished(tmp_path, "bench", "actors", *words, error=TransportError)
     assert "40 rows" in "".join(lines_of_error(ended))

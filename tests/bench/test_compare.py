@@ -136,7 +136,6 @@ def test_refused_files(record: Path, tmp_path: Path) -> None:
 def test_the_command(record: Path, tmp_path: Path) -> None:
     slower = edited(record, tmp_path / "b.json", slow)
     ended = finished(tmp_path, "bench", "compare", str(record), str(slower), "--json")
-    assert ended.popen.returncode == 0
     said = ended.last_json()
     assert [one["verdict"] for one in said["changes"]].count("slower") == 2
     assert said["setup"]["machine.kernel"][1] == "Linux 99"

@@ -13,6 +13,7 @@ from drlnet.bench import learner_steps
 from drlnet.bench.engine import Course
 from drlnet.bench.processes import WorkerFailed
 from drlnet.config import Config
+from drlnet.errors import ConfigError
 from drlnet.launch.signals import Stop
 
 ROWS = ["a batch that is here", "replay.rows = server", "replay.rows = device"]
@@ -51,6 +52,6 @@ def test_every_place_of_the_rows_is_measured(tmp_path: Path) -> None:
 
 
 def test_a_queue_is_refused(tmp_path: Path) -> None:
-    ended = finished(tmp_path, "bench", "learner", "--algo", "pqn")
+    ended = finished(tmp_path, "bench", "learner", "--algo", "pqn", error=ConfigError)
     cause, _ = lines_of_error(ended)
     assert "algo.name = 'pqn' has no replay with an item at every step" in cause

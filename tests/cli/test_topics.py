@@ -38,8 +38,7 @@ def test_a_pipe_gets_the_text_as_it_is_written(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_topic_has_a_remedy(tmp_path: Path, word: str, cause: str, remedy: str) -> None:
-    ended = finished(tmp_path, "help", word)
-    assert ended.popen.returncode == ConfigError.exit_code
+    ended = finished(tmp_path, "help", word, error=ConfigError)
     first, second = ended.err.decode().splitlines()
     assert first == f"error: {cause}"
     assert second.startswith(f"  try: {remedy}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import threading
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import DEADLINE_S, command
+from system.command import DEADLINE_S, serving
 
 from drlnet.cli import training
 from drlnet.cli.output import Output
@@ -53,18 +52,19 @@ def test_a_view_goes_on_after_a_silence_of_its_server(
     monkeypatch.setattr(ProgressView, "show", lambda *_: shown.release())
     monkeypatch.setattr(training, "_ANSWER_DEADLINE_S", 0.5)
     folder = RunFolder.create(load("CartPole-v1", flags={"run.folder": str(tmp_path / "run")}))
-    with command(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--json") as serving:
-        address = json.loads(serving.wait_for("ready"))["addresses"][0]
-        with learn_view(folder, address, Output(as_json=False)):
-            assert shown.acquire(timeout=DEADLINE_S)
-            serving.popen.send_signal(signal.SIGSTOP)
-            while begun.acquire(blocking=False):
-                pass
-            assert begun.acquire(timeout=DEADLINE_S), "no other session was begun"
-            while shown.acquire(blocking=False):
-                pass
-            serving.popen.send_signal(signal.SIGCONT)
-            assert shown.acquire(timeout=DEADLINE_S)
+    with (
+        serving(tmp_path) as (started, address),
+        learn_view(folder, address, Output(as_json=False)),
+    ):
+        assert shown.acquire(timeout=DEADLINE_S)
+        started.popen.send_signal(signal.SIGSTOP)
+        while begun.acquire(blocking=False):
+            pass
+        assert begun.acquire(timeout=DEADLINE_S), "no other session was begun"
+        while shown.acquire(blocking=False):
+            pass
+        started.popen.send_signal(signal.SIGCONT)
+        assert shown.acquire(timeout=DEADLINE_S)
 
 
 @pytest.mark.parametrize("end", ["", "goal", "max_seconds", "max_env_steps", "max_learner_steps"])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from served import serving
 
 from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, Writer, native
 
@@ -88,17 +88,8 @@ def test_draws_follow_the_equations_over_updates_and_evictions(batch: int) -> No
 
 @pytest.fixture
 def sharded() -> Iterator[Client]:
-    servers = native.Server.shards(["udp://127.0.0.1:0"], 2, "block")
-    threads = [threading.Thread(target=server.run) for server in servers]
-    for thread in threads:
-        thread.start()
-    try:
-        with Client(servers[0].addresses[0], poll="block") as client:
-            yield client
-    finally:
-        for server, thread in zip(servers, threads, strict=True):
-            server.stop()
-            thread.join()
+    with serving(2) as address, Client(address, poll="block") as client:
+        yield client
 
 
 def test_chances_of_several_shards_weigh_every_item_alike(sharded: Client) -> None:

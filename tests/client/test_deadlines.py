@@ -5,15 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from drlnet import Client, native
+from drlnet import Client
 
 WAITS = """
 import sys
@@ -36,16 +34,6 @@ with Client(sys.argv[1]) as client:
         steps = writer.append({"x": [0]}, [step == 0], [False])
         writer.add_items([0], steps)
 """
-
-
-@pytest.fixture
-def address() -> Iterator[str]:
-    server = native.Server(["udp://127.0.0.1:0"])
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    yield server.addresses[0]
-    server.stop()
-    thread.join()
 
 
 def sleeps(pid: int) -> bool:

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from served import serving
 
 from drlnet import Client, Column, Item, View, native
 from drlnet.errors import ConfigError, ServerFull
 
 COLUMNS = {"x": Column("float32", (2,))}
 ITEM = Item({"x": View("x")}, boundary="cross")
-
-
-@contextmanager
-def served(**limits: int) -> Iterator[str]:
-    server = native.Server(["udp://127.0.0.1:0"], limits=limits)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        yield server.addresses[0]
-    finally:
-        server.stop()
-        thread.join()
 
 
 def opened(client: Client, name: str, **other: Any) -> Any:
@@ -63,7 +50,7 @@ REFUSED: list[tuple[str, int, Callable[[Client], object]]] = [
 def test_beyond_a_limit_is_an_error_and_counted(
     limit: str, most: int, beyond: Callable[[Client], object]
 ) -> None:
-    with served(**{limit: most}) as address, Client(address) as client:
+    with serving(limits={limit: most}) as address, Client(address) as client:
         opened(client, "a")
         with pytest.raises((ServerFull, ConfigError)):
             beyond(client)
@@ -75,7 +62,7 @@ def test_beyond_a_limit_is_an_error_and_counted(
 
 
 def test_a_full_server_refuses_another_client_until_one_leaves() -> None:
-    with served(sessions=2) as address, Client(address) as one:
+    with serving(limits={"sessions": 2}) as address, Client(address) as one:
         one.ping()
         with Client(address) as two:
             two.ping()

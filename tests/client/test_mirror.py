@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,36 +14,20 @@ import numpy as np
 import pytest
 from client.playing import COLUMNS, ITEMS, NEEDS_GPU, SAMPLER, STREAMS, OnDevice, opened, play
 from gymnasium.vector import AutoresetMode
+from served import serving
+from system.stateful import wait_until
 
 from drlnet import Client, Column, Item, Limiter, Table, View, native
 from drlnet.client import device_rows
 from drlnet.errors import ConfigError, DrlnetError, ReplayTimeout, SessionLost, TransportError
-from drlnet.roles.serve import looping
 
 PATIENCE_S = 60.0
-
-
-@contextmanager
-def serving(address: str = "udp://127.0.0.1:0", shards: int = 1) -> Iterator[str]:
-    """The address of a server that runs on threads of this process."""
-    servers = native.Server.shards([address], shards, "block")
-    with looping(servers):
-        yield servers[0].addresses[0]
 
 
 @pytest.fixture
 def client() -> Iterator[Client]:
     with serving() as address, Client(address, name="tester", poll="block") as session:
         yield session
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    waited = threading.Event()
-    for _ in range(int(PATIENCE_S / 0.01)):
-        if condition():
-            return
-        waited.wait(0.01)
-    pytest.fail("it did not come")
 
 
 def numbered(client: Client, capacity: int = 500, **more: Limiter) -> Table:
@@ -224,40 +207,26 @@ def test_what_cannot_be_mirrored_is_refused(client: Client) -> None:
 
 
 def test_a_mirror_larger_than_memory_is_refused() -> None:
-    server = native.Server(["udp://127.0.0.1:0"], "block", 1 << 50)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        with Client(server.addresses[0]) as client:
-            table = client.table(
-                "t",
-                columns={"frame": Column("uint8", (1 << 16,))},
-                item=Item({"frame": View("frame")}),
-                capacity=1 << 28,  # 16 TiB, of which none is touched
-            )
-            with pytest.raises(
-                ConfigError, match=r"takes 16,?\d+ MiB of memory, of which this machine has \d+ MiB"
-            ) as refused:
-                table.mirror()
-            assert "lower its capacity to some" in str(refused.value)
-            assert client.ping() > 0
-    finally:
-        server.stop()
-        thread.join()
+    with serving(memory_bytes=1 << 50) as address, Client(address) as client:
+        table = client.table(
+            "t",
+            columns={"frame": Column("uint8", (1 << 16,))},
+            item=Item({"frame": View("frame")}),
+            capacity=1 << 28,  # 16 TiB, of which none is touched
+        )
+        with pytest.raises(
+            ConfigError, match=r"takes 16,?\d+ MiB of memory, of which this machine has \d+ MiB"
+        ) as refused:
+            table.mirror()
+        assert "lower its capacity to some" in str(refused.value)
+        assert client.ping() > 0
 
 
 @contextmanager
 def index() -> Iterator[Client]:
     """A client of a server that keeps no rows."""
-    server = native.Server(["udp://127.0.0.1:0"], "block", index_only=True)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        with Client(server.addresses[0], name="tester", poll="block") as client:
-            yield client
-    finally:
-        server.stop()
-        thread.join()
+    with serving(index_only=True) as address, Client(address, poll="block") as client:
+        yield client
 
 
 @pytest.mark.parametrize("name", list(ITEMS))

@@ -25,16 +25,6 @@ ENDS_S = 60.0  # far longer than anything here takes, on a busy machine
 
 
 @pytest.fixture
-def address() -> Iterator[str]:
-    server = native.Server(["udp://127.0.0.1:0"])
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    yield server.addresses[0]
-    server.stop()
-    thread.join()
-
-
-@pytest.fixture
 def table(address: str) -> Iterator[Table]:
     """With 100 items."""
     with Client(address) as client:

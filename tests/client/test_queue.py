@@ -5,26 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from served import serving
 
-from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, Writer, native
+from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, Writer
 from drlnet.errors import ConfigError, ReplayTimeout
-from drlnet.roles.serve import looping
 
 UNROLL = 5
 REFUSED_S = 0.5
 SHARDS = pytest.mark.parametrize("shards", [1, 2, 3])
-
-
-@contextmanager
-def serving(shards: int = 1) -> Iterator[str]:
-    servers = native.Server.shards(["udp://127.0.0.1:0"], shards, "block")
-    with looping(servers):
-        yield servers[0].addresses[0]
 
 
 def queue(client: Client, capacity: int = 2000, most: int = 1, **limiter: int) -> Table:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import threading
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from drlnet import native
 from drlnet.client import NO_KEY, Client, Column, Item, Sampler, Table, View
 from drlnet.errors import ConfigError
 
@@ -19,29 +14,22 @@ ROWS = 400
 
 
 @pytest.fixture
-def table() -> Iterator[Table]:
-    server = native.Server(["udp://127.0.0.1:0"])
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        with Client(server.addresses[0]) as client:
-            made = client.table(
-                "replay",
-                columns={"x": Column("int64")},
-                item=Item({"x": View("x"), "next": View("x", 1)}),
-                capacity=1000,
-                sampler=Sampler(priority_exponent=1.0),
-            )
-            with made.writer(4) as writer:
-                for t in range(ROWS // 4):
-                    steps = writer.append(
-                        {"x": np.arange(4) * 1000 + t}, np.full(4, t == 0), np.zeros(4, np.bool_)
-                    )
-                    writer.add_items(np.arange(4), steps, np.full(4, 1.0 + t))
-            yield made
-    finally:
-        server.stop()
-        thread.join()
+def table(address: str) -> Iterator[Table]:
+    with Client(address) as client:
+        made = client.table(
+            "replay",
+            columns={"x": Column("int64")},
+            item=Item({"x": View("x"), "next": View("x", 1)}),
+            capacity=1000,
+            sampler=Sampler(priority_exponent=1.0),
+        )
+        with made.writer(4) as writer:
+            for t in range(ROWS // 4):
+                steps = writer.append(
+                    {"x": np.arange(4) * 1000 + t}, np.full(4, t == 0), np.zeros(4, np.bool_)
+                )
+                writer.add_items(np.arange(4), steps, np.full(4, 1.0 + t))
+        yield made
 
 
 def test_a_sampler_of_ones_own_sees_every_item_and_reads_it(table: Table) -> None:
@@ -54,15 +42,6 @@ def test_a_sampler_of_ones_own_sees_every_item_and_reads_it(table: Table) -> Non
     assert (batch.views["x"] % 1000 + 1 == changes.priorities[chosen]).all()
     assert (batch.views["next"] == batch.views["x"] + 1).all()
     assert batch.items_drawn == 0
-
-
-def test_what_the_documentation_shows(table: Table) -> None:
-    page = Path(__file__).resolve().parents[2] / "drlnet" / "docs" / "client.md"
-    found = re.search(r"```py\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
-    names: dict[str, Any] = {"table": table, "np": np}
-    exec(found.group(1), names)
-    assert len(names["batch"]) == 32
 
 
 def test_own_updates_come_back_as_they_are_stored(table: Table) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from served import running, serving
 
 from drlnet import Client, Column, Item, Limiter, Sampler, Table, View, Writer, native
 from drlnet.client import NO_KEY
@@ -22,30 +23,15 @@ from drlnet.errors import (
     UnknownLease,
 )
 from drlnet.metrics.shards import add_up
-from drlnet.roles.serve import looping
 
 SHARDS = 2
 REFUSED_S = 0.5  # enough for a server on a busy machine to say what a request waits for
 SHARD_SHIFT = np.uint64(56)
 
 
-@contextmanager
-def running(servers: Sequence[native.Server]) -> Iterator[str]:
-    """The first one's address, while each of them runs on a thread of this process."""
-    with looping(list(servers)):
-        yield servers[0].addresses[0]
-
-
-@contextmanager
-def serving(count: int = SHARDS, address: str = "udp://127.0.0.1:0") -> Iterator[str]:
-    """The address of a server of that many shards."""
-    with running(native.Server.shards([address], count, "block")) as first:
-        yield first
-
-
 @pytest.fixture
 def client() -> Iterator[Client]:
-    with serving() as address, Client(address, name="tester", poll="block") as session:
+    with serving(SHARDS) as address, Client(address, name="tester", poll="block") as session:
         yield session
 
 
@@ -209,7 +195,7 @@ def test_an_insertion_at_one_shard_lets_the_other_draw(client: Client) -> None:
 
 
 def test_streams_are_shared_out_and_resumed_where_they_are() -> None:
-    with serving() as address:
+    with serving(SHARDS) as address:
         with Client(address) as first:
             table = open_table(first)
             writers = [table.writer(n) for n in (3, 3, 1, 1)]
@@ -269,7 +255,7 @@ def test_params_pings_and_figures(client: Client) -> None:
 
 
 def test_one_client_publishes_until_it_ends_or_another_takes_over() -> None:
-    with serving() as address, Client(address, name="b") as second:
+    with serving(SHARDS) as address, Client(address, name="b") as second:
         with Client(address, name="a") as first:
             assert first.publish(b"first") == 1
             with pytest.raises(AnotherPublisher, match="'a' publishes params") as raised:
@@ -306,7 +292,10 @@ def test_what_asks_one_server_says_so(client: Client) -> None:
 
 
 def test_the_address_is_the_first_shard_s() -> None:
-    with serving() as address, pytest.raises(ConfigError, match="is shard 1 of a server of 2"):
+    with (
+        serving(SHARDS) as address,
+        pytest.raises(ConfigError, match="is shard 1 of a server of 2"),
+    ):
         Client(native.shard_address(address, 1))
     with pytest.raises(ConfigError, match="65 shards"):
         native.Server.shards(["udp://127.0.0.1:0"], 65)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from served import serving
 
-from drlnet import native
 from drlnet.client import Client, Column, Item, Limiter, Sampler, Table, View
 from drlnet.errors import (
     ConfigError,
@@ -36,27 +35,6 @@ ITEM = Item(
 )
 
 
-@contextmanager
-def running(shards: int) -> Iterator[native.Server]:
-    """The first shard of a server whose shards run on threads of this process."""
-    servers = native.Server.shards(["udp://127.0.0.1:0"], shards, "block")
-    threads = [threading.Thread(target=server.run) for server in servers]
-    for thread in threads:
-        thread.start()
-    try:
-        yield servers[0]
-    finally:
-        for server, thread in zip(servers, threads, strict=True):
-            server.stop()
-            thread.join()
-
-
-@pytest.fixture
-def server() -> Iterator[native.Server]:
-    with running(1) as server:
-        yield server
-
-
 def open_one(client: Client, name: str = "replay") -> Table:
     sampler, limiter = Sampler(priority_exponent=1.0), Limiter(min_size=7, samples_per_insert=0.0)
     return client.table(
@@ -75,8 +53,8 @@ def fill(table: Table) -> None:
                 writer.add_items(np.arange(10), steps, np.full(10, 1.0 + t))
 
 
-def test_another_client_attaches_and_draws_the_same(server: native.Server) -> None:
-    with Client(server.addresses[0]) as first, Client(server.addresses[0], name="two") as second:
+def test_another_client_attaches_and_draws_the_same(address: str) -> None:
+    with Client(address) as first, Client(address, name="two") as second:
         assert second.tables() == []
         table = open_one(first)
         open_one(first, "other")
@@ -98,8 +76,8 @@ def test_another_client_attaches_and_draws_the_same(server: native.Server) -> No
             writer.append({"x": [1], "obs.image": IMAGE, "reward": [0]}, [True], [False])
 
 
-def test_attaching_is_declaring_the_same(server: native.Server) -> None:
-    with Client(server.addresses[0]) as client:
+def test_attaching_is_declaring_the_same(address: str) -> None:
+    with Client(address) as client:
         open_one(client)
         attached = client.attach("replay")
         assert attached._columns == COLUMNS and attached._item == ITEM
@@ -107,8 +85,8 @@ def test_attaching_is_declaring_the_same(server: native.Server) -> None:
             client.table("replay", columns=COLUMNS, item=ITEM, capacity=99)
 
 
-def test_a_table_that_is_not_there_names_those_that_are(server: native.Server) -> None:
-    with Client(server.addresses[0]) as client:
+def test_a_table_that_is_not_there_names_those_that_are(address: str) -> None:
+    with Client(address) as client:
         with pytest.raises(UnknownTable, match="no table 'repaly'") as info:
             client.attach("repaly")
         assert "client.table" in info.value.remedy
@@ -118,8 +96,8 @@ def test_a_table_that_is_not_there_names_those_that_are(server: native.Server) -
         assert "'replay'" in info.value.remedy
 
 
-def test_an_export_holds_every_item(server: native.Server, tmp_path: Path) -> None:
-    with Client(server.addresses[0]) as client:
+def test_an_export_holds_every_item(address: str, tmp_path: Path) -> None:
+    with Client(address) as client:
         table = open_one(client)
         assert table.export(tmp_path / "none.npz") == 0
         empty = np.load(tmp_path / "none.npz")
@@ -144,23 +122,9 @@ def check_export(path: Path, count: int) -> None:
     np.testing.assert_array_equal(items["view.end"], x + items["lengths"])
 
 
-def test_what_the_documentation_shows(
-    server: native.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = Path(__file__).resolve().parents[2] / "drlnet" / "docs" / "client.md"
-    blocks = re.findall(r"```py\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    (code,) = (block for block in blocks if "attach" in block)
-    monkeypatch.chdir(tmp_path)
-    with Client(server.addresses[0]) as client:
-        fill(open_one(client))
-        names: dict[str, Any] = {"client": client, "np": np}
-        exec(code, names)
-    assert names["count"] == ROWS - 10
-
-
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_an_emptied_table_goes_on(server: native.Server, rounds: int) -> None:
-    with Client(server.addresses[0]) as client:
+def test_an_emptied_table_goes_on(address: str, rounds: int) -> None:
+    with Client(address) as client:
         table = open_one(client)
         table.empty()  # of nothing
         with table.writer(1) as writer:
@@ -193,7 +157,7 @@ def test_an_emptied_table_goes_on(server: native.Server, rounds: int) -> None:
 
 
 def test_tables_of_several_shards(tmp_path: Path) -> None:
-    with running(2) as server, Client(server.addresses[0]) as client:
+    with serving(2) as address, Client(address) as client:
         fill(open_one(client))
         attached = client.attach("replay")
         assert client.tables() == ["replay"] and "20,000 rows" in repr(attached)
@@ -227,7 +191,7 @@ class Failing(threading.Thread):
 
 @pytest.mark.parametrize("shards", [1, 2])
 def test_dropping_a_table_refuses_what_waits_for_it(shards: int) -> None:
-    with running(shards) as server, Client(server.addresses[0], name="owner") as owner:
+    with serving(shards) as address, Client(address, name="owner") as owner:
         other = open_one(owner, "other")
         fill(other)
         memory = owner.stats()["server.memory_bytes"]
@@ -239,8 +203,8 @@ def test_dropping_a_table_refuses_what_waits_for_it(shards: int) -> None:
         }
         table = owner.table("replay", **once)
         with (
-            Client(server.addresses[0], name="actor") as actor,
-            Client(server.addresses[0], name="learner") as learner,
+            Client(address, name="actor") as actor,
+            Client(address, name="learner") as learner,
         ):
             writer = actor.attach("replay").writer(10)
             drawn = learner.attach("replay")
@@ -291,20 +255,20 @@ def test_dropping_a_table_refuses_what_waits_for_it(shards: int) -> None:
                 owner.table("replay", **once)
 
 
-def test_an_export_that_cannot_be_written(server: native.Server, tmp_path: Path) -> None:
-    with Client(server.addresses[0]) as client:
+def test_an_export_that_cannot_be_written(address: str, tmp_path: Path) -> None:
+    with Client(address) as client:
         with pytest.raises(ConfigError, match="cannot write") as info:
             open_one(client).export(tmp_path / "absent" / "items.npz")
         assert "another file" in info.value.remedy
 
 
 def test_an_export_that_is_interrupted_leaves_the_one_before(
-    server: native.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def savez(file: Any, **arrays: Any) -> None:
         raise KeyboardInterrupt
 
-    with Client(server.addresses[0]) as client:
+    with Client(address) as client:
         table = open_one(client)
         table.export(tmp_path / "items.npz")
         before = (tmp_path / "items.npz").read_bytes()
@@ -314,8 +278,7 @@ def test_an_export_that_is_interrupted_leaves_the_one_before(
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
 
 
-def test_what_they_say_of_themselves(server: native.Server) -> None:
-    address = server.addresses[0]
+def test_what_they_say_of_themselves(address: str) -> None:
     client = Client(address, name="me")
     assert repr(client) == f"<Client 'me' of {address}>"
     table = open_one(client)

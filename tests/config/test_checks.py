@@ -8,6 +8,7 @@ import types
 from pathlib import Path
 
 import pytest
+from algos.transitions import SPACES
 
 from drlnet import native
 from drlnet.algos import TABLE, make_algorithm
@@ -15,12 +16,10 @@ from drlnet.algos.dqn import Dqn
 from drlnet.client import Client
 from drlnet.config import load, load_server
 from drlnet.config.checks import least_capacity
-from drlnet.envs import EnvSpaces
 from drlnet.errors import ConfigError, Deadlock, UnknownKey, UserCodeError, user_place
 from drlnet.roles.tables import open_tables
 
 ID = "Unregistered-v0"  # has no recipe
-SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 
 
 @pytest.mark.parametrize(

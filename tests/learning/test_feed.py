@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from algos.transitions import SPACES
+from served import serving
 
 from drlnet import native
 from drlnet.adders import observed, tensors
@@ -19,12 +18,10 @@ from drlnet.adders.observations import Leaf
 from drlnet.algos import TABLE, make_algorithm
 from drlnet.client import Batch, Client, importance_weights
 from drlnet.config import load
-from drlnet.envs import EnvSpaces
 from drlnet.errors import ReplayTimeout
 from drlnet.learning.feed import Feed
 from drlnet.roles.tables import open_tables
 
-SPACES = EnvSpaces(obs_shape=(3,), obs_dtype="float32", num_actions=4, first_action=0)
 SIZE, SEED = 8, 5
 
 
@@ -204,25 +201,11 @@ def test_priorities_on_this_processor_are_sent_as_an_array_is(given: Any) -> Non
     np.testing.assert_array_equal(priorities, np.ones(SIZE, np.float32))
 
 
-@contextmanager
-def served() -> Iterator[Client]:
-    """A client of a server in a thread of its own."""
-    server = native.Server(["udp://127.0.0.1:0"], "block")
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        with Client(server.addresses[0]) as client:
-            yield client
-    finally:
-        server.stop()
-        thread.join()
-
-
 def test_a_mirror_feeds_as_the_server_does() -> None:
     """Batches are those of the table, priorities reach it, and it says how it fares."""
     own = [f"replay.batch_size={SIZE}", "replay.min_size=20", "replay.rows=learner"]
     algorithm = make_algorithm(load("Unregistered-v0", sets=own), SPACES)
-    with served() as client:
+    with serving() as address, Client(address) as client:
         tables = open_tables(client, algorithm)
         feed = Feed(algorithm, tables, SEED)
         made = Server(feed, tables[TABLE].writer(1))
@@ -249,7 +232,7 @@ def test_a_mirror_on_a_device_feeds_leaves_that_are_long_and_short() -> None:
     spaces = replace(SPACES, obs_shape=(67,), leaves=leaves)
     own = [f"replay.batch_size={SIZE}", "replay.min_size=20", "replay.rows=device"]
     algorithm = make_algorithm(load("Unregistered-v0", sets=own), spaces)
-    with served() as client:
+    with serving() as address, Client(address) as client:
         tables = open_tables(client, algorithm)
         feed, writer = Feed(algorithm, tables, SEED, device="cpu"), tables[TABLE].writer(1)
         for step in range(60):
@@ -278,7 +261,7 @@ def test_a_table_may_fill_for_longer_than_a_batch_is_waited_for(
     monkeypatch.setattr("drlnet.learning.feed._WAIT_S", 0.05)
     sets = [f"replay.batch_size={SIZE}", "replay.min_size=20"]
     algorithm = make_algorithm(load("Unregistered-v0", sets=sets), SPACES)
-    with served() as client:
+    with serving() as address, Client(address) as client:
         tables = open_tables(client, algorithm)
         with pytest.raises(ReplayTimeout):
             Feed(algorithm, tables, SEED, stats=client.stats).draw()

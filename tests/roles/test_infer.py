@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 from levers import LEVERS
 from toy import TOY
 
-from drlnet import Client, native
+from drlnet import Client
 from drlnet.algos import make_algorithm
 from drlnet.algos.players import NetPlayer
 from drlnet.config import Config, EnvConfig, load
@@ -43,16 +43,6 @@ def config(actors: int = 2, **flags: Any) -> Config:
             **flags,
         },
     )
-
-
-@pytest.fixture
-def address() -> Iterator[str]:
-    server = native.Server(["udp://127.0.0.1:0"])
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    yield server.addresses[0]
-    server.stop()
-    thread.join()
 
 
 @pytest.fixture

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import socket
-import threading
+from contextlib import ExitStack
 
-from drlnet import native
+from served import serving
+from system.stateful import free_address
+
 from drlnet.launch.signals import Stop
 from drlnet.roles.reach import reach
 
 
 def test_a_server_that_starts_later_is_found_and_waited_for_in_words() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"udp://127.0.0.1:{free.getsockname()[1]}"
+    address = free_address()
     said: list[str] = []
-    servers: list[tuple[native.Server, threading.Thread]] = []
+    with Stop() as stop, ExitStack() as servers:
 
-    def start_server(line: str) -> None:
-        said.append(line)
-        server = native.Server([address], "block")
-        thread = threading.Thread(target=server.run)
-        servers.append((server, thread))
-        thread.start()
+        def start_server(line: str) -> None:
+            said.append(line)
+            servers.enter_context(serving(listen=address))
 
-    with Stop() as stop:
         for _ in range(2):  # the second time it is there
             with reach(address, "early", "block", stop, start_server) as client:
                 assert client.ping() > 0
     assert said == [f"no answer from {address} yet; it has 10 s to start"]
-    for server, thread in servers:
-        server.stop()
-        thread.join()

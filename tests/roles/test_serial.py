@@ -24,6 +24,7 @@ from drlnet.roles.evaluate import evaluate_checkpoint
 from drlnet.roles.learn import Learning, LearnResult
 from drlnet.roles.serial import may_draw, serial
 
+BTR = ["algo.name=btr", "net.hidden_sizes=[16]", "algo.head_units=16"]
 SETS = ["run.max_learner_steps=60", "replay.min_size=300", "actor.envs_per_actor=8"]
 
 
@@ -36,8 +37,9 @@ def run(folder: Path, seed: int, *sets: str) -> tuple[LearnResult, bytes, list[f
     return result, made.checkpoint_path.read_bytes(), returns
 
 
-def test_twice_the_same(tmp_path: Path) -> None:
-    first, second = run(tmp_path / "a", 1000), run(tmp_path / "b", 1000)
+@pytest.mark.parametrize("sets", [[], BTR], ids=["dqn", "btr"])
+def test_twice_the_same(tmp_path: Path, sets: list[str]) -> None:
+    first, second = (run(tmp_path / name, 1000, *sets) for name in ("a", "b"))
     assert (first[0].env_steps, first[0].learner_steps) == (
         second[0].env_steps,
         second[0].learner_steps,

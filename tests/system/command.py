@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import drlnet
+from drlnet.errors import DrlnetError
 from drlnet.metrics import RunFolder
 
 PROGRAM = [sys.executable, str(Path(drlnet.__file__).with_name("__main__.py"))]
@@ -134,19 +135,36 @@ def command(
     assert "Traceback" not in started.text(), started.text()
 
 
-def finished(folder: Path, *args: str, deadline_s: float = DEADLINE_S) -> Command:
-    """A command that was waited for; `popen.returncode` is its exit code."""
+def finished(
+    folder: Path,
+    *args: str,
+    deadline_s: float = DEADLINE_S,
+    error: type[DrlnetError] | None = None,
+    code: int | None = None,
+) -> Command:
+    """A command that was waited for, and has ended with 0, with that error, or with that code."""
     with command(folder, *args) as running:
-        running.end(deadline_s=deadline_s)
+        ended = running.end(deadline_s=deadline_s)
+    expected = error.exit_code if error is not None else code or 0
+    assert ended == expected, running.text()
     return running
+
+
+@contextmanager
+def serving(
+    folder: Path, listen: str = "udp://127.0.0.1:0", *args: str
+) -> Iterator[tuple[Command, str]]:
+    """A server that may be killed, and its address."""
+    with command(folder, "serve", "--listen", listen, "--json", *args) as started:
+        yield started, json.loads(started.wait_for("ready"))["addresses"][0]
 
 
 @contextmanager
 def server(folder: Path, *args: str) -> Iterator[str]:
     """A server's address."""
-    with command(folder, "serve", "--listen", "udp://127.0.0.1:0", "--json", *args) as serving:
-        yield json.loads(serving.wait_for("ready"))["addresses"][0]
-        assert serving.end(signal.SIGTERM) == 0, serving.text()
+    with serving(folder, "udp://127.0.0.1:0", *args) as (started, address):
+        yield address
+        assert started.end(signal.SIGTERM) == 0, started.text()
 
 
 def descendants(pid: int) -> dict[int, str]:
@@ -171,9 +189,9 @@ def descendants(pid: int) -> dict[int, str]:
     return found
 
 
-def all_ended(pids: list[int], deadline_s: float = DEADLINE_S) -> bool:
+def all_ended(pids: list[int]) -> bool:
     """Whether these processes end in time."""
-    deadline = time.monotonic() + deadline_s
+    deadline = time.monotonic() + DEADLINE_S
     for pid in pids:
         try:
             descriptor = os.pidfd_open(pid)

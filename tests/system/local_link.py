@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from system.command import DEADLINE_S, Command, command, finished
+from system.command import DEADLINE_S, finished
+
+from drlnet.errors import TransportError
 
 DRIVERS = ("virtio-user", "memif")
 
@@ -26,7 +28,7 @@ def _error_of_no_server() -> str:
     """Where this machine has such links: that no server of that name is there."""
     with tempfile.TemporaryDirectory(prefix="dl-") as name, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", name)
-        tried = finished(Path(name), "stats", "--server", "dpdk:local:none", "--json")
+        tried = finished(Path(name), "stats", "--server", "dpdk:local:none", error=TransportError)
     return tried.err.decode()
 
 
@@ -39,13 +41,6 @@ def meeting_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     yield folder / "drlnet"
     shutil.rmtree(folder)
-
-
-@contextmanager
-def serving(folder: Path, address: str, *args: str) -> Iterator[tuple[Command, str]]:
-    """A server that may be killed, and its address."""
-    with command(folder, "serve", "--listen", address, "--json", *args) as started:
-        yield started, json.loads(started.wait_for("ready"))["addresses"][0]
 
 
 class LinkedClient:

@@ -45,13 +45,13 @@ def test_actors_wait_for_another_learner_when_theirs_has_ended(tmp_path: Path) -
                 tmp_path, "actor", ENV, *at, *limited, "--set", "actor.max_wait_s=3"
             ) as impatient,
         ):
-            assert finished(tmp_path, *learn).popen.returncode == 0
+            finished(tmp_path, *learn)
             assert impatient.end() == errors.ReplayTimeout.exit_code, impatient.text()
             first, second = lines_of_error(impatient)
             assert "no learner has drawn for 3" in first
             assert f"try: start `drlnet learn {ENV} --server {address}`" in second
             playing.wait_for("no learner has drawn for")
-            assert finished(tmp_path, *learn).popen.returncode == 0  # its rows come from there
+            finished(tmp_path, *learn)  # its rows come from there
             assert playing.end(signal.SIGTERM) == 143, playing.text()
             assert playing.text().count("no learner has drawn") == 1
 
@@ -62,8 +62,7 @@ def test_one_learner_publishes_until_another_takes_over(tmp_path: Path) -> None:
         learn = ("learn", ENV, *at, *SMALL)
         with command(tmp_path, "actor", ENV, *at, *SMALL), command(tmp_path, *learn) as first:
             first.wait_for("learner_steps [1-9]")
-            second = finished(tmp_path, *learn)
-            assert second.popen.returncode == errors.AnotherPublisher.exit_code, second.text()
+            second = finished(tmp_path, *learn, error=errors.AnotherPublisher)
             *_, cause, remedy = lines_of_error(second)
             assert "error: the client 'learner' publishes params at this server" in cause
             assert "drlnet learn --takeover" in remedy
@@ -85,7 +84,7 @@ def test_a_learner_that_was_killed_has_a_successor_at_once(tmp_path: Path) -> No
             first.end(signal.SIGKILL)
         with command(tmp_path, *learn) as second:
             second.wait_for("waiting for actors")
-            assert finished(tmp_path, *learn).popen.returncode == errors.AnotherPublisher.exit_code
+            finished(tmp_path, *learn, error=errors.AnotherPublisher)
             assert second.end(signal.SIGINT) == 130, second.text()
 
 
@@ -110,7 +109,8 @@ def test_a_table_of_other_columns(tmp_path: Path) -> None:
         at = ("--server", address)
         with command(tmp_path, "learn", ENV, *at, *SMALL) as learning:
             learning.wait_for("waiting for actors")
-            ended = finished(tmp_path, "actor", "Acrobot-v1", *at, *SMALL)
-            assert ended.popen.returncode == errors.TableMismatch.exit_code, ended.text()
+            ended = finished(
+                tmp_path, "actor", "Acrobot-v1", *at, *SMALL, error=errors.TableMismatch
+            )
             assert "obs" in ended.err.decode()
             learning.end(signal.SIGTERM)

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
 import resource
-import select
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from system.command import DEADLINE_S, PROGRAM, all_ended, command, descendants
+from system.terminal import terminal
 
 import drlnet
 from drlnet.cli.doctor import exit_code
@@ -170,43 +164,17 @@ def test_what_a_run_needs_is_missing(tmp_path: Path) -> None:
     assert "libtorch.so" in ended.stderr
 
 
-@contextmanager
-def at_a_terminal(folder: Path, columns: int, **environment: str) -> Iterator[str]:
-    """All that the command wrote to a terminal of that width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    process = subprocess.Popen(
-        [*PROGRAM, "doctor", "--require", "run"],
-        cwd=folder,
-        env={**inherited, "TERM": "xterm-256color", **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    text, deadline = b"", time.monotonic() + DEADLINE_S
-    try:
-        while select.select([ours], [], [], deadline - time.monotonic())[0]:
-            try:
-                data = os.read(ours, 65536)
-            except OSError:  # Linux says so when the other end has closed
-                break
-            text += data
-        assert process.wait(DEADLINE_S) == 0, text.decode()
-        yield text.decode().replace("\r\n", "\n")
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-
-
-def test_a_terminal_of_80_columns_in_colour(tmp_path: Path) -> None:
-    with at_a_terminal(tmp_path, 80) as text:
-        assert "\x1b[32m  pass" in text
-        plain = re.sub(r"\x1b\[[\d;]*m", "", text)
-        # A path may be longer than a line; words are not torn.
-        assert [line for line in plain.splitlines() if len(line) > 80 and "/" not in line] == []
+def test_a_terminal_of_80_columns_in_colour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with terminal([*PROGRAM, "doctor", "--require", "run"], tmp_path, columns=80) as window:
+        assert window.end(deadline_s=DEADLINE_S) == 0, window.shown
+        text = window.raw.decode().replace("\r\n", "\n")
+    assert "\x1b[32m  pass" in text
+    plain = re.sub(r"\x1b\[[\d;]*m", "", text)
+    # A path may be longer than a line; words are not torn.
+    assert [line for line in plain.splitlines() if len(line) > 80 and "/" not in line] == []
 
 
 def test_an_ordinary_user_can_run_but_has_no_raw_sockets() -> None:

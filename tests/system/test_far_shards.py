@@ -21,6 +21,7 @@ from system.command import (
     finished,
     learned_since,
     lines_of_error,
+    server,
 )
 from system.joined import run_in, within
 
@@ -140,7 +141,6 @@ def test_a_run_with_a_shard_of_its_own_process(tmp_path: Path) -> None:
     ]
     budget = ("--max-learner-steps", "300", "--set", f"run.folder={tmp_path / 'run'}", "--json")
     ran = finished(tmp_path, *run, *budget, deadline_s=3 * DEADLINE_S)
-    assert ran.popen.returncode == 0, ran.text()
     assert ran.last_json()["learner_steps"] == 300 and not ran.last_json()["failures"]
     readings = RunFolder(tmp_path / "run").readings()
     served = [one for one in readings if one["role"] == "server"][-1]
@@ -157,20 +157,14 @@ def test_a_run_with_a_shard_of_its_own_process(tmp_path: Path) -> None:
 def test_what_cannot_join(
     tmp_path: Path, words: list[str], code: type[errors.DrlnetError], said: str
 ) -> None:
-    home = ("serve", "--json", "--listen", "udp://127.0.0.1:0", "--set", "server.elsewhere=1")
-    with command(tmp_path, *home) as serving:
-        address = json.loads(serving.wait_for("ready"))["addresses"][0]
+    with server(tmp_path, "--set", "server.elsewhere=1") as address:
         joins = [] if "--join" in words else ["--join", address]
-        wrong = finished(tmp_path, "serve", "--json", *joins, *words)
-        assert wrong.popen.returncode == code.exit_code, wrong.text()
+        wrong = finished(tmp_path, "serve", "--json", *joins, *words, error=code)
         assert said in wrong.text()
 
 
 def test_a_server_that_waits_for_none(tmp_path: Path) -> None:
-    with command(tmp_path, "serve", "--json", "--listen", "udp://127.0.0.1:0") as serving:
-        address = json.loads(serving.wait_for("ready"))["addresses"][0]
-        wrong = finished(
-            tmp_path, "serve", "--join", address, "--listen", "udp://127.0.0.1:0", "--json"
-        )
-        assert wrong.popen.returncode == errors.ConfigError.exit_code, wrong.text()
+    with server(tmp_path) as address:
+        join = ("--join", address, "--listen", "udp://127.0.0.1:0")
+        wrong = finished(tmp_path, "serve", *join, error=errors.ConfigError)
         assert "server.elsewhere=N" in wrong.text()

@@ -7,15 +7,16 @@ import signal
 from pathlib import Path
 
 import pytest
-from system.command import SMALL, command, finished, lines_of_error
+from system.command import SMALL, command, finished, lines_of_error, serving
 
 from drlnet.client import Client
 from drlnet.config.keys import fingerprint_in
 from drlnet.errors import ConfigError, Forbidden
+from drlnet.metrics import RunFolder
 
 
 def keygen(folder: Path) -> None:
-    assert finished(folder, "keygen", "keys").popen.returncode == 0
+    finished(folder, "keygen", "keys")
 
 
 @pytest.mark.slow
@@ -26,10 +27,8 @@ def test_a_run_with_keys(tmp_path: Path, words: tuple[str, ...]) -> None:
         tmp_path, *words, "CartPole-v1", "--key", "keys", "--json", *SMALL,
         "--set", "run.max_env_steps=2000", deadline_s=180,
     )  # fmt: skip
-    assert ended.popen.returncode == 0, ended.text()
     (result,) = ended.last_json().get("runs", [ended.last_json()])
-    record = Path(result["run_dir"]) / "metrics.jsonl"
-    said = [json.loads(line) for line in (tmp_path / record).read_text().splitlines()]
+    said = [*RunFolder(tmp_path / result["run_dir"]).readings()]
     assert {reading["server.sealed"] for reading in said if "server.sealed" in reading} == {1}
     roles = {v for reading in said for k, v in reading.items() if k.endswith(".role")}
     assert {"actor", "learner"} <= roles
@@ -38,28 +37,23 @@ def test_a_run_with_keys(tmp_path: Path, words: tuple[str, ...]) -> None:
 @pytest.mark.slow
 def test_other_machines_with_keys_alone(tmp_path: Path) -> None:
     keygen(tmp_path)
-    listen = ("serve", "--listen", "udp://0.0.0.0:0", "--json")
-    with command(tmp_path, *listen, "--key", "keys/server.key") as serving:
-        address = json.loads(serving.wait_for("ready"))["addresses"][0]
-        address = f"udp://127.0.0.1:{address.rpartition(':')[2]}"
+    everywhere = "udp://0.0.0.0:0"
+    with serving(tmp_path, everywhere, "--key", "keys/server.key") as (started, there):
+        address = f"udp://127.0.0.1:{there.rpartition(':')[2]}"
         seen = finished(tmp_path, "stats", "--server", address, "--json", "--key", "keys")
-        assert seen.popen.returncode == 0, seen.text()
         assert seen.last_json()["server.insecure"] == 0
-        refused = finished(tmp_path, "stats", "--server", address, "--json")
-        assert refused.popen.returncode == Forbidden.exit_code, refused.text()
+        refused = finished(tmp_path, "stats", "--server", address, "--json", error=Forbidden)
         assert "the server wants a key" in lines_of_error(refused)[0]
         assert len(lines_of_error(refused)) == 2
         learner = ("learn", "CartPole-v1", "--server", address, "--key", "keys/actor.key", *SMALL)
-        wrong = finished(tmp_path, *learner)
-        assert wrong.popen.returncode == Forbidden.exit_code, wrong.text()
+        wrong = finished(tmp_path, *learner, error=Forbidden)
         assert "the key of an actor" in wrong.err.decode()
-        assert serving.end(signal.SIGTERM) == 0
-    with command(tmp_path, *listen, "--insecure") as serving:
-        address = json.loads(serving.wait_for("ready"))["addresses"][0]
-        address = f"udp://127.0.0.1:{address.rpartition(':')[2]}"
+        assert started.end(signal.SIGTERM) == 0
+    with serving(tmp_path, everywhere, "--insecure") as (started, there):
+        address = f"udp://127.0.0.1:{there.rpartition(':')[2]}"
         shown = finished(tmp_path, "stats", "--server", address, "--once")
         assert "no keys: anyone may use it" in shown.out.decode()
-        assert serving.end(signal.SIGTERM) == 0
+        assert started.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.slow
@@ -74,7 +68,7 @@ def test_a_server_that_runs_takes_new_keys(tmp_path: Path) -> None:
         address = ready["addresses"][0]
         assert ready["server_key"] == fingerprint_in(former)
         with Client(address, key=former) as actor:
-            assert finished(tmp_path, "keygen", "keys", "--rotate").popen.returncode == 0
+            finished(tmp_path, "keygen", "keys", "--rotate")
             serving.wait_for("the keys were replaced")
             with Client(address, key=tmp_path / "keys" / "actor.key") as other:
                 assert actor.ping() > 0 and other.ping() > 0
@@ -82,7 +76,7 @@ def test_a_server_that_runs_takes_new_keys(tmp_path: Path) -> None:
                 serving.wait_for("warning: keys stay as they were: .* by other users")
                 assert other.ping() > 0
             (tmp_path / "keys" / "server.key").chmod(0o600)
-            assert finished(tmp_path, "keygen", "keys", "--rotate").popen.returncode == 0
+            finished(tmp_path, "keygen", "keys", "--rotate")
             with pytest.raises(Forbidden, match="replaced"):
                 while True:  # until its session is ended
                     actor.ping()
@@ -91,6 +85,6 @@ def test_a_server_that_runs_takes_new_keys(tmp_path: Path) -> None:
 
 def test_a_server_wants_its_own_key(tmp_path: Path) -> None:
     keygen(tmp_path)
-    ended = finished(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", "--key", "keys/actor.key")
-    assert ended.popen.returncode == ConfigError.exit_code
+    listen = ("--listen", "udp://127.0.0.1:0")
+    ended = finished(tmp_path, "serve", *listen, "--key", "keys/actor.key", error=ConfigError)
     assert "a server wants server.key" in lines_of_error(ended)[0]

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from system.local_link import cpu_seconds, linked, meeting_place, serving
+from system.command import serving
+from system.local_link import cpu_seconds, linked, meeting_place
 
 from drlnet import Client
 from drlnet.bench.processes import Worker

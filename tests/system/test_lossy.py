@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from system.proxy import Plan, lossy
 
-from drlnet import Client, Column, Item, Table, View, native
+from drlnet import Client, Column, Item, Table, View
 
 ROWS, STREAMS, BATCH, DRAWS = 4000, 4, 256, 60
 COLUMNS = {"x": Column("int64", (128,))}
 ITEM = Item({"x": View("x")}, boundary="cross")
-
-
-@pytest.fixture
-def address() -> Iterator[str]:
-    server = native.Server(["udp://127.0.0.1:0"])
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    yield server.addresses[0]
-    server.stop()
-    thread.join()
 
 
 def open_table(client: Client) -> Table:

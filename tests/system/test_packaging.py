@@ -42,22 +42,20 @@ PathFinder.find_spec = lambda name, *rest: None if name in {absent} else find(na
 
 def test_serving_and_watching_need_no_torch(tmp_path: Path, light: set[str]) -> None:
     with server(tmp_path, "--metrics", "127.0.0.1:0") as address:
-        watched = finished(tmp_path, "stats", "--server", address, "--once")
-        assert watched.popen.returncode == 0, watched.text()
+        finished(tmp_path, "stats", "--server", address, "--once")
         code = f"from drlnet import Client; print(Client({address!r}).ping(64) > 0)"
         asked = subprocess.run(
             [sys.executable, "-c", code],
             cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert asked.stdout == "True\n", asked.stderr
-    assert finished(tmp_path, "doctor", "--require", "run").popen.returncode == RUN_UNFIT_EXIT_CODE
+    finished(tmp_path, "doctor", "--require", "run", code=RUN_UNFIT_EXIT_CODE)
 
 
 @pytest.mark.parametrize("words", [["run"], ["actor", "--server", "udp://127.0.0.1:1"]])
 def test_training_says_what_to_install(tmp_path: Path, light: set[str], words: list[str]) -> None:
     name, *rest = words
-    ended = finished(tmp_path, name, "CartPole-v1", *rest)
-    assert ended.popen.returncode == NotInstalled.exit_code, ended.text()
+    ended = finished(tmp_path, name, "CartPole-v1", *rest, error=NotInstalled)
     cause, remedy = lines_of_error(ended)
     assert cause == "error: gymnasium is not installed"
     assert remedy.startswith("  try: pip install ")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from system import raw_driver
-from system.command import DEADLINE_S
-from system.local_link import LinkedClient, linked, meeting_place, serving
+from system.command import DEADLINE_S, serving
+from system.local_link import LinkedClient, linked, meeting_place
 from system.raw_driver import (
     ARP_QUESTION,
     BASE,

@@ -169,8 +169,8 @@ def test_too_few_cores_are_told_by_role(tmp_path: Path) -> None:
             tmp_path,
             *launch(where, tmp_path, "--num-actors", "40", "--set", "replay.capacity=1e5"),
             deadline_s=START_S,
+            error=errors.ConfigError,
         )
-        assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
         cause, remedy = lines_of_error(ended)[-2:]
         assert "takes 43 cores (server 1, learner 2, actor 40); the Ray cluster has 10" in cause
         assert "fewer actors" in remedy
@@ -178,9 +178,7 @@ def test_too_few_cores_are_told_by_role(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_no_cluster(tmp_path: Path) -> None:
-    ended = finished(
-        tmp_path, "launch", ENV, "--on", "ray", "--address", "127.0.0.1:1", deadline_s=START_S
-    )
-    assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
+    where = ("launch", ENV, "--on", "ray", "--address", "127.0.0.1:1")
+    ended = finished(tmp_path, *where, deadline_s=START_S, error=errors.TransportError)
     cause, remedy = lines_of_error(ended)[-2:]
     assert "no Ray cluster answers at 127.0.0.1:1" in cause and "ray start --head" in remedy

@@ -174,7 +174,6 @@ def test_an_evaluator_that_is_killed_does_not_end_the_run(tmp_path: Path) -> Non
 
 def test_what_is_printed_does_the_run(tmp_path: Path) -> None:
     printed = finished(tmp_path, *run(tmp_path, "--max-learner-steps", "300", "--print"))
-    assert printed.popen.returncode == 0, printed.text()
     assert not (tmp_path / "run").exists()  # nothing was started
     table, script = printed.err.decode(), printed.out.decode()
     assert table.startswith("role ") and "server " in table and "actor " in table

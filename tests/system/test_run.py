@@ -26,6 +26,7 @@ from system.command import (
 )
 
 from drlnet import errors
+from drlnet.metrics import RunFolder
 
 ENV = "CartPole-v1"
 KEYS = {
@@ -40,7 +41,6 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ended = finished(
         folder, "run", ENV, "--json", "--max-learner-steps", "100", "--num-actors", "2", *SMALL
     )
-    assert ended.popen.returncode == 0, ended.text()
     return {**ended.last_json(), "stderr": ended.err.decode()}
 
 
@@ -63,7 +63,6 @@ def test_run_folder_is_complete(small_run: dict[str, Any]) -> None:
 
 def test_eval_plays_the_checkpoint(small_run: dict[str, Any], tmp_path: Path) -> None:
     first = finished(tmp_path, "eval", small_run["run_dir"], "--json")
-    assert first.popen.returncode == 0, first.text()
     assert first.last_json().keys() >= KEYS
     assert first.last_json()["eval_return_mean"] == small_run["eval_return_mean"]
     plain = finished(tmp_path, "eval", small_run["run_dir"], "--episodes", "4")
@@ -75,36 +74,32 @@ def test_eval_of_another_architecture(small_run: dict[str, Any], tmp_path: Path)
     shutil.copytree(small_run["run_dir"], folder)
     config = folder / "config.toml"
     config.write_text(config.read_text().replace("hidden_sizes = [16]", "hidden_sizes = [17]"))
-    ended = finished(tmp_path, "eval", str(folder))
-    assert ended.popen.returncode == errors.CheckpointMismatch.exit_code, ended.text()
+    ended = finished(tmp_path, "eval", str(folder), error=errors.CheckpointMismatch)
     assert len(lines_of_error(ended)) == 2
     (folder / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
-    ended = finished(tmp_path, "eval", str(folder))
-    assert ended.popen.returncode == errors.CheckpointMismatch.exit_code, ended.text()
+    ended = finished(tmp_path, "eval", str(folder), error=errors.CheckpointMismatch)
 
 
 def test_eval_films_an_episode(small_run: dict[str, Any], tmp_path: Path) -> None:
-    ended = finished(tmp_path, "eval", small_run["run_dir"], "--video", "film.avi")
-    assert ended.popen.returncode == errors.ConfigError.exit_code
+    ended = finished(
+        tmp_path, "eval", small_run["run_dir"], "--video", "film.avi", error=errors.ConfigError
+    )
     assert len(lines_of_error(ended)) == 2
     require("pygame")
     ended = finished(
         tmp_path, "eval", small_run["run_dir"], "--episodes", "2", "--video", "film.gif"
     )
-    assert ended.popen.returncode == 0, ended.text()
     assert "film.gif" in ended.err.decode() + ended.out.decode()
     assert (tmp_path / "film.gif").read_bytes().startswith(b"GIF89a")
 
 
 def test_eval_of_no_run(tmp_path: Path) -> None:
-    ended = finished(tmp_path, "eval", str(tmp_path / "absent"))
-    assert ended.popen.returncode == errors.RunFolderError.exit_code
+    finished(tmp_path, "eval", str(tmp_path / "absent"), error=errors.RunFolderError)
 
 
 @pytest.mark.parametrize("role", ["run", "learn", "actor"])
 def test_unknown_environment_suggests(tmp_path: Path, role: str) -> None:
-    ended = finished(tmp_path, role, "CartPole-v7")
-    assert ended.popen.returncode == errors.UnknownEnvironment.exit_code, ended.text()
+    ended = finished(tmp_path, role, "CartPole-v7", error=errors.UnknownEnvironment)
     assert "CartPole-v1" in ended.err.decode()
     assert len(lines_of_error(ended)) == 2
     assert not list(tmp_path.iterdir())
@@ -113,8 +108,7 @@ def test_unknown_environment_suggests(tmp_path: Path, role: str) -> None:
 @pytest.mark.parametrize("role", ["run", "learn", "actor"])
 def test_a_vector_form_that_there_is_not_is_said_first(tmp_path: Path, role: str) -> None:
     own = ("--set", "env.vectorization=vector_entry_point")
-    ended = finished(tmp_path, role, "Acrobot-v1", *own)
-    assert ended.popen.returncode == errors.ConfigError.exit_code
+    ended = finished(tmp_path, role, "Acrobot-v1", *own, error=errors.ConfigError)
     assert "error: environment Acrobot-v1 cannot be made" in ended.err.decode()
     assert not list(tmp_path.iterdir())
 
@@ -125,7 +119,6 @@ def test_help_config_shows_what_a_run_would_take_and_from_where(tmp_path: Path) 
         tmp_path, "run", ENV, "--help-config", "--config", "mine.toml", "--seed=3", "--set",
         "env.kwargs.size=5",
     )  # fmt: skip
-    assert ended.popen.returncode == 0, ended.text()
     shown = {line.split()[0]: line for line in ended.out.decode().splitlines() if line.strip()}
     for key, value, origin in [
         ("run.goal", "495.0", "recipe"),
@@ -142,23 +135,20 @@ def test_help_config_shows_what_a_run_would_take_and_from_where(tmp_path: Path) 
 
 
 def test_unknown_key_suggests(tmp_path: Path) -> None:
-    ended = finished(tmp_path, "run", ENV, "--set", "replay.capacty=5")
-    assert ended.popen.returncode == errors.UnknownKey.exit_code
+    ended = finished(tmp_path, "run", ENV, "--set", "replay.capacty=5", error=errors.UnknownKey)
     assert "replay.capacity" in ended.err.decode()
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_for_pictures_that_cannot_be_written_is_said_first(tmp_path: Path) -> None:
-    ended = finished(tmp_path, "run", ENV, "--pictures", "/proc/none")
-    assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+    ended = finished(tmp_path, "run", ENV, "--pictures", "/proc/none", error=errors.ConfigError)
     assert "choose another folder with --pictures" in ended.err.decode()
     assert not list(tmp_path.iterdir())
 
 
 def test_settings_that_can_deadlock(tmp_path: Path) -> None:
     limiter = ("--set", "replay.samples_per_insert=8", "--set", "replay.error_buffer=1")
-    ended = finished(tmp_path, "run", ENV, *limiter)
-    assert ended.popen.returncode == errors.Deadlock.exit_code
+    finished(tmp_path, "run", ENV, *limiter, error=errors.Deadlock)
 
 
 @pytest.mark.exhaustive
@@ -230,15 +220,6 @@ def test_actors_that_are_killed_too_often_end_the_run(tmp_path: Path) -> None:
         assert all_ended(list(pids))
 
 
-def test_a_killed_server_is_reported(tmp_path: Path) -> None:
-    with started(tmp_path) as run:
-        pids = below(run, 4)
-        serving = next(pid for pid, line in pids.items() if "serve" in line.split("\0"))
-        os.kill(serving, signal.SIGKILL)
-        assert run.end() == errors.RoleFailed.exit_code, run.text()
-        assert all_ended(list(pids))
-
-
 def test_serial_is_reproducible(tmp_path: Path) -> None:
     results = []
     for name in ("a", "b"):
@@ -247,7 +228,6 @@ def test_serial_is_reproducible(tmp_path: Path) -> None:
             tmp_path, "run", ENV, "--serial", "--seed", "5", "--max-env-steps", "3000", "--json",
             *SMALL, *folder,
         )  # fmt: skip
-        assert ended.popen.returncode == 0, ended.text()
         results.append(ended.last_json())
     for volatile in ("wall_clock_s", "run_dir"):
         for result in results:
@@ -368,7 +348,6 @@ def test_a_budget_in_seconds_and_a_report_that_is_bounded_too(tmp_path: Path) ->
         "--set", "replay.samples_per_insert=4",
     )  # fmt: skip
     took_s = time.monotonic() - begun
-    assert ended.popen.returncode == 0, ended.text()
     result = ended.last_json()
     assert result["stopped"] == "budget" and result["learner_steps"] > 0
     assert result["eval_episodes"] == 0 and result["eval_return_mean"] is None
@@ -383,10 +362,8 @@ def test_a_run_whose_rows_travel_once(tmp_path: Path, server: str) -> None:
         *("run", ENV, "--json", "--max-learner-steps", "300", "--num-actors", "2", *SMALL),
         *("--set", "replay.rows=learner", "--set", server, "--set", "run.record=all"),
     )
-    assert ended.popen.returncode == 0, ended.text()
-    folder = Path(ended.last_json()["run_dir"])
-    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    last = {key: value for record in records for key, value in record.items()}
+    readings = RunFolder(Path(ended.last_json()["run_dir"])).readings()
+    last = {key: value for reading in readings for key, value in reading.items()}
     mirrored = {key: value for key, value in last.items() if "mirror." in key}
     assert mirrored, sorted(last)
     rows = next(value for key, value in mirrored.items() if key.endswith("mirror.rows"))

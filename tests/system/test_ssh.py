@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -143,8 +142,7 @@ def test_actors_join_from_other_hosts(
         folder = RunFolder(tmp_path / "run")
         learned_since(running, folder, time.time())
         running.end(signal.SIGINT, deadline_s=120)
-        record = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-        sealed = [reading.get("server.sealed") for reading in map(json.loads, record)]
+        sealed = [reading.get("server.sealed") for reading in folder.readings()]
         assert 1 in sealed and 0 not in sealed
     assert not roles(marked)
 
@@ -158,13 +156,11 @@ def test_nothing_survives_a_launch_that_is_killed(tmp_path: Path, marked: Sshd) 
 
 def test_what_ssh_refuses_is_told(tmp_path: Path, there: Sshd) -> None:
     there.write_hosts("one drlnet=/nowhere/drlnet")
-    ended = finished(tmp_path, *launch(there, tmp_path))
-    assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
+    ended = finished(tmp_path, *launch(there, tmp_path), error=errors.TransportError)
     cause, remedy = lines_of_error(ended)[-2:]
     assert "one has no drlnet" in cause and "drlnet=PATH" in remedy
     (tmp_path / "ssh" / "authorized").write_text("")
-    ended = finished(tmp_path, *launch(there, tmp_path))
-    assert ended.popen.returncode == errors.TransportError.exit_code, ended.text()
+    ended = finished(tmp_path, *launch(there, tmp_path), error=errors.TransportError)
     cause, remedy = lines_of_error(ended)[-2:]
     assert "no connection to one: " in cause and "denied" in cause
     assert "ssh -o BatchMode=yes one true" in remedy
@@ -174,8 +170,7 @@ def test_what_ssh_refuses_is_told(tmp_path: Path, there: Sshd) -> None:
 def test_a_server_that_no_other_host_reaches(tmp_path: Path, there: Sshd) -> None:
     first, second = there.hosts.read_text().splitlines()
     there.write_hosts(first.partition("#")[0], f"{second} address=10.9.9.9")
-    ended = finished(tmp_path, *launch(there, tmp_path))
-    assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+    ended = finished(tmp_path, *launch(there, tmp_path), error=errors.ConfigError)
     cause, remedy = lines_of_error(ended)[-2:]
     assert "at 127.0.0.1 of one, which two cannot reach" in cause and "lo 127.0.0.1" in cause
     assert "address=ADDRESS" in remedy
@@ -191,8 +186,7 @@ def test_hosts_files_are_checked(tmp_path: Path) -> None:
     ):
         if text is not None:
             hosts.write_text(text)
-        ended = finished(tmp_path, *where)
-        assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+        ended = finished(tmp_path, *where, error=errors.ConfigError)
         assert words in lines_of_error(ended)[0]
 
 
@@ -200,7 +194,6 @@ def test_settings_that_do_not_fit_start_nothing(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("nowhere.invalid\n")
     where = ("launch", ENV, "--on", "ssh", "--hosts", str(hosts))
-    ended = finished(tmp_path, *where, "--algo", "tabular")
-    assert ended.popen.returncode == errors.ConfigError.exit_code, ended.text()
+    ended = finished(tmp_path, *where, "--algo", "tabular", error=errors.ConfigError)
     assert "tabular" in lines_of_error(ended)[0]
     assert not (tmp_path / "runs").exists()

@@ -169,8 +169,9 @@ def test_shards_come_back_together(tmp_path: Path) -> None:
                 filling.writer.flush()
                 assert client.stats()["table.replay.rows"] == rows + 20 * STREAMS
                 assert len(open_table(client).sample(64).keys) == 64
-    ended = finished(tmp_path, "serve", "--listen", address, "--state", "state")
-    assert ended.popen.returncode == errors.ConfigError.exit_code
+    ended = finished(
+        tmp_path, "serve", "--listen", address, "--state", "state", error=errors.ConfigError
+    )
     assert "--shards 2" in ended.err.decode()
 
 
@@ -216,8 +217,9 @@ def test_mistakes_are_told_in_two_lines(tmp_path: Path) -> None:
     def refused(
         value: str, kind: type[errors.DrlnetError] = errors.ConfigError, option: str = "--state"
     ) -> str:
-        ended = finished(tmp_path, "serve", "--listen", "udp://127.0.0.1:0", option, value)
-        assert ended.popen.returncode == kind.exit_code, ended.text()
+        ended = finished(
+            tmp_path, "serve", "--listen", "udp://127.0.0.1:0", option, value, error=kind
+        )
         assert len(lines_of_error(ended)) == 2, ended.text()
         return ended.err.decode()
 

@@ -42,7 +42,7 @@ def test_a_state_is_listed_and_exported(tmp_path: Path, shards: int) -> None:
     with filled(tmp_path, 300, "--shards", str(shards)) as (client, server):
         stats = client.stats()
         held, steps = stats["table.replay.live_items"], stats["table.replay.env_steps"]
-        busy = finished(tmp_path, "state", "ls", "state")
+        busy = finished(tmp_path, "state", "ls", "state", error=errors.ConfigError)
         assert "another process uses the state" in lines_of_error(busy)[0]
         if shards == 1:
             expected = items_of(open_table(client))
@@ -56,7 +56,7 @@ def test_a_state_is_listed_and_exported(tmp_path: Path, shards: int) -> None:
             **{"items": held, "env_steps": steps},
         }
     ]
-    assert finished(tmp_path, "state", "check", "state").popen.returncode == 0
+    finished(tmp_path, "state", "check", "state")
     ended = finished(tmp_path, "state", "export", "state", "--out", "offline", "--json")
     assert ended.last_json() == {"files": {"offline/replay.npz": held}, "damage": []}
     arrays = np.load(tmp_path / "offline" / "replay.npz")
@@ -77,12 +77,10 @@ def test_what_is_damaged_is_named(tmp_path: Path) -> None:
     bytes_ = bytearray(rows.read_bytes())
     bytes_[len(bytes_) - 1000] ^= 4
     rows.write_bytes(bytes_)
-    checked = finished(tmp_path, "state", "check", "state")
-    assert checked.popen.returncode == errors.StateDamaged.exit_code
+    checked = finished(tmp_path, "state", "check", "state", error=errors.StateDamaged)
     assert f"{rows.name}, byte " in checked.out.decode()
     assert len(lines_of_error(checked)) == 2 and rows.name in lines_of_error(checked)[0]
     exported = finished(tmp_path, "state", "export", "state", "--json")
-    assert exported.popen.returncode == 0
     assert rows.name in exported.last_json()["damage"][0]
     with serving(tmp_path, ANY_PORT) as server:
         server.wait_for(f"warning: the state is damaged: {rows.name}")
@@ -95,8 +93,7 @@ def test_what_leaves_nothing_to_go_on_from_is_damage(tmp_path: Path) -> None:
     identities, snapshots = [*state.glob("identity*")], [*(state / "shard-0").glob("snapshot-*")]
     assert len(identities) == 2
     away = [file.rename(tmp_path / file.name) for file in snapshots]
-    checked = finished(tmp_path, "state", "check", "state")
-    assert checked.popen.returncode == errors.StateDamaged.exit_code
+    checked = finished(tmp_path, "state", "check", "state", error=errors.StateDamaged)
     assert "the snapshots in state/shard-0 are missing" in lines_of_error(checked)[0]
     for file in away:
         file.rename(state / "shard-0" / file.name)
@@ -105,21 +102,19 @@ def test_what_leaves_nothing_to_go_on_from_is_damage(tmp_path: Path) -> None:
         for file, whole in zip(files, kept, strict=True):
             file.write_bytes(whole[:60] + bytes([whole[60] ^ 4]) + whole[61:])
         for words in (("state", "check"), ("serve", "--listen", ANY_PORT, "--state")):
-            ended = finished(tmp_path, *words, "state")
-            assert ended.popen.returncode == errors.StateDamaged.exit_code
+            ended = finished(tmp_path, *words, "state", error=errors.StateDamaged)
             first, second = lines_of_error(ended)
             assert files[0].name.split("-")[0] in first
             assert second == "  try: restore the folder from a copy, or name another one"
         for file, whole in zip(files, kept, strict=True):
             file.write_bytes(whole)
     (state / "identity").unlink()
-    checked = finished(tmp_path, "state", "check", "state")
-    assert checked.popen.returncode == errors.StateDamaged.exit_code
+    checked = finished(tmp_path, "state", "check", "state", error=errors.StateDamaged)
     named = "identity is damaged; goes on from ../identity-copy"
     assert named in checked.out.decode()
     with serving(tmp_path, ANY_PORT) as server:
         server.wait_for(f"warning: the state is damaged: ../{named}")
-    assert finished(tmp_path, "state", "check", "state").popen.returncode == 0
+    finished(tmp_path, "state", "check", "state")
 
 
 def test_limits_that_a_server_had_raised_hold_for_its_state(tmp_path: Path) -> None:
@@ -128,14 +123,13 @@ def test_limits_that_a_server_had_raised_hold_for_its_state(tmp_path: Path) -> N
         item = Item({"x": View(long, 0)})
         client.table("wide", columns={long: Column("int64")}, item=item, capacity=100)
         assert server.end(signal.SIGTERM) == 0
-    assert finished(tmp_path, "state", "check", "state").popen.returncode == 0
-    assert finished(tmp_path, "state", "export", "state", "--out", "off").popen.returncode == 0
+    finished(tmp_path, "state", "check", "state")
+    finished(tmp_path, "state", "export", "state", "--out", "off")
 
 
 def test_folders_without_a_state(tmp_path: Path) -> None:
     for name in ("ls", "check", "export"):
-        ended = finished(tmp_path, "state", name, "nowhere")
-        assert ended.popen.returncode == errors.ConfigError.exit_code
+        ended = finished(tmp_path, "state", name, "nowhere", error=errors.ConfigError)
         first, second = lines_of_error(ended)
         assert first == "error: nowhere holds no state of a server"
         assert second.startswith("  try: ")
@@ -188,11 +182,12 @@ def test_a_full_disk_holds_appends_and_keeps_what_was_good(tmp_path: Path) -> No
             first, second = lines_of_error(server)[-2:]
             assert "the state is not saved" in first and "No space left on device" in first
             assert "try: free space there" in second
-        refused = finished(disk, "serve", "--listen", ANY_PORT, "--state", "state")
-        assert refused.popen.returncode == errors.ConfigError.exit_code
+        refused = finished(
+            disk, "serve", "--listen", ANY_PORT, "--state", "state", error=errors.ConfigError
+        )
         assert "No space left on device" in lines_of_error(refused)[-2]
         ballast.unlink()
-        assert finished(disk, "state", "check", "state").popen.returncode == 0
+        finished(disk, "state", "check", "state")
         with serving(disk, ANY_PORT) as server, Client(address_of(server)) as client:
             assert items_of(open_table(client)) == before
 
@@ -203,8 +198,9 @@ def test_a_disk_that_can_only_be_read(tmp_path: Path) -> None:
             held = client.stats()["table.replay.live_items"]
             assert server.end(signal.SIGTERM) == 0
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        refused = finished(disk, "serve", "--listen", ANY_PORT, "--state", "state")
-        assert refused.popen.returncode == errors.ConfigError.exit_code
+        refused = finished(
+            disk, "serve", "--listen", ANY_PORT, "--state", "state", error=errors.ConfigError
+        )
         first, second = lines_of_error(refused)
         assert "Read-only file system" in first
         assert second == "  try: name a folder on a disk that can be written to"
