@@ -28,7 +28,9 @@ def _error_of_no_server() -> str:
     """Where this machine has such links: that no server of that name is there."""
     with tempfile.TemporaryDirectory(prefix="dl-") as name, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", name)
-        tried = finished(Path(name), "stats", "--server", "dpdk:local:none", error=TransportError)
+        tried = finished(
+            Path(name), "stats", "--server", "dpdk:local:none", "--json", error=TransportError
+        )
     return tried.err.decode()
 
 
